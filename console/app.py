@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
+from api.web.middleware import problem_of
 from console import (
     audit,
     bulk,
@@ -40,7 +41,7 @@ from console import (
     stores,
 )
 from console.doors import SIGN_IN, Door, OpenDoor
-from console.facade import Facade, Refused
+from console.facade import Facade, Refused, refusal_by
 from console.navigation import start_page
 from console.queue_news import QueueNews
 from console.screens import Screen
@@ -125,6 +126,8 @@ class _Console:
                 return await screen.handler(visit)
             except Refused as refused:
                 return await self._refusal(visit, refused)
+            except Exception as error:
+                return await self._refusal(visit, refusal_by(problem_of(request.scope, error)))
 
     async def _refusal(self, visit: Visit, refused: Refused) -> Response:
         """A page for what was refused. A form that can be sent again comes back as it was: nothing is typed twice."""

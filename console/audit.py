@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from console.facade import Refused
+from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -22,7 +24,10 @@ screens = Screens()
 @screens.get("/audit", Permission.READ_AUDIT)
 async def audit(visit: Visit) -> Response:
     """A page of the log, the newest entry first, without a count."""
-    skip = int(skipped) if _NUMBER.fullmatch(skipped := visit.query.get("after", "")) else 0
+    skipped = visit.query.get("after", "0")
+    if not _NUMBER.fullmatch(skipped):
+        raise Refused(422, {"detail": f"{skipped[:40]} is no number of entries. Begin with the newest ones."})
+    skip = int(skipped)
     page = {"take": ROWS + 1, "skip": skip, "withTotal": "false"}
     found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
     rows = found["results"]
@@ -38,7 +43,7 @@ async def audit(visit: Visit) -> Response:
 @screens.get("/audit/export", Permission.READ_AUDIT)
 async def export(visit: Visit) -> Response:
     """The newest entries that match, as a file."""
-    format = "jsonl" if visit.query.get("format") == "jsonl" else "csv"
+    format = choice(visit.query, "format", ("csv", "jsonl"), "csv", noun="format")
     query = {**_criteria(visit.query), "format": format, "take": MOST_EXPORTED}
     content, kind = await visit.facade.content("/api/audit/export", query)
     headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}

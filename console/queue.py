@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from console.facade import Refused
+from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -38,17 +38,13 @@ screens = Screens()
 def criteria(query: Mapping[str, str]) -> dict[str, Any]:
     """The search that the parameters of the queue's address stand for. Raises Refused: a filter that isn't known could
     stand for fewer reviews than all, about which nobody then decides by mistake."""
-    only = query.get("only", "")
-    if only not in _FILTERS:
-        raise Refused(
-            422, {"detail": f"There is no filter {only[:40]}. There are: {', '.join(filter(None, _FILTERS))}."}
-        )
+    order = choice(query, "order", ("oldest", "newest"), "oldest", noun="order")
     return {
         "reviewStatus": "New",
-        **_FILTERS[only],
+        **_FILTERS[choice(query, "only", tuple(_FILTERS), "", noun="filter")],
         "storeId": query.get("store"),
         "searchPhrase": query.get("q"),
-        "sort": f"createdDate:{'desc' if query.get('order') == 'newest' else 'asc'}",
+        "sort": f"createdDate:{'desc' if order == 'newest' else 'asc'}",
         "endDate": query.get("until"),
     }
 

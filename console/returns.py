@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from console.facade import Refused
 from console.orders import order_or_none
+from console.parameters import choice
 from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_return
@@ -35,12 +36,13 @@ async def returns(visit: Visit) -> Response:
     query = visit.query
     filters = {"orderId": query.get("order"), "customerId": query.get("customer"), "storeId": query.get("store")}
     counts = await visit.facade.ask("POST", "/api/return/counts", filters)
+    sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
     status = query.get("status") or (ALL if "q" in query else next(iter(counts)))
     body = {
         **filters,
         "status": None if status == ALL else status,
         "keyword": query.get("q"),
-        "sort": f"createdDate:{'desc' if query.get('sort') == 'newest' else 'asc'}",
+        "sort": f"createdDate:{'desc' if sort == 'newest' else 'asc'}",
         "responseGroup": "None",
         "take": ROWS,
         "withTotal": False,

@@ -58,7 +58,7 @@ class LastResort:
         except Exception as error:
             if started:
                 raise
-            problem = unavailable("MongoDB or Kafka") if deadline.expired() else _problem(scope, error)
+            problem = unavailable("MongoDB or Kafka") if deadline.expired() else problem_of(scope, error)
             await problem_response(scope, problem)(scope, receive, send)
 
 
@@ -66,7 +66,8 @@ def _stopping() -> ProblemError:
     return ProblemError(ProblemKind.UNAVAILABLE, "This process stops. Send the request again.")
 
 
-def _problem(scope: Scope, error: Exception) -> ProblemError:
+def problem_of(scope: Scope, error: Exception) -> ProblemError:
+    """The problem that a request is answered with after an error, which the log tells."""
     if is_too_slow(error):
         _log.warning("Query took too long", path=scope["path"])
         detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."

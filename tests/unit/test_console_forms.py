@@ -120,6 +120,36 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
             assert decided.status_code in (405, 422)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/console/queue?order=latest", "There is no order latest. There are: oldest, newest."),
+        ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
+        ("/console/returns?sort=createdDate", "There is no order createdDate. There are: oldest, newest."),
+        ("/console/audit/export?format=xlsx", "There is no format xlsx. There are: csv, jsonl."),
+        ("/console/audit?after=two", "two is no number of entries."),
+    ],
+)
+async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
+    counts: dict[str, Any] = {"return/counts": (200, {"New": 0})}
+    app = _faked([each.value for each in Permission], counts)
+    async with client_of(app) as http:
+        page = await http.get(path)
+        assert (page.status_code, said in page.text) == (422, True), page.text
+
+
+async def test_what_breaks_a_page_is_told_by_a_page() -> None:
+    """Here an interface that answers something else than it should."""
+    odd: dict[str, Any] = {"customerReviews/search": (200, {})}
+    app = _faked([each.value for each in Permission], odd)
+    async with client_of(app) as http:
+        page = await http.get("/console/queue")
+        assert page.status_code == 500
+        assert "The log of the service says why." in text_of(page.text)
+        asked = await http.get("/console/queue", headers={"accept": "application/json"})
+        assert asked.json()["status"] == 500
+
+
 def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
     """A console over an interface that gives these answers by path, each a status and a body."""
     app = FastAPI()
