@@ -97,7 +97,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         # The log of a process wants to know where.
         if sys.argv[1] in PROCESSES or not isinstance(error, OSError | KafkaError | PyMongoError):
             raise
-        fail(str(error))
+        fail(in_words(error) if isinstance(error, OSError) else str(error))
 
 
 async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
@@ -140,6 +140,12 @@ def _wrong_json(error: SettingsError) -> str:
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
     return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
+
+
+def in_words(error: OSError) -> str:
+    """What went wrong with which file, as far as it is known."""
+    what = f"{error.strerror or error}."
+    return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def short(error: BaseException) -> str:

@@ -12,11 +12,14 @@ import uvloop
 
 from plaudit.cli import audit, dead_letters, keys, moderation_rules, privacy, reviews, topics
 from plaudit.cli.command_line import (
+    PROCESSES,
     AlwaysJson,
     AsJson,
     Now,
     errors,
+    fail,
     fail_of_configuration,
+    in_words,
     is_logged,
     out,
     read_settings,
@@ -69,7 +72,12 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8")  # in every locale: customers write all languages, and JSON is UTF-8
     if is_logged():
         run_logged(app)
-    app()
+    try:
+        app()
+    except OSError as error:
+        if PROCESSES.intersection(sys.argv[1:2]):
+            raise
+        fail(in_words(error))
 
 
 @app.command()

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import plaudit
+
+
+@pytest.mark.parametrize("command", ["config", "openapi", "--help"])
+def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "plaudit", command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"No space left on device.\n")
 
 
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])

@@ -251,6 +251,9 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
     assert json.loads(file.read_bytes())["reviews"] == []
     assert file.stat().st_mode & 0o077 == 0
+    nowhere = tmp_path / "missing" / "anna.json"
+    ended = await own_service.run("privacy", "export", "--customer", anna, "-o", str(nowhere), code=1)
+    assert ended.stderr.replace("\n", "").endswith("/missing/anna.json.draft: No such file or directory.")
 
 
 @pytest.mark.kafka
