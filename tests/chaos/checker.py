@@ -24,6 +24,8 @@ Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 PAGE = 1_000
 _NO_RATING = (0, 0.0, None)
 UNREADABLE = ("undecodable", "too-large")
+NEVER_CAME = "review-not-found"
+"""The code of what was about a review that wasn't submitted within the hour."""
 PATIENCE_S = 90.0
 """Others take over the work of a dead process within 20 s; a busy machine takes longer."""
 
@@ -223,6 +225,8 @@ class Checker:
                 untold.pop(place, None)
                 if value in self.model.poison:
                     missing.discard(value)
+                elif headers["x-error-code"] == NEVER_CAME and (record.key or b"").decode() not in self.model.reviews:
+                    continue  # in a run of more than an hour
                 # One that wasn't acknowledged, and is there even so, isn't known by its place.
                 elif place not in self.model.unreadable and headers["x-error-code"] not in UNREADABLE:
                     found.append(Difference("lost", value[:80], f"dead letter of {topic}: {headers}"))
