@@ -75,7 +75,7 @@ class OutcomeRepository:
         """The answers there are to items of a command, by item, so many at most."""
         prefix = _id((command_id, ""))
         # The character behind "/" ends the range.
-        found = self._outcomes.find({"_id": {"$gte": prefix, "$lt": f"{command_id}0"}}).sort("_id").limit(limit)
+        found = self._outcomes.find({"_id": {"$gte": prefix, "$lt": f"{prefix[:-1]}0"}}).sort("_id").limit(limit)
         return [_answer(command_id, document["_id"].removeprefix(prefix), document) async for document in found]
 
 
@@ -102,4 +102,5 @@ def _answer(command_id: str, item_id: str, document: Document) -> Answer:
 
 
 def _id(key: tuple[str, str]) -> str:
-    return f"{key[0]}/{key[1]}"
+    # Ids of both come from outside, and the first slash is where the item begins: no two pairs have one document.
+    return f"{key[0].replace('%', '%25').replace('/', '%2F')}/{key[1]}"

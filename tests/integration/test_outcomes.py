@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -14,7 +15,7 @@ import pytest
 
 from domain.commands import CommandMark
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.messages import message
+from tests.support.messages import message, moderation
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -114,6 +115,21 @@ async def test_the_consumer_takes_the_first_of_two_with_one_key(service: Service
     # From a facade that knew nothing of the first one.
     await by_kafka(service, "reject", id, mark=CommandMark(1, "bb"), commandId=command)
     assert (await by_kafka(service, "approve", id))["outcome"] == "unchanged"
+
+
+async def test_ids_with_slashes_are_nobody_elses(
+    service: Service, facade: Facade, http: httpx.AsyncClient, product: str
+) -> None:
+    """A command about one item had the outcome of another command about another item, and no effect."""
+    command, review = new_id("import"), new_id("review")
+    ids = await facade.submit(submission(product, 5, id=f"7/{review}"), submission(product, 3, id=review))
+    await service.publish("moderation-commands", moderation("approve", ids[0], commandId=command))
+    await facade.until_rated(product, 5, 1)
+    await service.publish("moderation-commands", moderation("approve", ids[1], commandId=f"{command}/7"))
+    await facade.until_rated(product, 4, 2)
+    for id, item in ((command, ids[0]), (f"{command}/7", ids[1])):
+        state = await state_of(http, quote(id, safe=""))
+        assert state["results"] == [{"id": item, "outcome": "applied"}]
 
 
 @pytest.mark.parametrize("word", ["New", "nEW", "0"])
