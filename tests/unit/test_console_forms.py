@@ -150,6 +150,18 @@ async def test_what_breaks_a_page_is_told_by_a_page() -> None:
         assert asked.json()["status"] == 500
 
 
+@pytest.mark.parametrize("count", [3, 40])
+async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
+    preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
+    stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
+    answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = (await http.get("/console/reminders", params={"store": f"shop {count - 1}"})).text
+    assert all(f">shop {number}<" in page for number in range(count))
+    shown = 'aria-current="true">' if count == 3 else " selected>"
+    assert f"{shown}shop {count - 1}<" in page
+
+
 def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
     """A console over an interface that gives these answers by path, each a status and a body."""
     app = FastAPI()
