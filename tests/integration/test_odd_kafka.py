@@ -84,9 +84,9 @@ async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, mo
     begun: list[int] = []
     seek_to_beginning = PatientConsumer.seek_to_beginning
 
-    async def counted(consumer: PatientConsumer, *places: TopicPartition) -> bool:
+    async def counted(consumer: PatientConsumer, *places: TopicPartition) -> None:
         begun.append(len(places))
-        return await seek_to_beginning(consumer, *places)
+        await seek_to_beginning(consumer, *places)
 
     monkeypatch.setattr(PatientConsumer, "seek_to_beginning", counted)
     consumer = PatientConsumer(
