@@ -67,19 +67,22 @@ async def keep_house(
     *,
     remember: timedelta,
 ) -> None:
-    """Run until cancelled. Several workers may: each task is idempotent, and one that fails keeps none of the others
-    from its turn.
+    """Run until cancelled, and stop `lag` then. Several workers may: each task is idempotent, and one that fails keeps
+    none of the others from its turn.
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
     tasks = _Tasks(database, services, lag, commands, returns, remember, ParkingClock(database))
-    while True:
-        now = datetime.now(UTC)
-        # Nothing that is parked is given up before the time without any worker is left out of its time.
-        if await _apart(tasks.tick, now):
-            for task in tasks.all():
-                await _apart(task, now)
-        await asyncio.sleep(_PAUSE_S)
+    try:
+        while True:
+            now = datetime.now(UTC)
+            # Nothing that is parked is given up before the time without any worker is left out of its time.
+            if await _apart(tasks.tick, now):
+                for task in tasks.all():
+                    await _apart(task, now)
+            await asyncio.sleep(_PAUSE_S)
+    finally:
+        await lag.stop()
 
 
 async def _apart(task: Task, now: datetime) -> bool:

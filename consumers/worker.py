@@ -97,7 +97,7 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    handover = Handover(connection, topics)
+    handover, lag = Handover(connection, topics), ConsumerLag(connection, topics)
     commands, returns = CommandRouter(services, handover), ReturnConsumer(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
@@ -127,7 +127,6 @@ async def running_worker(
         ],
         group_prefix=topics.prefix,
     )
-    lag = ConsumerLag(connection, topics)
     house = asyncio.create_task(keep_house(database, services, lag, parked, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
@@ -139,4 +138,3 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
-        await lag.stop()

@@ -131,6 +131,9 @@ async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, 
     assert await matches("CAMERA CAMERA-") == set(by_text.values())
     assert await matches("as GOOD") == set(by_text.values())
     assert await matches("no such words") == set()
+    # What most patterns are longest for, and one that a part of a run of letters hid.
+    (sharp,) = await facade.submit(submission(product, review="ß" * 64))
+    assert await matches("ß" * 64) == await matches("sẞS") == {sharp}
 
 
 @pytest.mark.parametrize(

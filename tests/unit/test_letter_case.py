@@ -35,6 +35,11 @@ def finds(phrase: str, text: str) -> bool:
         (".", "a", False),
         ("[a-z]*", "[A-Z]*", True),
         ("[a-z]*", "abc", False),
+        ("Sßß", "Sßß", True),
+        ("SSSSS", "ßsß", True),
+        ("ſßßßßßßßßßßs", "SßßßßßßßßßßS", True),
+        ("sßs", "sss", False),
+        ("Sßßs", "sßßr", False),
         ("ss", "s", False),
         ("straße", "strase", False),
         ("e", "é", False),
@@ -57,6 +62,6 @@ def test_no_letter_case_hides_a_text(phrase: str, change: Callable[[str], str]) 
 
 
 def test_a_long_text_is_found() -> None:
-    for long in ("ß" * 256, "ß" * 257, "ffi" * 341):
+    for long in ("ß" * 256, "ß" * 257, "ffi" * 341, "ß" * 64, "sß" * 128):
         assert finds(long, long)
         assert finds(long, long.lower())
