@@ -107,7 +107,9 @@ async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> Non
                 assert (await client.post(f"{REVIEWS}/reviewList", {"take": 1}))[0] == 200
         async with many_clients(small) as http:
             large = [submission(new_id(), review="a" * 9_000) for _ in range(100)]
-            assert (await http.post(REVIEWS, json=large)).status_code == 202
+            # On a busy machine those before it take longer to be told than it is patient.
+            sent = await eventually(partial(http.post, REVIEWS, json=large), lambda answer: answer.status_code != 503)
+            assert sent.status_code == 202
         heads = [await each.head() for each in stalled]
     statuses = [int(head.split()[1]) for head in heads]
     # There is room for three or four of them; those that stay have their time, and no more.

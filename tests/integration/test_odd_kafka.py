@@ -204,6 +204,7 @@ async def limit(service: Service, topic: str, most_bytes: int) -> None:
         await eventually(is_limited, (most_bytes < 3_000).__eq__)
 
 
+@pytest.mark.slow
 async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
     own_service: Service, own_facade: Facade
 ) -> None:
