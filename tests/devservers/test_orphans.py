@@ -59,7 +59,7 @@ def slow_java(folder: Path) -> Path:
     """A home of Java that takes its time to tell its version: the real one is gone before anybody has looked."""
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\nsleep 600\n")
+    java.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)  # until it is killed\n")
     java.chmod(0o755)
     return java.parent.parent
 
