@@ -34,9 +34,9 @@ screens = Screens()
 async def returns(visit: Visit) -> Response:
     """The returns in one status, or in all, the oldest first; without a status: the first one, or all for a number."""
     query = visit.query
+    sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
     filters = {"orderId": query.get("order"), "customerId": query.get("customer"), "storeId": query.get("store")}
     counts = await visit.facade.ask("POST", "/api/return/counts", filters)
-    sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
     status = query.get("status") or (ALL if "q" in query else next(iter(counts)))
     body = {
         **filters,

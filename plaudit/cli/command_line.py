@@ -143,7 +143,7 @@ def _wrong_json(error: SettingsError) -> str:
 
 
 def in_words(error: OSError) -> str:
-    """What went wrong with which file, as far as it is known."""
+    """The reason, behind the file that it is about, if that is known."""
     what = f"{error.strerror or error}."
     return what if error.filename is None else f"{error.filename}: {what}"
 
