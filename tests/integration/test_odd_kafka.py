@@ -21,6 +21,7 @@ from messaging.kafka.patient_consumer import PatientConsumer
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.support.messages import Message, review_message
 from tests.support.service import PARTITIONS, Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -45,11 +46,6 @@ async def create(servers: Servers, topic: str, partitions: int) -> None:
     await eventually(is_created)
 
 
-async def delete(servers: Servers, topic: str) -> None:
-    async with admin_of(servers) as admin:
-        await admin.delete_topics([topic])
-
-
 async def submit(service: Service, count: int = 12) -> set[str]:
     """Publish so many reviews, of different objects; returns their ids."""
     ids = {new_id("review") for _ in range(count)}
@@ -68,7 +64,7 @@ async def until_stored(service: Service, ids: set[str]) -> None:
 async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
     servers, topic = own_service.servers, own_service.topic(TOPIC)
     await until_stored(own_service, await submit(own_service, 40))
-    await delete(servers, topic)
+    await delete_topic(servers, topic)
     await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
     await asyncio.sleep(3)  # it looks for records, and finds no partitions to look in: nothing tells that
     await create(servers, topic, PARTITIONS)
@@ -120,7 +116,7 @@ async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(ser
     try:
         async with asyncio.timeout(60):
             await consumer.getmany(timeout_ms=1_000)
-            await delete(servers, topic)
+            await delete_topic(servers, topic)
             # The latter where it has noticed by now that its partition is gone.
             with pytest.raises((CommitFailedError, IllegalStateError)):
                 await consumer.commit({place: 3})

@@ -16,13 +16,12 @@ from typing import Final
 import pytest
 
 from devservers.tansu import TansuProcess
-from messaging.kafka.administration import admin_client
-from messaging.kafka.connection import KafkaConnection
 from tests.support.facade import new_id, submission
 from tests.support.forks import run_forked
 from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record
 from tests.support.service import Json, Servers, Service, running_service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
 
 pytestmark = pytest.mark.kafka
@@ -276,11 +275,7 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     await run(broken, "init")
     async with broken.mongo() as database:
         await database["reviews"].drop_index("newest")
-    async with admin_client(KafkaConnection(servers.kafka)) as admin:
-        gone = broken.topic("order-events")
-        await admin.delete_topics([gone])
-        # Brokers answer for a while as if it were there.
-        await eventually(admin.list_topics, lambda there: gone not in there)
+    await delete_topic(servers, broken.topic("order-events"))
     await broken.publish("review-submissions", Message(None, b"{}"))
     away = Service(Servers(f"127.0.0.1:{free_port()}", f"mongodb://127.0.0.1:{free_port()}", is_tansu=False), tmp_path)
     broken.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "8"

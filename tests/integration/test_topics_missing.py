@@ -14,6 +14,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.topics import TopicNames
 from tests.support.facade import Facade, submission
 from tests.support.service import Json, Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -34,8 +35,7 @@ async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Ser
         return ready
 
     assert (await told())["status"] == "pass"
-    async with admin_client(KafkaConnection(service.servers.kafka)) as admin:
-        await admin.delete_topics([gone])
+    await delete_topic(service.servers, gone)
     ready = await eventually(told, lambda ready: ready["status"] == "warn")
     assert (ready["reads"], ready["commands"]) == ("pass", "fail")
     assert ready["checks"] == {"mongodb": "pass", "kafka": "pass", "topics": "fail"}
@@ -46,8 +46,7 @@ async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Ser
 
 async def test_what_waits_for_a_topic_says_which(own_service: Service, own_facade: Facade, product: str) -> None:
     gone = own_service.topic("events")
-    async with admin_client(KafkaConnection(own_service.servers.kafka)) as admin:
-        await admin.delete_topics([gone])
+    await delete_topic(own_service.servers, gone)
     await own_facade.submit(submission(product))
     await eventually(lambda: own_service.log("worker"), lambda log: f"has no topic {gone}" in log)
     await own_service.run("init")
