@@ -25,10 +25,10 @@ from storefront.shoppers import Shopper, Writing
 
 
 class PageVote(ClosedMessage):
-    """A vote on a review of the object."""
+    """A vote on a review of the object; null takes it back."""
 
     review_id: Id
-    helpful: bool
+    helpful: bool | None
     voter: Annotated[
         NoNull, StringConstraints(min_length=16, max_length=128), Field(description="Random, kept by the browser")
     ]
@@ -72,11 +72,16 @@ async def vote_on_page(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Say whether a review is helpful. The last vote of a browser counts."""
+    """Say whether a review is helpful, or take that back. The last vote of a browser counts."""
     rates_of(request).votes.take(shopper.address, given.review_id)
     await _check_shown(services, shopper, given.review_id)
-    told = {"userId": visitor_id(shopper.store.id, given.voter), "helpful": given.helpful}
-    return await send_feedback(services, shopper.caller, command, given.review_id, FeedbackAction.VOTE, told)
+    told: dict[str, Any] = {"userId": visitor_id(shopper.store.id, given.voter)}
+    if given.helpful is None:
+        action = FeedbackAction.REMOVE_VOTE
+    else:
+        action = FeedbackAction.VOTE
+        told["helpful"] = given.helpful
+    return await send_feedback(services, shopper.caller, command, given.review_id, action, told)
 
 
 @router.post("/reports", **_ANSWERS)

@@ -18,7 +18,7 @@ from api.web.routes import PlainRoute
 from domain.forms import LEAST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
 from domain.objects import is_closed
-from domain.stores import refusal
+from domain.stores import Store, refusal
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
 from storefront.shoppers import Reading, Shopper
 
@@ -27,10 +27,12 @@ _KEYS: Final = "The key of forms, which a worker makes up when it first starts,"
 
 class Form(TypedDict):
     """The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
-    earliest. `anonymous`: reviews are taken without a review token. `check`: to be solved, where one is asked for."""
+    earliest. `open`: reviews are taken here at all; `anonymous`: without a review token, too. `check`: to be solved,
+    where one is asked for."""
 
     stamp: str
     leastSeconds: int
+    open: bool
     anonymous: bool
     mostImages: int
     mostImageBytes: int
@@ -50,10 +52,12 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
     """All that the form of a review needs when it is opened. It is another one each time."""
     key, now = (await _keys(services))[0], datetime.now(UTC)
     challenge = new_challenge(check_key(shopper.place, key), now) if request.app.state.storefront_check else None
+    is_open = await _is_open(services, shopper)
     form: Form = {
         "stamp": stamped(shopper.place, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),
-        "anonymous": await _takes_anonymous(services, shopper),
+        "open": is_open,
+        "anonymous": is_open and _takes_anonymous(shopper.store),
         "mostImages": MAX_IMAGES,
         "mostImageBytes": MAX_UPLOAD_BYTES,
         "check": challenge,
@@ -93,8 +97,11 @@ async def _keys(services: Services) -> Sequence[bytes]:
     return keys
 
 
-async def _takes_anonymous(services: Services, shopper: Shopper) -> bool:
-    nobody, no = None, partial(bool)
-    if refusal(shopper.store, user_id=nobody, has_purchased=no, has_reviewed=no):
+async def _is_open(services: Services, shopper: Shopper) -> bool:
+    if not shopper.store.settings.reviews_enabled:
         return False
     return not is_closed(await services.lookups.objects({shopper.place}), shopper.place)
+
+
+def _takes_anonymous(store: Store) -> bool:
+    return refusal(store, user_id=None, has_purchased=partial(bool), has_reviewed=partial(bool)) is None

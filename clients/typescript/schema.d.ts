@@ -1338,7 +1338,7 @@ export interface paths {
         put?: never;
         /**
          * Vote On Page
-         * @description Say whether a review is helpful. The last vote of a browser counts.
+         * @description Say whether a review is helpful, or take that back. The last vote of a browser counts.
          */
         post: operations["voteOnPage"];
         delete?: never;
@@ -1513,11 +1513,13 @@ export interface components {
         };
         /**
          * @description The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
-         *     earliest. `anonymous`: reviews are taken without a review token. `check`: to be solved, where one is asked for.
+         *     earliest. `open`: reviews are taken here at all; `anonymous`: without a review token, too. `check`: to be solved,
+         *     where one is asked for.
          */
         Form: {
             stamp: string;
             leastSeconds: number;
+            open: boolean;
             anonymous: boolean;
             mostImages: number;
             mostImageBytes: number;
@@ -1836,10 +1838,10 @@ export interface components {
             /** @description The solved challenge of `form`, as JSON in base64 */
             check?: string | null;
         };
-        /** @description A vote on a review of the object. */
+        /** @description A vote on a review of the object; null takes it back. */
         PageVote: {
             reviewId: string;
-            helpful: boolean;
+            helpful: boolean | null;
             /** @description Random, kept by the browser */
             voter: string;
         };

@@ -12,6 +12,7 @@ dialog{color:var(--ink);background:var(--paper);border:1px solid var(--line);bor
 dialog.large{max-width:94vw;text-align:center}
 .large .row{justify-content:center;margin-block-start:.75em}
 form{max-width:44em}
+@container(min-width:38em){.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}
 .wrong:empty{margin-block-end:-1em}
 ::file-selector-button{font:inherit;margin-inline-end:1em}
 dialog img{max-width:100%;max-height:75vh;object-fit:contain}

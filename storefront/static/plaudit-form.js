@@ -158,8 +158,8 @@ export async function open(shop, place) {
   const known = { cache: /** @type {const} */ ('no-store') };
   /** @type {import('./types').Form} */
   let form = await shop.ask('/form', known);
-  if (!form.anonymous && !shop.token) {
-    place.replaceChildren(h('p', { role: 'status' }, say('invited')));
+  if (!form.open || (!form.anonymous && !shop.token)) {
+    place.replaceChildren(h('p', { role: 'status' }, say(form.open ? 'invited' : 'refused.reviews-disabled')));
     return;
   }
   let opened = Date.now();

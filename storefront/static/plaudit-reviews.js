@@ -10,7 +10,7 @@ import { closest, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars
 const SERVICE_AWAY = { failed: 'Reviews can’t be shown at the moment.', retry: 'Try again' };
 const TAKE = '10';
 const ORDERS = ['newest', 'helpful', 'highest', 'lowest'];
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 2e4;
 const LONG = 700;
 const LINES = 7;
 const VOTES = 'plaudit:votes';
@@ -65,7 +65,7 @@ li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em;ju
 @keyframes b{to{opacity:.2}}
 .gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;margin:0;padding:0}
 .wrong{color:light-dark(#b3261e,#ff9a92)}
-@container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}`);
+@container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}}`);
 
 /** @type {Record<string, any>} What a browser that keeps nothing knows until the page is gone. */
 const here = {};
@@ -143,36 +143,34 @@ function day(shop, iso) {
 
 /** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */
 function votes(shop, review, complain) {
-  const counts = { true: review.helpful, false: review.notHelpful };
-  /** @type {boolean | undefined} */
-  let chosen = kept(VOTES)?.[review.id];
-  const draw = () => {
+  /** By what was chosen: nobody looks at those of nothing. @type {Record<string, number>} */
+  const counts = { true: review.helpful, false: review.notHelpful, null: 0 };
+  /** @type {boolean | null} */
+  let chosen = kept(VOTES)?.[review.id] ?? null;
+  let turn = Promise.resolve();
+  /** @param {boolean | null} choice */
+  const choose = (choice) => {
+    counts[`${chosen}`] = Math.max(0, counts[`${chosen}`] - 1);
+    counts[`${choice}`]++;
+    chosen = choice;
     for (const { button, helpful, word } of buttons) {
       button.setAttribute('aria-pressed', `${chosen === helpful}`);
       const n = counts[`${helpful}`];
       button.textContent = shop.say(word) + (n ? shop.say(' ({n})', { n }) : '');
     }
   };
-  /** @param {boolean | undefined} helpful */
-  const choose = (helpful) => {
-    if (chosen !== undefined) counts[`${chosen}`] = Math.max(0, counts[`${chosen}`] - 1);
-    if (helpful !== undefined) counts[`${helpful}`]++;
-    chosen = helpful;
-    draw();
-  };
-  /** @param {boolean} helpful */
-  const vote = async (helpful) => {
-    /** Perhaps in another tab. */
-    const before = (chosen = kept(VOTES)?.[review.id] ?? chosen);
+  /** A second click takes the vote back. @param {boolean} choice */
+  const vote = async (choice) => {
+    const before = chosen;
+    const helpful = before === choice ? null : choice;
     complain('');
-    if (before === helpful) return draw();
     choose(helpful);
     const voter = kept(VOTER) ?? shop.random();
     keep(VOTER, voter);
     try {
       await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }));
       keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
-      shop.tell(shop.say('voted'));
+      shop.tell(shop.say(helpful === null ? 'unvoted' : 'voted'));
     } catch (error) {
       choose(before);
       complain(shop.problems(error)[0]);
@@ -181,9 +179,10 @@ function votes(shop, review, complain) {
   const buttons = [true, false].map((helpful) => ({
     helpful,
     word: helpful ? 'yes' : 'no',
-    button: h('button', { class: 'plain', click: () => vote(helpful) }),
+    /** One after the other; a double click is one. */
+    button: h('button', { class: 'plain', click: /** @param {MouseEvent} event */ ({ detail }) => detail > 1 || (turn = turn.then(() => vote(helpful))) }),
   }));
-  draw();
+  choose(chosen);
   const question = shop.say('wasHelpful');
   return h('div', { class: 'row soft', role: 'group', 'aria-label': question }, question, ...buttons.map((each) => each.button));
 }

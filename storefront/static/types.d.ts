@@ -46,6 +46,7 @@ export interface Check {
 export interface Form {
   stamp: string;
   leastSeconds: number;
+  open: boolean;
   anonymous: boolean;
   mostImages: number;
   mostImageBytes: number;

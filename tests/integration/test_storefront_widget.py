@@ -263,6 +263,21 @@ async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled)
         await page.get_by_role("button", name="Send review").wait_for()
 
 
+async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled) -> None:
+    async with facade_of(filled.service) as facade:
+        store = await facade.open_store(storefrontOrigins=[filled.site.origin], reviewsEnabled=False)
+    element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
+    # Not even with the link of a mail.
+    for query in ("", "?token=forged"):
+        address = filled.site.show("/closed", filled.service.address, element) + query
+        async with shopping(browser, address) as page:
+            await until_loaded(page)
+            if not query:
+                await page.get_by_role("button", name="Write a review").click()
+            await page.get_by_text("No reviews are taken here at the moment.").wait_for()
+            await expect(page.get_by_role("button", name="Send review")).to_have_count(0)
+
+
 async def test_a_report_reaches_the_moderators(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/report")) as page, facade_of(filled.service) as facade:
         await until_loaded(page)

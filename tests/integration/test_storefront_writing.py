@@ -61,6 +61,11 @@ class Page:
         bought = ReviewToken(self.store, new_id("order"), "1", product or self.product, "anna", expires)
         return signed(bought, self.key)
 
+    async def takes(self) -> Json:
+        """Whose reviews its form says are taken."""
+        form = body_of(await self.facade.http.get(f"{self.path}/form"), dict)
+        return {name: form[name] for name in ("open", "anonymous")}
+
     async def send(self, what: str, body: Any, **headers: str) -> httpx.Response:
         return await self.facade.http.post(f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
 
@@ -106,7 +111,14 @@ async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, s
     form = body_of(response, dict)
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["access-control-allow-origin"] == ORIGIN
-    bounds = {"leastSeconds": 3, "anonymous": True, "mostImages": 5, "mostImageBytes": 10 * 1024 * 1024, "check": None}
+    bounds = {
+        "leastSeconds": 3,
+        "open": True,
+        "anonymous": True,
+        "mostImages": 5,
+        "mostImageBytes": 10 * 1024 * 1024,
+        "check": None,
+    }
     assert form == {**bounds, "stamp": form["stamp"]}
     # An image may be larger than the bodies of all other requests.
     noise = picture_of_noise(1_400)
@@ -205,7 +217,7 @@ async def test_pages_of_ours_may_write(page: Page) -> None:
 async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facade, product: str) -> None:
     strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
     page = await opened_page(service, facade, product, **strict)
-    assert body_of(await facade.http.get(f"{page.path}/form"), dict)["anonymous"] is False
+    assert await page.takes() == {"open": True, "anonymous": False}
     assert errors_of(await page.write(), 403) == [("", "anonymous-not-allowed")]
     token = page.token()
     assert refused(await page.write(token=token[:-2] + "xx")) == "token-invalid"
@@ -219,21 +231,25 @@ async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facad
     assert refused(await page.write(token=token)) == "token-used"
     problem_of(await page.of(new_id()).write(token=token), 403)
     closed = await opened_page(service, facade, product, reviewsEnabled=False)
-    assert body_of(await facade.http.get(f"{closed.path}/form"), dict)["anonymous"] is False
+    assert await closed.takes() == {"open": False, "anonymous": False}
     assert refused(await closed.write()) == "reviews-disabled"
 
 
 async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: Service) -> None:
     id, browser = await page.approved(), new_id("browser-of-somebody")
 
-    async def vote(helpful: bool, voter: str = browser) -> httpx.Response:
+    async def vote(helpful: bool | None, voter: str = browser) -> httpx.Response:
         return await page.send("votes", {"reviewId": id, "helpful": helpful, "voter": voter})
 
-    for helpful in (True, True, False):
+    for helpful in (True, True, None, False):
         body_of(await vote(helpful), dict)
+    for withdrawn in (True, None, None):
+        body_of(await vote(withdrawn, f"{browser} who thinks better of it"), dict)
     body_of(await vote(True, new_id("browser-of-another")), dict)
     stored = await page.facade.review(id)
     assert (stored["helpful"], stored["notHelpful"]) == (1, 1)
+    missing = await page.send("votes", {"reviewId": id, "voter": browser})
+    assert errors_of(missing) == [("/helpful", "missing")]
     assert errors_of(await vote(True, "short")) == [("/voter", "string-too-short")]
     person = visitor_id(page.store, browser)
     exported = json.loads((await service.run("privacy", "export", "--customer", person)).stdout)
