@@ -9,7 +9,7 @@ from devservers.child import run
 from devservers.errors import MissingPartError
 
 _OLDEST = 17
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 _ADVICE = f"Install Java {_OLDEST} or later (`apt-get install openjdk-17-jre-headless`), or set JAVA_HOME to it."
 
 

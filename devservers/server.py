@@ -19,8 +19,8 @@ from devservers.waiting import until
 _LAST_LINES = 12
 _LONGEST_LINE = 400
 _LEAST_FREE = 200 * 2**20
-# A server that was killed a moment ago needs at most this long to release its memory and its folder.
-_FOLDER_PATIENCE_S = 3.0
+# A server that was killed a moment ago needs at most this long to release its memory and its folder, on a busy machine.
+_FOLDER_PATIENCE_S = 15.0
 
 
 class ServerProcess(ABC):

@@ -14,7 +14,7 @@ class TansuProcess(ServerProcess):
     """One Tansu. It keeps records in memory only."""
 
     name: str = "Tansu"
-    start_timeout_s: float = 20.0
+    start_timeout_s: float = 60.0
     stop_grace_s: float = 3.0
 
     def __init__(self, folder: Path, log: Path) -> None:

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
 
-from messaging.kafka.connection import is_broker_away
+from messaging.kafka.connection import BrokerAwayError, is_broker_away
 
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """The largest record that the broker takes. Far above MAX_MESSAGE_BYTES, so that a message that is too large becomes a
@@ -25,6 +25,9 @@ MAX_DEAD_LETTER_BYTES: Final = MAX_RECORD_BYTES + 64 * 1024
 DEAD_LETTER_SUFFIX: Final = ".dlq"
 
 _DAY_MS: Final = 86_400_000
+
+_FENCED: Final = "fenced"
+"""As Kafka calls brokers that were slow, until its controller hears of them again: they are there in a moment."""
 
 COMPACTED: Final[dict[str, str]] = {
     "cleanup.policy": "compact",
@@ -141,6 +144,8 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
         # Another process may have created it since the list was made.
         elif error is not TopicAlreadyExistsError:
             refused = error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
+            if error is InvalidReplicationFactorError and _FENCED in str(refused):
+                raise BrokerAwayError(str(refused)) from refused
             raise refused if is_broker_away(refused) else TopicNotMadeError(refused)
     return created
 

@@ -50,8 +50,8 @@ SAMPLE_STORE: Final = {
 FIRST_PROCESSES: Final = ("api", "worker")
 """Processes that have to run before the service is ready; the others start then, and don't delay these."""
 
-_READY_TIMEOUT_S: Final = 60.0
-_FOLDER_PATIENCE_S: Final = 3.0
+_READY_TIMEOUT_S: Final = 180.0
+_FOLDER_PATIENCE_S: Final = 15.0
 
 
 async def run_up(settings: Settings, report: Report) -> None:
@@ -108,7 +108,7 @@ async def _start(
     address = settings.http.address
     await _until_ready(address, processes)
     async with connected(settings) as (database, publisher):
-        if not await StoreRepository(database).all():
+        if not await patiently("MongoDB", StoreRepository(database).all):
             report(f"Registering the sample store {SAMPLE_STORE['id']}")
             topic = settings.topics.name(Topic.STORE_UPDATES)
             store = Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)
@@ -267,7 +267,7 @@ async def _until_a_store(database: Database) -> None:
 
 
 async def _has_a_store(database: Database) -> bool:
-    return bool(await StoreRepository(database).all())
+    return bool(await patiently("MongoDB", StoreRepository(database).all))
 
 
 def _obituary(process: ServiceProcess) -> str:

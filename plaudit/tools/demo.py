@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -55,11 +55,30 @@ class _Client:
         self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
-        if response.status_code != expected:
-            raise CommandError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
-        step = {"title": title, "method": method, "path": path, "body": body, "status": response.status_code}
-        self.steps.append({**step, "answer": response.json()})
-        return response.json()
+        status, known = response.status_code, dict[str, Any]()
+        if status == httpx.codes.ACCEPTED and headers:  # a busy machine takes longer than was waited for
+            status, known = await self._outcome(response.json()["commandId"])
+        if status != expected:
+            raise CommandError(f"{method} {path} was answered {status}, not {expected}: {known or response.text}")
+        answer = {**response.json(), **known} if known else response.json()
+        step = {"title": title, "method": method, "path": path, "body": body, "status": status}
+        self.steps.append({**step, "answer": answer})
+        return answer
+
+    async def _outcome(self, command_id: str) -> tuple[int, dict[str, Any]]:
+        """Wait for the outcome of a command, and show it; returns the status that tells it, and what is told. Raises
+        CommandError if there never is one."""
+        path = f"/api/commands/{command_id}"
+        state: dict[str, Any] = {}
+
+        async def is_known() -> bool:
+            response = await self._client.get(path)
+            state.update(response.json() if response.is_success else {})
+            return bool(state.get("outcome", "accepted") != "accepted")
+
+        await self._until(is_known, path)
+        self._out.print(f"GET {path}\n-> {json.dumps(state)}")
+        return httpx.codes.CONFLICT if state["outcome"] == "refused" else httpx.codes.OK, state
 
     async def publish(self, settings: Settings, topic: Topic, key: str, value: dict[str, Any]) -> None:
         """Publish to Kafka as an upstream system would."""
@@ -78,9 +97,12 @@ class _Client:
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
 
+        await self._until(found, path)
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], path: str) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await until(found)
+                await until(condition)
         except TimeoutError:
             raise CommandError(
                 f"GET {path} has found nothing for {_PATIENCE_S} seconds. Is a worker running? `plaudit doctor` says."

@@ -11,11 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from pymongo import AsyncMongoClient
+from pymongo.errors import AutoReconnect
 
 from devservers import mongo
 from devservers.errors import EmbeddedServerError, MissingPartError
 from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 from devservers.ports import HOST
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("marked")
 
@@ -71,7 +73,14 @@ async def test_three_members(data: Path) -> None:
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(member) for member in members))
         async with AsyncMongoClient[Document](await form_replica_set(members), w="majority") as client:
-            await client.test.documents.insert_one({})
+
+            async def inserted() -> bool:
+                try:
+                    return (await client.test.documents.insert_one({})).acknowledged
+                except AutoReconnect:
+                    return False  # members that were slow choose another primary
+
+            assert await eventually(inserted)
         for member in members:
             member.kill()
 
@@ -85,7 +94,7 @@ async def test_says_at_once_why_it_does_not_start(
     binary.chmod(0o755)
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     with pytest.raises(EmbeddedServerError, match="exit code 127") as caught:
-        async with asyncio.timeout(5), embedded_mongo(data, progress.append):
+        async with asyncio.timeout(MongoProcess.start_timeout_s / 2), embedded_mongo(data, progress.append):
             pass
     assert last_words in str(caught.value)
     assert "PLAUDIT_MONGO__URI" in str(caught.value)
@@ -100,7 +109,7 @@ async def test_says_that_the_disk_is_full(
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=27 * 2**20))
     with pytest.raises(EmbeddedServerError, match=r"Only 27 MB are free in .*: make room") as caught:
-        async with asyncio.timeout(5), embedded_mongo(data, progress.append):
+        async with asyncio.timeout(MongoProcess.start_timeout_s / 2), embedded_mongo(data, progress.append):
             pass
     assert "OpenSSL" not in str(caught.value)
 

@@ -11,20 +11,24 @@ from pathlib import Path
 
 import pytest
 
+from devservers import child
 from devservers.kafka_jars import KafkaJars
 from tests.support.processes import Marked
 from tests.support.waiting import DEADLINE_S, eventually
 
 PROGRAM = textwrap.dedent(
     """
-    import asyncio, signal, sys
+    import asyncio, os, signal, sys
     from contextlib import AsyncExitStack
     from pathlib import Path
+    from devservers import child
     from devservers.broker import Broker, embedded_kafka
     from devservers.kafka import KafkaProcess
     from devservers.mongo import MongoProcess, embedded_mongo
 
     KafkaProcess.stop_grace_s = MongoProcess.stop_grace_s = 60.0  # other tests take the processor
+    if leash := os.environ.get("OTHER_LEASH"):
+        child._LEASH = Path(leash)
 
     async def main(data: Path, broker: str) -> None:
         async with AsyncExitStack() as servers:
@@ -55,13 +59,33 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
             parent.kill()
 
 
+# What is killed is gone before anybody has looked, by itself: each of these stays until it is killed.
+
+
+def slow_leash(folder: Path) -> Path:
+    """The leash, which isn't put on before the parent is gone."""
+    leash = folder / "leash.py"
+    leash.write_text(
+        "import os, runpy, sys, time\n"
+        "while os.getppid() == int(sys.argv[1]):\n"
+        "    time.sleep(0.01)  # until the parent is killed\n"
+        f"runpy.run_path({str(child._LEASH)!r}, run_name='__main__')\n"
+    )
+    return leash
+
+
 def slow_java(folder: Path) -> Path:
-    """A home of Java that takes its time to tell its version: the real one is gone before anybody has looked."""
+    """A home of Java that takes its time to tell its version."""
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)  # until it is killed\n")
     java.chmod(0o755)
     return java.parent.parent
+
+
+def paused(folder: Path) -> str:
+    """Options of a JVM that stops where it begins."""
+    return f"-XX:+UnlockDiagnosticVMOptions -XX:+PauseAtStartup -XX:PauseAtStartupFile={folder / 'paused'}"
 
 
 async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
@@ -75,8 +99,12 @@ async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
 async def test_killed_while_it_fetches(
     data: Path, tmp_path: Path, marked: Marked, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    if moment == "-version":
+    if moment == "leash.py":
+        monkeypatch.setenv("OTHER_LEASH", str(slow_leash(tmp_path)))
+    elif moment == "-version":
         monkeypatch.setenv("JAVA_HOME", str(slow_java(tmp_path)))
+    else:
+        monkeypatch.setenv("MAVEN_OPTS", paused(tmp_path))
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running(moment)
         await killed(parent, marked)

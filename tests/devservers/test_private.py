@@ -1,6 +1,7 @@
 """Other users of the machine: what they can read, and what lets them in."""
 
 import json
+import os
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +29,10 @@ NOT_ALLOWED = 13
 
 def open_to_others(folder: Path) -> list[Path]:
     """What others could reach if the folder itself were open."""
-    return [path for path in (folder, *folder.rglob("*")) if is_open_to_others(path)]
+    # Not by rglob: a folder that a server removes meanwhile would end it.
+    within = [Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)]
+    assert within
+    return [path for path in (folder, *within) if is_open_to_others(path)]
 
 
 def is_open_to_others(path: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.processes import Marked
 from tests.support.up_command import Up
+from tests.support.waiting import eventually
 
 
 async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marked) -> None:
@@ -15,7 +16,12 @@ async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marke
         await up.says(process, "Ctrl-C stops everything")
         demo = await asyncio.to_thread(up.run, "demo")
         assert (demo.returncode, demo.stderr) == (0, ""), demo.stdout
-        doctor = await asyncio.to_thread(up.run, "doctor")
-        told = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
-        assert [line for line in told if not line.startswith("ok ")] == []
+
+        async def complaints() -> list[str]:
+            doctor = await asyncio.to_thread(up.run, "doctor")
+            told = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
+            return [line for line in told if not line.startswith("ok ")] if told else [doctor.stderr]
+
+        # Servers that are slow for a few seconds are a finding, too.
+        await eventually(complaints, lambda found: not found)
     await up.nothing_is_left()

@@ -62,7 +62,7 @@ async def check_close(ours: Any) -> None:
     """A producer is closed at once, whatever it holds, and its sender and client with it."""
     producer, waiting = await filled_producer(ours)
     with patch.object(Sender, "close") as close:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(30):
             await ours.close_without_flush(producer)
             await ours.close_without_flush(producer)
             await producer.stop()  # which would wait for the buffer

@@ -13,6 +13,12 @@ from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.in_hand import RequestsInHand
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for room that comes gets it, however long the machine takes."""
+    monkeypatch.setattr(budgets, "PATIENCE_S", 60.0)
+
+
 async def stall(share: Share, until: asyncio.Event) -> None:
     async with share.stalling():
         await until.wait()

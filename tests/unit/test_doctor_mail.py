@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pydantic import SecretStr
 
 from domain.findings import Finding, Level
 from plaudit.config import Settings, SmtpSettings
+from plaudit.tools.doctor import mail
 from plaudit.tools.doctor.mail import check_mail
 from tests.support.mail_server import PASSWORD, running_mail_server
 from tests.support.waiting import free_port
 from tests.unit.test_mails_smtp import certificate, tls_context
 
 __all__ = ["certificate"]
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is there answers in time, however busy the machine is."""
+    monkeypatch.setattr(mail, "_ANSWER_S", 60.0)
 
 
 async def examined(port: int, password: str | None = None, ca: Path | None = None) -> Finding:

@@ -192,6 +192,8 @@ async def test_clients_that_do_not_read() -> None:
     async with running(limits(send=0.3)) as server, server.client() as slow:
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await slow.send(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
+        await eventually(lambda: any(each._sending for each in server.connections))
+        server.limits.send_timeout = 60.0  # the others are busy, at most, as the machine may be
         async with server.client() as good:
             status, body = await good.ask(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (status, len(body)) == (200, len(ANSWER))

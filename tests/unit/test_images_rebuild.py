@@ -54,7 +54,7 @@ def test_children_start_while_threads_come_and_go() -> None:
         [sys.executable, "-c", _BESIDE_THREADS], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        assert process.communicate(timeout=60)[0] == "all ended\n"
+        assert process.communicate(timeout=300)[0] == "all ended\n"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)
@@ -76,7 +76,7 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
         return started(command)  # without its script it ends at once
 
     monkeypatch.setattr(images_rebuild, "started", start)
-    assert isinstance(await asyncio.wait_for(rebuild(picture()), 30), Rebuilt)
+    assert isinstance(await asyncio.wait_for(rebuild(picture()), 300), Rebuilt)
     assert tries == 3
 
 
@@ -84,4 +84,4 @@ async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.Mo
     script = tmp_path / "child.py"
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
-    assert await asyncio.wait_for(rebuild(picture()), 30) is UploadRefusal.TOO_COSTLY
+    assert await asyncio.wait_for(rebuild(picture()), 300) is UploadRefusal.TOO_COSTLY

@@ -70,7 +70,7 @@ def connection_to(
     server: MailServer, security: SmtpSecurity = "none", password: str | None = None, ca: Path | None = None
 ) -> SmtpConnection:
     user = "shop" if password else None
-    return SmtpConnection(SmtpServer("127.0.0.1", server.port, security, user, password, tls_ca_file=ca, timeout=5))
+    return SmtpConnection(SmtpServer("127.0.0.1", server.port, security, user, password, tls_ca_file=ca, timeout=60))
 
 
 async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Path, Path]) -> None:

@@ -12,6 +12,12 @@ from tests.support.clock import Clock
 from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that is there answers in time, however busy the machine is."""
+    monkeypatch.setattr(oauth, "_TIMEOUT_S", 60.0)
+
+
 async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(100)
     monkeypatch.setattr(oauth, "monotonic", clock)

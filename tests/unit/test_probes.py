@@ -18,10 +18,18 @@ from plaudit.processes import probes as probes_module
 from plaudit.processes.probes import Probes, serve_health
 from tests.support.waiting import free_port
 
+PATIENCE_S = 60.0
+
 
 @pytest.fixture
 def port() -> int:
     return free_port()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop turns in time, however busy the machine is, unless the test holds it up."""
+    monkeypatch.setattr(probes_module, "LIVE_SECONDS", PATIENCE_S)
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ async def probes(port: int) -> AsyncIterator[Probes]:
 
 
 async def ask(port: int, path: str) -> httpx.Response:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
         return await http.get(f"http://127.0.0.1:{port}{path}")
 
 
@@ -42,7 +50,7 @@ async def status(port: int, path: str) -> int:
 
 def status_asked_by_the_loop_itself(port: int, path: str) -> int:
     """Block the event loop until the answer is there."""
-    return httpx.get(f"http://127.0.0.1:{port}{path}").status_code
+    return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S).status_code
 
 
 async def test_a_process_is_ready_once_it_says_so(probes: Probes, port: int) -> None:
@@ -118,9 +126,9 @@ async def test_the_health_check_asks_whoever_listens(probes: Probes, port: int, 
     for is_ready in (False, True):
         probes.is_ready = is_ready
         with health_check(*ports) as process:
-            assert await asyncio.to_thread(process.wait, 10) == (0 if is_ready else 1)
+            assert await asyncio.to_thread(process.wait, PATIENCE_S) == (0 if is_ready else 1)
 
 
 async def test_the_health_check_fails_where_nobody_listens() -> None:
     with health_check(free_port(), free_port()) as process:
-        assert await asyncio.to_thread(process.wait, 10) == 1
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 1

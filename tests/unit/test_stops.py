@@ -13,7 +13,7 @@ import asyncio, time
 from plaudit.processes.connections import watch_stop_signals
 
 async def run():
-    stop = watch_stop_signals(at_most=0.2)
+    stop = watch_stop_signals(at_most={at_most})
     print("running", flush=True)
     await stop
     print("stopping", flush=True)
@@ -23,10 +23,14 @@ asyncio.run(run())
 """
 
 
+def _running(hang: str, at_most: float) -> subprocess.Popen[str]:
+    program = _HANGING.format(hang=hang, at_most=at_most)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize("hang", ["time.sleep(600)", "await asyncio.sleep(600)"])
 def test_one_that_hangs_is_ended(hang: str) -> None:
-    process = subprocess.Popen([sys.executable, "-c", _HANGING.format(hang=hang)], stdout=subprocess.PIPE, text=True)
-    with process:
+    with _running(hang, at_most=3) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         process.send_signal(signal.SIGTERM)
@@ -36,8 +40,7 @@ def test_one_that_hangs_is_ended(hang: str) -> None:
 
 
 def test_one_that_does_not_ends_by_itself() -> None:
-    process = subprocess.Popen([sys.executable, "-c", _HANGING.format(hang="pass")], stdout=subprocess.PIPE, text=True)
-    with process:
+    with _running("pass", at_most=600) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         process.send_signal(signal.SIGINT)

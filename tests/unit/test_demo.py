@@ -1,0 +1,47 @@
+"""`plaudit demo` beside a service that takes its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from plaudit.cli.command_line import CommandError
+from plaudit.cli.terminal import Terminal
+from plaudit.tools import demo
+
+ACCEPTED = {"commandId": "c", "ids": ["r"], "outcome": "accepted"}
+
+
+async def sent(outcome: str, expected: int) -> tuple[Any, str]:
+    """The answer to a command whose outcome is known at the third question, and what is printed."""
+    answers = iter([httpx.Response(404, json={}), httpx.Response(200, json={**ACCEPTED, "results": []})])
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            return httpx.Response(202, json=ACCEPTED)
+        assert request.url.path == "/api/commands/c"
+        return next(answers, httpx.Response(200, json={"commandId": "c", "outcome": outcome, "results": [{"id": "r"}]}))
+
+    out = Terminal()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(serve), base_url="http://plaudit.test") as http:
+        with out.capture() as printed:
+            headers = {"Prefer": "wait=1"}
+            answer = await demo._Client(http, out).send(
+                "Title", "POST", "/api/x", [], headers=headers, expected=expected
+            )
+    return answer, printed.get()
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("applied", 200), ("partial", 200), ("refused", 409)])
+async def test_a_command_that_takes_longer_than_it_is_waited_for(outcome: str, status: int) -> None:
+    answer, printed = await sent(outcome, status)
+    assert answer == {**ACCEPTED, "outcome": outcome, "results": [{"id": "r"}]}
+    assert "-> 202" in printed
+    assert "GET /api/commands/c\n-> {" in printed
+
+
+async def test_an_outcome_that_is_none_is_told() -> None:
+    with pytest.raises(CommandError, match="was answered 409, not 200"):
+        await sent("refused", 200)

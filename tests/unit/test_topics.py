@@ -1,0 +1,42 @@
+"""Topics that can't be made: what passes by itself, and what somebody has to mend."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.errors import InvalidReplicationFactorError
+
+from messaging.kafka.connection import BrokerAwayError, is_broker_away
+from messaging.topics import TopicLayout, TopicNames, TopicNotMadeError, create_topics
+
+FACTOR = InvalidReplicationFactorError.errno
+REFUSED = "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached"
+
+
+async def made(code: int, detail: str) -> list[str]:
+    """What comes of topics that Kafka answers with this error."""
+    names = TopicNames("p.")
+
+    async def list_topics() -> list[str]:
+        return names.all()[1:]
+
+    async def create(topics: list[Any]) -> Any:
+        return SimpleNamespace(topic_errors=[(topic.name, code, detail) for topic in topics])
+
+    admin = SimpleNamespace(list_topics=list_topics, create_topics=create)
+    return await create_topics(cast(Any, admin), names, TopicLayout())
+
+
+async def test_brokers_that_are_fenced_are_waited_for() -> None:
+    """As one is whose machine stood still for a while: it is let in again with its next heartbeat."""
+    with pytest.raises(BrokerAwayError, match="fenced") as refused:
+        await made(FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+    assert is_broker_away(refused.value)
+
+
+async def test_brokers_that_are_too_few_are_not() -> None:
+    with pytest.raises(TopicNotMadeError, match="cannot be reached"):
+        await made(FACTOR, REFUSED)
+    assert len(await made(0, "")) == 1
