@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.images import IMAGES, Images, opened, picture
 from tests.support.messages import message
+from tests.support.patience import decided
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -31,7 +32,7 @@ def files_of(service: Service, id: str) -> list[str]:
 async def until_gone(service: Service, *ids: str) -> None:
     """Wait until no file of these images is left."""
     for id in ids:
-        await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files, deadline_s=20)
+        await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files)
 
 
 async def test_an_image_is_rebuilt_and_shown_with_its_review(
@@ -68,8 +69,8 @@ async def test_an_image_is_rebuilt_and_shown_with_its_review(
 
 async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) -> None:
     png = picture()
-    form = await http.post(IMAGES, files={"file": ("a.exe", png, "text/html")}, headers=WAIT)
-    assert await images.status(body_of(form, dict)["id"]) == 200
+    upload = partial(http.post, IMAGES, files={"file": ("a.exe", png, "text/html")}, headers=once())
+    assert await images.status(body_of(await decided(upload), dict)["id"]) == 200
     two = {"file": ("a", png), "other": ("b", png)}
     problem_of(await http.post(IMAGES, files=two), 400)
     problem_of(await http.post(IMAGES, content=b"x", headers={"Content-Type": "multipart/form-data"}), 400)
