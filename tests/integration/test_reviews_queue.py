@@ -87,6 +87,7 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
         assert "queued_newest" in plan
         assert '"stage": "FETCH"' not in plan
         # Small counts are exact, large ones as old as the relay, which won't see this one.
+        await eventually(partial(queued, own_service, product), lambda found: len(found) == 3)
         assert await own_service.stop("worker") == 0
         await reviews.insert_one({**approved, "_id": "stays", "queued": 0})
         repository = ReviewRepository(database)
