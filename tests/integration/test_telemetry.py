@@ -221,12 +221,11 @@ def path_to(spans: list[Json], name: str) -> list[str]:
 
 
 async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
-    trace, moderation = uuid4().hex, uuid4().hex
+    trace = uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
     await service.publish("review-submissions", *(message(other) for other in others))
-    (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
-    await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], traced(moderation))
+    await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
 
     store, rate = "consume review-submissions", "consume review-changes"
     expected = {f"POST {REVIEWS}", "publish review-submissions", store, "publish events"}
@@ -238,8 +237,17 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
 
     # A span is written when it ends, and those of a batch end last.
     expected = {f"POST {REVIEWS}/approve", "publish review-changes", rate, "publish events"}
-    await eventually(lambda: names_of_spans(service, moderation), lambda names: names >= expected)
-    spans = spans_of(service, moderation)
+
+    async def straight() -> str:
+        """The trace of a moderation; empty for one that went by the router, as it does while Kafka is slow to tell that
+        nothing waits there."""
+        trace = uuid4().hex
+        (review,) = await facade.submit(submission(new_id()))
+        await facade.command("POST", f"{REVIEWS}/approve", [review], traced(trace))
+        names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
+        return "" if "publish moderation-commands" in names else trace
+
+    spans = spans_of(service, await eventually(straight))
     way = [f"api: POST {REVIEWS}/approve", "api: publish review-changes", f"worker: {rate}"]
     assert path_to(spans, rate) == way
     assert path_to(spans, "publish events") == [*way, "worker: publish events"]

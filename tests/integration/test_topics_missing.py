@@ -62,7 +62,7 @@ async def test_looking_at_topics_makes_none(servers: Servers, tmp_path: Path) ->
     runtime = await set_up_kafka(print)
     async with _Obliging(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:
         connection, names = KafkaConnection(kafka.address), TopicNames("shop.")
-        lag = ConsumerLag(connection, names)
+        lag = ConsumerLag(connection, names, timeout=60)
         try:
             assert await lag.measure() == {}
         finally:
