@@ -16,7 +16,7 @@ import pytest
 from domain.commands import CommandMark
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import message, moderation
-from tests.support.patience import decided
+from tests.support.patience import decided, served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -71,7 +71,7 @@ async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncCl
     store = await facade.open_store()
     reviews = [submission(new_id(), storeId=store) for _ in range(3)]
     accepted = [
-        body_of(await http.request(method, path, json=body), dict, 202)
+        body_of(await served(partial(http.request, method, path, json=body)), dict, 202)
         for method, path, body in (
             ("POST", REVIEWS, reviews),
             ("PUT", f"/api/stores/{store}", {"name": "Cameras"}),
