@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from devservers.broker import Broker
 from tests.support.facade import Facade, facade_of, new_id
@@ -22,7 +22,7 @@ from tests.support.targeting import VARIABLE, found_in
 pytest_plugins = ("tests.support.s3",)
 
 # A busy machine takes its time, and that is no defect. The plugin's --hypothesis-profile comes later, and wins.
-settings.register_profile("unhurried", settings(), deadline=None)
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 

@@ -16,6 +16,9 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
 """The schemes and the widths that pages are made for."""
 
+PATIENCE_MS: Final = 120_000
+"""For whatever a page is asked or waited for: a busy machine takes its time, and the rest comes at once."""
+
 
 @dataclass
 class Watch:
@@ -41,7 +44,7 @@ async def chromium() -> AsyncIterator[Browser]:
     if path is None:
         pytest.skip("needs chromium: apt-get install chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS)
         try:
             yield browser
         finally:
@@ -52,6 +55,7 @@ async def chromium() -> AsyncIterator[Browser]:
 async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -> AsyncIterator[Page]:
     """A page in a context of its own, on the service at this address."""
     context = await browser.new_context(base_url=address, **options)
+    context.set_default_timeout(PATIENCE_MS)
     page = await context.new_page()
     watch.follow(page)
     try:

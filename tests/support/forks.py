@@ -77,7 +77,7 @@ class ForkedCommand:
 
 
 def run_forked(
-    *command: str, environment: Mapping[str, str], folder: Path, limit_s: float = 60
+    *command: str, environment: Mapping[str, str], folder: Path, limit_s: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run a `plaudit` command to its end. Raises TimeoutExpired after so many seconds."""
     with tempfile.TemporaryDirectory() as said:

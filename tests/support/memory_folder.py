@@ -37,9 +37,13 @@ def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _ROOM) ->
             # No child inherits it, so it ends with this process; and it has its name once it is held.
             fcntl.flock(lock, fcntl.LOCK_EX)
             (folder / "new").rename(folder / _LOCK)
-            yield folder
+            try:
+                yield folder
+            finally:
+                # While it is held: another run would remove the folder, too.
+                shutil.rmtree(folder)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(memory: Path) -> None:

@@ -14,7 +14,7 @@ from domain.permissions import ALL_PERMISSIONS, Permission
 
 from .facade import Facade
 from .issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
-from .service import Servers, Service
+from .service import LIMITS, PATIENCE_S, Servers, Service
 
 EVERYTHING = frozenset(ALL_PERMISSIONS)
 OWN_ALONE = EVERYTHING - {Permission.CREATE_REVIEWS_FOR_OTHERS}
@@ -45,7 +45,8 @@ class Secured:
         """A client with a token of its own."""
         bearer = self.issuer.token(sorted(permissions), stores, **token)
         headers = {"authorization": f"Bearer {bearer}"}
-        async with httpx.AsyncClient(base_url=self.service.address, timeout=40, headers=headers) as client:
+        address = self.service.address
+        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=LIMITS, headers=headers) as client:
             yield client
 
     @asynccontextmanager

@@ -1,12 +1,13 @@
-"""Waiting until something holds, and free ports."""
+"""Waiting until something holds, and ports for what tests start."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, Final, TypeVar, overload
+
+from devservers.ports import ReservedPort
 
 T = TypeVar("T")
 
@@ -57,8 +58,12 @@ async def eventually(
         await asyncio.sleep(max(_SHORTEST_PAUSE_S, waited_s / 8) if pause_s is None else pause_s)
 
 
+_RESERVED: Final[list[ReservedPort]] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody else on this machine gets while this process lives; what sets SO_REUSEADDR can listen on it,
+    as servers do. Until then, and whenever nobody does, connections to it are refused."""
+    port = ReservedPort(0)
+    _RESERVED.append(port)
+    return port.number

@@ -30,7 +30,7 @@ ONLY_EMBEDDED: Final = {"Starting MongoDB", "Starting Kafka"}
 OUT: Final = {Topic.EVENTS, Topic.MAIL_COMMANDS}
 
 
-PATIENCE_S: Final = 90
+PATIENCE_S: Final = 300
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Shell:
     async def stop(self) -> None:
         assert self.process.stdin
         self.process.stdin.close()
-        await asyncio.wait_for(self.process.wait(), 30)
+        await asyncio.wait_for(self.process.wait(), PATIENCE_S)
 
 
 @dataclass

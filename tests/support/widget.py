@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from playwright.async_api import Browser, Locator, Page
 
+from tests.support.chromium import PATIENCE_MS as PATIENCE_MS
 from tests.support.chromium import Watch, opened
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import Images, picture
@@ -20,7 +21,6 @@ from tests.support.waiting import eventually
 
 RATINGS: Final = [5, 4, 1, *[5, 4] * 6]
 WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-PATIENCE_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,6 @@ async def filled_service(servers: Servers, folder: Path) -> AsyncIterator[Filled
 @asynccontextmanager
 async def shopping(browser: Browser, address: str, watch: Watch | None = None, **options: Any) -> AsyncIterator[Page]:
     async with opened(browser, address, watch or Watch(), **options) as page:
-        page.set_default_timeout(PATIENCE_MS)
         await page.goto(address)
         yield page
 
