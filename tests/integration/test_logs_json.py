@@ -64,7 +64,7 @@ async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_pa
 
             await eventually(accepted)
             for process in PROCESSES:
-                assert await service.stop(process) == 0
+                await service.end(process)
         for process in PROCESSES:
             lines = lines_of((tmp_path / f"{process}.log").read_text())
             assert lines, process

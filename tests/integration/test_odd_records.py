@@ -116,7 +116,7 @@ async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Ser
 
 @pytest.mark.kafka
 async def test_a_time_at_which_a_partition_stands(own_service: Service) -> None:
-    assert await own_service.stop("worker") == 0
+    await own_service.end("worker")
     await own_service.publish("order-events", Message("order", b"{}", timestamp=IMPOSSIBLE[-1]))
     # It gives a server that is slow some seconds, and says so then.
     told = await eventually(

@@ -177,7 +177,7 @@ async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) 
         return records
 
     await eventually(lag, lambda found: found == 0)
-    assert await service.stop("worker") == 0
+    await service.end("worker")
     reviews = [submission(new_id(), 3) for _ in range(30)]
     assert (await facade.http.post(REVIEWS, json=reviews)).status_code == 202
     await eventually(lag, lambda found: found == 30)
