@@ -131,15 +131,15 @@ class Facade:
 
     async def get(self, path: str, **query: str) -> Any:
         """The object or array at a path."""
-        return body_of(await self.http.get(path, params=query), object)
+        return body_of(await served(partial(self.http.get, path, params=query)), object)
 
     async def review(self, id: str) -> Json:
         """One review."""
-        return body_of(await self.http.get(f"{REVIEWS}/{id}"), dict)
+        return body_of(await served(partial(self.http.get, f"{REVIEWS}/{id}")), dict)
 
     async def page(self, **search: Any) -> Json:
         """A page of reviews."""
-        return body_of(await self.http.post(f"{REVIEWS}/reviewList", json=search), dict)
+        return body_of(await served(partial(self.http.post, f"{REVIEWS}/reviewList", json=search)), dict)
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
         """One field of each review on a page."""
@@ -148,7 +148,7 @@ class Facade:
     async def ratings(self, *entity_ids: str) -> list[Json]:
         """The ratings of products."""
         wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
-        return body_of(await self.http.post("/api/rating/entityRating", json=wanted), list)
+        return body_of(await served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
 
     async def rating(self, entity_id: str) -> tuple[float, int]:
         """Value and count of a product that is rated at most once: in one store, or without one."""
