@@ -52,7 +52,7 @@ class Plaudit:
         self._attempts = attempts
         self._summaries: dict[str, tuple[str, Summary]] = {}
 
-    def command(self, method: str, path: str, body: object, *, wait: int = 10, key: str | None = None) -> Answer:
+    def command(self, method: str, path: str, body: object, *, wait: int = 30, key: str | None = None) -> Answer:
         """Send a command and wait so many seconds for its outcome. Raises PlauditError, httpx.TransportError.
 
         It takes effect once, for each repeat has the same key. Give one of your own, as the id of an order, and this

@@ -51,7 +51,7 @@ def witness() -> Witness:
 
 @pytest.fixture
 def plaudit(example: Any, service: Service, witness: Witness) -> Iterator[Any]:
-    with httpx.Client(base_url=service.address, timeout=40, transport=witness) as http:
+    with httpx.Client(base_url=service.address, timeout=90, transport=witness) as http:
         yield example["Plaudit"](http)
 
 
@@ -68,7 +68,7 @@ async def test_a_command_is_sent_until_it_is_answered(
     example: Any, service: Service, facade: Facade, product: str
 ) -> None:
     witness = Witness("nobody", "busy")
-    with httpx.Client(base_url=service.address, timeout=40, transport=witness) as http:
+    with httpx.Client(base_url=service.address, timeout=90, transport=witness) as http:
         answer = await asyncio.to_thread(example["Plaudit"](http).submit, submission(product))
     assert (answer["outcome"], witness.statuses, len(witness.keys)) == ("applied", [200, 200], 1)
     assert await facade.listed(entityIds=[product]) == answer["ids"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from tests.support.console import page_of, sent
 from tests.support.console_pages import Console
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
+from tests.support.patience import settled
 
 SCREEN = "/console/returns"
 
@@ -124,7 +126,7 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
 async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     form = {"orderId": order, "line": "a", "quantity": "1", "reason": "", "key": new_id("key")}
-    answers = [await http.post(f"{SCREEN}/new", data=form) for _ in range(2)]
+    answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert await returns.available(order) == {"a": 2}
 

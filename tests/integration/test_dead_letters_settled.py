@@ -87,7 +87,7 @@ async def test_a_replay_that_is_killed_goes_on(own_service: Service) -> None:
         marks = partial(database["replayedDeadLetters"].count_documents, {})
         await eventually(marks, lambda found: found > 0)
         killed.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(killed.wait, 10)
+        await asyncio.to_thread(killed.wait, 60)
         await service.run("dlq", "replay")
         # What the one that was killed owed is published by a worker.
         await eventually(partial(replays, service), lambda found: len(found) == count, deadline_s=120)

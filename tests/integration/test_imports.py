@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -36,7 +38,7 @@ async def test_an_import_edits_nothing_that_is_there(service: Service, facade: F
         await service.idle()
         assert [await facade.review(id) for id in ids] == there
     assert await facade.rating(product) == (3, 2)
-    assert await refused(service, product) == {(ids[0], "id-taken")}
+    assert await eventually(partial(refused, service, product)) == {(ids[0], "id-taken")}
 
 
 async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, facade: Facade, tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade,
     assert "Published 2 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert (await facade.review(id))["review"] == "Good"
-    assert await refused(service, product) == {(id, "id-taken")}
+    assert await eventually(partial(refused, service, product)) == {(id, "id-taken")}
 
 
 async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:

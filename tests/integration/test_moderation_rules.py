@@ -10,7 +10,8 @@ from typing import Any
 
 from domain.delivery import Seen
 from storage.seen import seen_document
-from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support import patience
+from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns
 from tests.support.service import Json, Service, kind_of
@@ -71,7 +72,7 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
     events = await eventually(partial(told, service, good["id"]), lambda found: len(found) == 2)
     assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
     assert (events[1][1]["moderator"], events[1][1]["statusBefore"]) == ("rule:good", "New")
-    ((kind, event),) = await told(service, held["id"])
+    ((kind, event),) = await eventually(partial(told, service, held["id"]))
     assert (kind, event["flags"]) == ("ReviewSubmitted", ["words", "links"])
     await service.replay(*map(review_message, (good, fair, held, linked, low, copy)))
     assert [(await state(facade, id))[0] for id in ids] == ["Approved", "New", "New", "New", "New", "New"]
@@ -135,9 +136,8 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     low, linked, decided, edited, again, old, left = (review(product, 1, text, store) for text in texts)
     ids = await facade.submit(low, linked, decided, edited, again, old, left)
     # A decision that isn't taken is none.
-    refused = await facade.http.post(
-        f"{REVIEWS}/reject?expectedStatus=Approved", json=[low["id"]], headers={"Prefer": "wait=25"}
-    )
+    path = f"{REVIEWS}/reject?expectedStatus=Approved"
+    refused = await patience.decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
     assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from domain.commands import CommandMark
-from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import message, moderation
+from tests.support.patience import decided, served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -44,7 +45,8 @@ async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark 
 async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     unknown = new_id("review")
-    answer = body_of(await http.post(f"{REVIEWS}/approve", json=[id, unknown], headers={"Prefer": "wait=3"}), dict)
+    approve = partial(http.post, f"{REVIEWS}/approve")
+    answer = body_of(await decided(partial(approve, json=[id, unknown], headers=once() | {"Prefer": "wait=3"})), dict)
     assert answer["outcome"] == "partial"
     not_found = {"id": unknown, "outcome": "not-found"}
     assert answer["results"] == [{"id": id, "outcome": "applied"}, not_found]
@@ -52,7 +54,7 @@ async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, p
     state = await state_of(http, answer["commandId"])
     assert state == {"commandId": answer["commandId"], "outcome": "accepted", "results": answer["results"]}
 
-    response = await http.post(f"{REVIEWS}/approve", json=[unknown], headers={"Prefer": "wait=2"})
+    response = await decided(partial(approve, json=[unknown], headers=once() | {"Prefer": "wait=2"}))
     assert response.headers["preference-applied"] == "wait=2"
     problem = problem_of(response, 409)
     assert problem["type"] == "/problems/not-applied"
@@ -69,7 +71,7 @@ async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncCl
     store = await facade.open_store()
     reviews = [submission(new_id(), storeId=store) for _ in range(3)]
     accepted = [
-        body_of(await http.request(method, path, json=body), dict, 202)
+        body_of(await served(partial(http.request, method, path, json=body)), dict, 202)
         for method, path, body in (
             ("POST", REVIEWS, reviews),
             ("PUT", f"/api/stores/{store}", {"name": "Cameras"}),
@@ -90,19 +92,21 @@ async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncCl
 async def test_a_key_stands_for_one_request(http: httpx.AsyncClient, facade: Facade, is_waited_for: bool) -> None:
     headers = once() if is_waited_for else {"Idempotency-Key": new_id("key")}
     (id, other) = await facade.submit(submission(new_id()), submission(new_id()))
-    first = await http.post(f"{REVIEWS}/approve", json=[id], headers=headers)
+    send = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=headers)
+    first = await (decided(send) if is_waited_for else send())
     assert first.is_success
     for path, body in ((f"{REVIEWS}/approve", [other]), (f"{REVIEWS}/approve?reason=Good", [id])):
         problem = problem_of(await http.post(path, json=body, headers=headers), 422)
         assert problem["type"] == "/problems/idempotency-key-reused"
         assert problem["commandId"] == first.json()["commandId"]
-    assert (await http.post(f"{REVIEWS}/approve", json=[id], headers=headers)).json() == first.json()
+    assert (await send()).json() == first.json()
     assert (await facade.review(other))["reviewStatus"] == "New"
 
 
 async def test_one_of_two_requests_with_one_key_is_taken(http: httpx.AsyncClient, product: str) -> None:
     key, bodies = once(), [[submission(product, rating)] for rating in (1, 5)]
-    answers = await asyncio.gather(*(http.post(REVIEWS, json=body, headers=key) for body in bodies * 3))
+    sent = (decided(partial(http.post, REVIEWS, json=body, headers=key)) for body in bodies * 3)
+    answers = await asyncio.gather(*sent)
     taken = {answer.status_code for answer in answers[::2]}, {answer.status_code for answer in answers[1::2]}
     assert taken in (({200}, {422}), ({422}, {200}))
 
@@ -137,17 +141,18 @@ async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product
     ids = await facade.submit(submission(product), submission(product))
     assert await facade.moderate("reject", ids[0]) == ["applied"]
     query = f"?expectedStatus={word}"
-    answer = body_of(await http.post(f"{REVIEWS}/approve{query}", json=ids, headers=WAIT), dict)
+    answer = body_of(await decided(partial(http.post, f"{REVIEWS}/approve{query}", json=ids, headers=once())), dict)
     refused = {"id": ids[0], "outcome": "refused", "reason": "status-changed", "status": "Rejected", "moderator": None}
     assert (answer["outcome"], answer["results"]) == ("partial", [refused, {"id": ids[1], "outcome": "applied"}])
     assert (await state_of(http, answer["commandId"]))["outcome"] == "partial"
     assert await facade.rating(product) == (4.0, 1)
     for method, path in (("POST", "/reset"), ("DELETE", "")):
         body = ids if path else {"ids": ids}
-        problem = problem_of(await http.request(method, REVIEWS + path + query, json=body, headers=WAIT), 409)
+        send = partial(http.request, method, REVIEWS + path + query, json=body, headers=once())
+        problem = problem_of(await decided(send), 409)
         assert [result["status"] for result in problem["results"]] == ["Rejected", "Approved"]
-    deleted = await http.delete(f"{REVIEWS}?ids={ids[0]}&expectedStatus=rejected", headers=WAIT)
-    assert body_of(deleted, dict)["outcome"] == "applied"
+    delete = partial(http.delete, f"{REVIEWS}?ids={ids[0]}&expectedStatus=rejected", headers=once())
+    assert body_of(await decided(delete), dict)["outcome"] == "applied"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of
 from tests.support.orders import RETURNS, Returns, an_order, lines_of, return_command, wanted_return
+from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -90,7 +91,7 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
 
     async def refused(**changes: Any) -> None:
         before = await returns.get(two)
-        response = await http.put(RETURNS, json={"id": two, **changes}, headers=WAIT)
+        response = await decided(partial(http.put, RETURNS, json={"id": two, **changes}, headers=once()))
         place = "/lineItems/0/quantity" if "lineItems" in changes else "/status"
         assert errors_of(response) == [(place, "quantity-not-available")]
         assert await returns.get(two) == before
@@ -116,7 +117,7 @@ async def test_a_change_that_says_nothing_new_changes_nothing(returns: Returns, 
     id = await returns.create(order, {"a": 2}, resolution="Refund")
     before = await returns.existing(id)
     for same in ({"status": "new"}, {"resolution": "Refund"}, {"lineItems": lines_of({"a": 2})}):
-        answer = body_of(await http.put(RETURNS, json={"id": id, **same}, headers=WAIT), dict)
+        answer = body_of(await decided(partial(http.put, RETURNS, json={"id": id, **same}, headers=once())), dict)
         assert answer["results"] == [{"id": id, "outcome": "unchanged"}]
     assert await returns.existing(id) == before
     await returns.change(id, status="Approved")
@@ -225,14 +226,16 @@ async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx
 async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 2})
     wanted, key = wanted_return(order, {"a": 1}), once()
-    first, second = [body_of(await http.post(RETURNS, json=wanted, headers=key), dict) for _ in range(2)]
+    send = partial(http.post, RETURNS, json=wanted, headers=key)
+    first, second = [body_of(await decided(send), dict) for _ in range(2)]
     assert first == second
     assert first["results"] == [{"id": first["ids"][0], "outcome": "applied"}]
     state = body_of(await http.get(f"/api/commands/{first['commandId']}"), dict)
     assert (state["outcome"], state["results"]) == ("applied", first["results"])
 
     chosen = new_id("return")
-    answers = [await http.post(RETURNS, json={**wanted, "id": chosen}, headers=WAIT) for _ in range(2)]
+    named = {**wanted, "id": chosen}
+    answers = [await decided(partial(http.post, RETURNS, json=named, headers=once())) for _ in range(2)]
     outcomes = [body_of(answer, dict)["results"][0]["outcome"] for answer in answers]
     assert outcomes == ["applied", "unchanged"]
     assert await returns.available(order) == {"a": 0}
@@ -240,10 +243,11 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     # The key of an applied change is remembered even where the same change would not be possible any more.
     change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "Approved"}
     key = once()
-    assert (await http.put(RETURNS, json=change, headers=key)).status_code == 200
+    send = partial(http.put, RETURNS, json=change, headers=key)
+    assert (await decided(send)).status_code == 200
     await returns.change(chosen, status="Canceled")
     await returns.create(order, {"a": 1})
-    assert (await http.put(RETURNS, json=change, headers=key)).json()["results"][0]["outcome"] == "applied"
+    assert (await decided(send)).json()["results"][0]["outcome"] == "applied"
     assert (await returns.existing(chosen))["status"] == "Canceled"
 
 
@@ -264,16 +268,16 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
             assert errors_of(answer) == [("/lineItems/0/quantity", "quantity-not-available")]
             refused_early += 1
             continue
-        is_refused = answer.status_code == 409
-        (result,) = (problem_of(answer, 409) if is_refused else body_of(answer, dict))["results"]
-        assert is_refused == (result["outcome"] == "refused")
+        (result,) = await Facade(http).results(answer)
+        if answer.status_code != 202:  # on a busy machine some take longer than is waited for
+            assert (answer.status_code == 409) == (result["outcome"] == "refused")
         http_ids.append(result["id"])
         if result["outcome"] == "applied":
             applied.add(result["id"])
         else:
             assert (result["outcome"], result["reason"]) == ("refused", "1 of line a asked for, 0 available")
     told = partial(returns.events, *kafka_ids, *http_ids)
-    events = await eventually(told, lambda told: len(told) == 200 - refused_early)
+    events = await eventually(told, lambda told: len(told) == 200 - refused_early, deadline_s=300)
     created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
     refused = [data for kind, data in events if kind == "ReturnRefused"]
     assert (len(created), len(refused) + refused_early) == (10, 190)

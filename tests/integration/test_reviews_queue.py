@@ -87,7 +87,8 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
         assert "queued_newest" in plan
         assert '"stage": "FETCH"' not in plan
         # Small counts are exact, large ones as old as the relay, which won't see this one.
-        assert await own_service.stop("worker") == 0
+        await eventually(partial(queued, own_service, product), lambda found: len(found) == 3)
+        await own_service.end("worker")
         await reviews.insert_one({**approved, "_id": "stays", "queued": 0})
         repository = ReviewRepository(database)
         counts = [await repository.count(search, exact_below=most) for most in (4, 3)]

@@ -40,7 +40,7 @@ class Site:
 
     @asynccontextmanager
     async def browser(self) -> AsyncIterator[Browser]:
-        async with httpx.AsyncClient(base_url=self.service.address, timeout=40) as http:
+        async with httpx.AsyncClient(base_url=self.service.address, timeout=90) as http:
             yield Browser(http)
 
     async def answered(self, browser: Browser, name: str = "anna") -> str:

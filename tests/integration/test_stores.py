@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
 from tests.support.messages import message
+from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -206,9 +207,10 @@ async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service
 
 async def test_a_repeated_update_does_not_undo_a_later_one(facade: Facade, http: httpx.AsyncClient) -> None:
     id, key = new_id("store"), once()
-    first = await http.put(f"/api/stores/{id}", json={"name": "first"}, headers=key)
+    send = partial(http.put, f"/api/stores/{id}", json={"name": "first"}, headers=key)
+    first = await decided(send)
     assert first.status_code == 200
     await facade.command("PUT", f"/api/stores/{id}", {"name": "second"})
-    again = await http.put(f"/api/stores/{id}", json={"name": "first"}, headers=key)
+    again = await decided(send)
     assert again.json() == first.json()
     assert (await facade.get(f"/api/stores/{id}"))["name"] == "second"

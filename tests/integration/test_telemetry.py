@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from messaging.metrics import FAMILIES, PREFIX
 from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
 from tests.support.messages import Message, message, review_message
+from tests.support.patience import served
 from tests.support.secured import Secured
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -64,9 +66,9 @@ def metrics_address(service: Service, process: str) -> str:
 
 async def scraped(address: str) -> tuple[set[str], Samples]:
     """The names of the families, and the samples."""
-    async with httpx.AsyncClient() as http:
-        response = await http.get(f"{address}/metrics")
-    assert response.status_code == 200
+    async with httpx.AsyncClient(timeout=60) as http:
+        # A process that is held up for some seconds says so.
+        response = await eventually(partial(http.get, f"{address}/metrics"), lambda answer: answer.status_code == 200)
     assert response.headers["content-type"].startswith("text/plain; version=")
     families = list(text_string_to_metric_families(response.text))
     samples = {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
@@ -120,15 +122,16 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
         # The fallback broker tells nobody how far consumers are.
         lag = (0, 1, set()) if servers.is_tansu else (1, 1, {"plaudit_consumer_lag_records"})
         await eventually(known, lambda found: found == lag)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-            assert (await http.get("/health/ready")).status_code == 200
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+            await eventually(partial(http.get, "/health/ready"), lambda answer: answer.status_code == 200)
             assert (await http.get("/api/stores")).status_code == 404
 
 
 async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
-    async with httpx.AsyncClient(base_url=metrics_address(service, "worker")) as http:
-        assert (await http.get("/health/live")).json() == {"status": "pass"}
-        assert (await http.get("/health/ready")).json() == {"status": "pass"}
+    async with httpx.AsyncClient(base_url=metrics_address(service, "worker"), timeout=60) as http:
+        for path in ("/health/live", "/health/ready"):
+            # A worker that is held up for some seconds says so.
+            await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
 async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
@@ -136,7 +139,8 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
     _, before = await scraped(metrics_address(service, "worker"))
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit_approved(submission(product, 4))
-    assert (await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])).status_code == 403
+    refused = await served(partial(facade.http.post, REVIEWS, json=[submission(product, storeId=store)]))
+    assert refused.status_code == 403
     repeated, edited = (review_message(submission(product, rating, id=id)) for rating in (4, 5))
     await service.publish("review-submissions", repeated, edited, Message(None, b"not a review"))
     await service.idle()
@@ -163,18 +167,20 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
 
 @pytest.mark.kafka
 async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
-    async def lag() -> float:
+    async def lag() -> float | None:
         _, samples = await scraped(service.address)
-        assert sample(samples, "state_known", what="kafka") == 1
-        return total(samples, "consumer_lag_records", topic="review-submissions")
+        if sample(samples, "state_known", what="kafka") != 1:
+            return None  # Kafka takes longer than is waited for
+        shown = sum(name.endswith("consumer_standstill_seconds") for name, _ in samples)
+        records = total(samples, "consumer_lag_records", topic="review-submissions")
+        assert shown >= 1 or records == 0
+        return records
 
     await eventually(lag, lambda found: found == 0)
-    assert await service.stop("worker") == 0
+    await service.end("worker")
     reviews = [submission(new_id(), 3) for _ in range(30)]
     assert (await facade.http.post(REVIEWS, json=reviews)).status_code == 202
     await eventually(lag, lambda found: found == 30)
-    _, samples = await scraped(service.address)
-    assert sum(name.endswith("consumer_standstill_seconds") for name, _ in samples) >= 1
     early = await facade.http.post(f"{REVIEWS}/approve", json=[new_id("review")])
     assert early.status_code == 202
     service.start("worker")
@@ -192,8 +198,12 @@ def traces_file(service: Service) -> Path:
 
 
 def spans_of(service: Service, trace: str) -> list[Json]:
-    lines = traces_file(service).read_text().splitlines()
-    return [span for span in map(json.loads, lines) if span["trace"] == trace]
+    return [span for span in whole_lines(traces_file(service).read_text()) if span["trace"] == trace]
+
+
+def whole_lines(text: str) -> list[Json]:
+    """The lines of a file that is being written."""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def names_of_spans(service: Service, trace: str) -> set[str]:
@@ -211,12 +221,11 @@ def path_to(spans: list[Json], name: str) -> list[str]:
 
 
 async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
-    trace, moderation = uuid4().hex, uuid4().hex
+    trace = uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
     await service.publish("review-submissions", *(message(other) for other in others))
-    (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
-    await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], traced(moderation))
+    await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
 
     store, rate = "consume review-submissions", "consume review-changes"
     expected = {f"POST {REVIEWS}", "publish review-submissions", store, "publish events"}
@@ -228,8 +237,17 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
 
     # A span is written when it ends, and those of a batch end last.
     expected = {f"POST {REVIEWS}/approve", "publish review-changes", rate, "publish events"}
-    await eventually(lambda: names_of_spans(service, moderation), lambda names: names >= expected)
-    spans = spans_of(service, moderation)
+
+    async def straight() -> str:
+        """The trace of a moderation; empty for one that went by the router, as it does while Kafka is slow to tell that
+        nothing waits there."""
+        trace = uuid4().hex
+        (review,) = await facade.submit(submission(new_id()))
+        await facade.command("POST", f"{REVIEWS}/approve", [review], traced(trace))
+        names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
+        return "" if "publish moderation-commands" in names else trace
+
+    spans = spans_of(service, await eventually(straight))
     way = [f"api: POST {REVIEWS}/approve", "api: publish review-changes", f"worker: {rate}"]
     assert path_to(spans, rate) == way
     assert path_to(spans, "publish events") == [*way, "worker: publish events"]
@@ -252,7 +270,7 @@ async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade)
     command = response.json()["commandId"]
 
     def lines() -> list[Json]:
-        return [json.loads(line) for name in ("api", "worker") for line in service.log(name).splitlines()]
+        return [line for name in ("api", "worker") for line in whole_lines(service.log(name))]
 
     def of_command(lines: list[Json], event: str) -> list[Json]:
         return [line for line in lines if line["event"] == event and line.get("command_id") == command]

@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,7 @@ from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.topics import delete_topic
-from tests.support.waiting import eventually, free_port
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -68,7 +70,10 @@ COLUMNS: Final = (*MAPPED, "--map=review id=id")
 
 def line_of(checkpoint: Path) -> int:
     """The line behind which an import would go on; 0 for one that has no checkpoint."""
-    return int(json.loads(checkpoint.read_text())["line"]) if checkpoint.exists() else 0
+    try:
+        return int(json.loads(checkpoint.read_text())["line"])
+    except FileNotFoundError:
+        return 0
 
 
 @pytest.mark.slow
@@ -87,13 +92,18 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
             stderr=subprocess.STDOUT,
         )
 
-    first = start()
-    # The checkpoint is looked at more often than `eventually` does: the import is over in a second or two.
-    while (line := await asyncio.to_thread(line_of, checkpoint)) < ROWS * 0.8:
-        assert first.poll() is None, first.communicate()
-        await asyncio.sleep(0.002)
-    first.kill()
-    assert first.wait() != 0
+    async def killed_under_way() -> int:
+        """The line of the checkpoint that a killed import has left; 0 for one that was over before."""
+        first = start()
+        # Looked at often: the import is over in a second or two.
+        await eventually(lambda: first.poll() is not None or line_of(checkpoint) >= ROWS * 0.8, pause_s=0.002)
+        first.kill()
+        said, _ = await asyncio.to_thread(first.communicate)
+        assert first.returncode in (-signal.SIGKILL, 1), said.decode()  # there are bad rows
+        return line_of(checkpoint)
+
+    # A repeat publishes nothing twice. On a busy machine the import may be over before it is looked at.
+    line = await eventually(killed_under_way)
     assert line < 2 * ROWS
     # As if it had been killed between its report and its checkpoint.
     report.write_text(report.read_text() + '{"line": 1, "reason": "half')
@@ -106,7 +116,7 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
     assert f"Published {good} reviews; {len(expected)} rows are bad." in said.decode()
     assert [(r["line"], r["reason"]) for r in map(json.loads, report.read_text().splitlines())] == expected
     assert line_of(checkpoint) == 0
-    await eventually(partial(stored, tools, kind), lambda count: count >= good, deadline_s=120)
+    await eventually(partial(stored, tools, kind), lambda count: count >= good, deadline_s=600)
     await tools.idle()
     assert await stored(tools, kind) == good
     if ROWS <= 20_000:
@@ -144,17 +154,20 @@ async def test_an_import_into_another_installation_begins_anew(
         environment = beside_up(other.address, "one")
         made = await asyncio.to_thread(run_forked, "init", environment=environment, folder=tmp_path)
         assert made.returncode == 0, made.stderr
-        first = subprocess.Popen([sys.executable, "-m", "plaudit", *command], env=environment)
-        while not checkpoint.exists():
-            assert first.poll() is None
-            await asyncio.sleep(0.002)
-        first.kill()
-        first.wait()
-        assert line_of(checkpoint) > 0
+
+        async def killed_under_way() -> int:
+            first = subprocess.Popen([sys.executable, "-m", "plaudit", *command], env=environment)
+            await eventually(lambda: first.poll() is not None or checkpoint.exists(), pause_s=0.002)
+            first.kill()
+            await asyncio.to_thread(first.wait)
+            return line_of(checkpoint)
+
+        # On a busy machine the import may be over before it is looked at; then its checkpoint is gone.
+        assert await eventually(killed_under_way) > 0
     environment = beside_up(servers.kafka, "two")
-    done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path)
+    done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path, limit_s=300)
     assert "Going on" not in done.stdout
-    await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=120)
+    await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=600)
 
 
 async def test_a_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None:
@@ -263,11 +276,24 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
 
 async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
     await tools.idle()
-    findings = json.loads(await run(tools, "doctor", "--json"))
-    told = [each for each in findings if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
-    assert {each["level"] for each in told} == {"ok"}, told
+
+    async def examined() -> list[Json]:
+        return list(json.loads((await tools.run("doctor", "--json", code=None)).stdout))
+
+    def levels(found: list[Json]) -> set[str]:
+        told = [each for each in found if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
+        return {each["level"] for each in told}
+
+    # It gives a server that is slow some seconds, and says so then.
+    findings = await eventually(examined, lambda found: levels(found) == {"ok"})
     checks = "mongodb, replica set, clock, indexes, outbox, kafka, topics, kafka clock, lag, dead letters"
     assert set(checks.split(", ")) < {finding["check"] for finding in findings}
+
+
+async def doctor_says(service: Service, *patterns: str) -> None:
+    """Wait until the doctor says all of these: it gives a server that is slow some seconds, and says so then."""
+    said = partial(run, service, "doctor", code=1)
+    await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
 
 
 async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, tmp_path: Path) -> None:
@@ -277,24 +303,27 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
         await database["reviews"].drop_index("newest")
     await delete_topic(servers, broken.topic("order-events"))
     await broken.publish("review-submissions", Message(None, b"{}"))
-    away = Service(Servers(f"127.0.0.1:{free_port()}", f"mongodb://127.0.0.1:{free_port()}", is_tansu=False), tmp_path)
+    away = Service(Servers("127.0.0.1:1", "mongodb://127.0.0.1:1", is_tansu=False), tmp_path)
     broken.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "8"
-    said, unreachable = await asyncio.gather(run(broken, "doctor", code=1), run(away, "doctor", code=1))
-    assert "shorter than PLAUDIT_KAFKA__RETENTION_DAYS (8)" in said
-    assert "kafka-configs.sh set retention.ms=691200000" in said
     missing = {"indexes": "reviews.newest", "topics": broken.topic("order-events")}
-    for check, name in missing.items():
-        assert re.search(rf"^fail {check} +missing {name}  → `plaudit init`", said, re.MULTILINE), said
-    for server in ("mongodb", "kafka"):
-        assert re.search(rf"^fail {server} +does not answer", unreachable, re.MULTILINE), unreachable
+    await asyncio.gather(
+        doctor_says(
+            broken,
+            r"shorter than PLAUDIT_KAFKA__RETENTION_DAYS \(8\)",
+            r"kafka-configs\.sh set retention\.ms=691200000",
+            *(rf"^fail {check} +missing {re.escape(name)}  → `plaudit init`" for check, name in missing.items()),
+        ),
+        doctor_says(away, *(rf"^fail {server} +does not answer" for server in ("mongodb", "kafka"))),
+    )
 
 
 @pytest.mark.kafka
 async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_path: Path) -> None:
     standing = Service(servers, tmp_path)
     await run(standing, "init")
-    raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=1_700_000_000_000)
+    # Not so long ago that Kafka would remove it.
+    came = datetime.now(UTC) - timedelta(hours=1)
+    raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
-    said = await run(standing, "doctor", code=1)
-    wanted = "fail progress partition 2 of order-events stands at offset 0, a record of 2023-11-14 22:13:20 UTC"
-    assert wanted in " ".join(said.split()), said
+    words = f"fail progress partition 2 of order-events stands at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+    await doctor_says(standing, r"\s+".join(map(re.escape, words.split())))

@@ -12,13 +12,15 @@ from uuid import uuid4
 
 import httpx
 
+from .patience import served
 from .service import Json, Service
 from .waiting import eventually
 
 T = TypeVar("T")
 
 REVIEWS = "/api/customerReviews"
-WAIT = {"Prefer": "wait=25"}
+WAIT = {"Prefer": "wait=30"}
+"""As long as a service waits at most."""
 
 
 def new_id(kind: str = "camera") -> str:
@@ -82,7 +84,11 @@ class Facade:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> list[Json]:
         """Send a command, wait until it has been decided upon, and return its results."""
-        response = await self.http.request(method, path, json=body, headers={**WAIT, **(headers or {})})
+        send = partial(self.http.request, method, path, json=body, headers={**WAIT, **(headers or {})})
+        return await self.results(await served(send))
+
+    async def results(self, response: httpx.Response) -> list[Json]:
+        """The results of a command by its answer, once it has been decided upon."""
         if response.status_code == 409:
             return list(problem_of(response, 409)["results"])
         if response.status_code == 202 and "results" not in response.json():
@@ -125,15 +131,15 @@ class Facade:
 
     async def get(self, path: str, **query: str) -> Any:
         """The object or array at a path."""
-        return body_of(await self.http.get(path, params=query), object)
+        return body_of(await served(partial(self.http.get, path, params=query)), object)
 
     async def review(self, id: str) -> Json:
         """One review."""
-        return body_of(await self.http.get(f"{REVIEWS}/{id}"), dict)
+        return body_of(await served(partial(self.http.get, f"{REVIEWS}/{id}")), dict)
 
     async def page(self, **search: Any) -> Json:
         """A page of reviews."""
-        return body_of(await self.http.post(f"{REVIEWS}/reviewList", json=search), dict)
+        return body_of(await served(partial(self.http.post, f"{REVIEWS}/reviewList", json=search)), dict)
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
         """One field of each review on a page."""
@@ -142,7 +148,7 @@ class Facade:
     async def ratings(self, *entity_ids: str) -> list[Json]:
         """The ratings of products."""
         wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
-        return body_of(await self.http.post("/api/rating/entityRating", json=wanted), list)
+        return body_of(await served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
 
     async def rating(self, entity_id: str) -> tuple[float, int]:
         """Value and count of a product that is rated at most once: in one store, or without one."""

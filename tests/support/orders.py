@@ -11,6 +11,7 @@ import httpx
 
 from .facade import Facade, body_of, new_id
 from .messages import Message, message
+from .patience import served
 from .service import Json, Service, kind_of
 from .waiting import eventually
 
@@ -89,16 +90,16 @@ class Returns:
         return await self._known(f"{RETURNS}/{id}")
 
     async def _known(self, path: str) -> Json | None:
-        response = await self.http.get(path)
+        response = await served(partial(self.http.get, path))
         return None if response.status_code == 404 else body_of(response, dict)
 
     async def existing(self, id: str) -> Json:
         """One return that must be known."""
-        return body_of(await self.http.get(f"{RETURNS}/{id}"), dict)
+        return body_of(await served(partial(self.http.get, f"{RETURNS}/{id}")), dict)
 
     async def search(self, **search: Any) -> Json:
         """A page of returns."""
-        page = body_of(await self.http.post(f"{RETURNS}/search", json=search), dict)
+        page = body_of(await served(partial(self.http.post, f"{RETURNS}/search", json=search)), dict)
         assert [name for name in page if name != "next"] == ["totalCount", "results"]
         return page
 
