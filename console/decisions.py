@@ -70,10 +70,10 @@ async def decide_together(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a review for good."""
     form, id = await visit.form(), visit.path["id"]
-    await visit.facade.command(
+    answer = await visit.facade.command(
         "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
     )
-    return visit.back(_way_back(str(form.get("back", "")), ""), "deleted")
+    return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
 
 
 def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:

@@ -52,7 +52,7 @@ async def change_template(visit: Visit) -> Response:
     here = address(f"{PATH}/{quote(visit.path['name'], safe='')}", visit.query)
     if form.get("step") == "delete":
         answer = await visit.facade.command("DELETE", api, query=_place(visit), key=key_of(form))
-        return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "removed")
+        return visit.after(answer, here, "removed")
     given = {part: _text(form.get(part)) for part in PARTS}
     try:
         # Nobody saves over what he hasn't seen.
@@ -65,7 +65,7 @@ async def change_template(visit: Visit) -> Response:
         if refused.status == 401:
             raise
         return await _editor(visit, given, refused)
-    return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "saved")
+    return visit.after(answer, here, "saved")
 
 
 @screens.get("/templates/{name}/preview", Permission.READ_TEMPLATES)

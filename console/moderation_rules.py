@@ -85,7 +85,7 @@ async def change_rules(visit: Visit) -> Response:
             raise
         return _form(visit, store, wanted, loaded=loaded, refused=refused)
     here = f"{PATH}/{quote(store['id'], safe='')}/rules"
-    return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "saved")
+    return visit.after(answer, here, "saved")
 
 
 async def _store(visit: Visit) -> dict[str, Any]:

@@ -116,8 +116,8 @@ async def set_lines(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a return for good."""
     form = await visit.form()
-    await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
-    return visit.back(PATH, "deleted")
+    answer = await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
+    return visit.after(answer, PATH, "deleted")
 
 
 async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> Response:
@@ -134,7 +134,7 @@ async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> R
         if "lineItems" in changes:
             lines = typed(lines, form, refused)
         return await _page(visit, row, order, lines, form, refused)
-    return visit.back(f"{PATH}/{quote(id, safe='')}", "accepted" if answer["outcome"] == "accepted" else "saved")
+    return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
 
 
 def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:

@@ -73,10 +73,10 @@ async def reply(visit: Visit) -> Response:
     told = None if is_removal else {"text": text, "author": form.get("author") or None}
     try:
         await _check_reply(visit, form, told)
-        await visit.facade.command("DELETE" if is_removal else "POST", path, told, key=key)
+        answer = await visit.facade.command("DELETE" if is_removal else "POST", path, told, key=key)
     except Refused as refused:
         return await _whole(visit, "reply", form, refused)
-    return visit.back(f"/console/reviews/{id}", "removed" if is_removal else "replied")
+    return visit.after(answer, f"/console/reviews/{id}", "removed" if is_removal else "replied")
 
 
 @screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
@@ -100,10 +100,10 @@ async def edit(visit: Visit) -> Response:
         return visit.back(f"/console/reviews/{id}", "saved")
     try:
         check_seen(form, mark_of_review(row), "this review")
-        await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
+        answer = await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
     except Refused as refused:
         return await _whole(visit, "edit", form, refused)
-    return visit.back(f"/console/reviews/{id}", "saved")
+    return visit.after(answer, f"/console/reviews/{id}", "saved")
 
 
 @screens.post("/reviews/{id}/images/{imageId}", Permission.MODERATE_REVIEWS)
@@ -112,8 +112,8 @@ async def set_image(visit: Visit) -> Response:
     form, id = await visit.form(), visit.segment("id")
     action = "show" if form.get("action") == "show" else "hide"
     path = f"/api/customerReviews/{id}/images/{visit.segment('imageId')}/{action}"
-    await visit.facade.command("POST", path, key=key_of(form))
-    return visit.back(f"/console/reviews/{id}", "hidden" if action == "hide" else "shown")
+    answer = await visit.facade.command("POST", path, key=key_of(form))
+    return visit.after(answer, f"/console/reviews/{id}", "hidden" if action == "hide" else "shown")
 
 
 @screens.get("/images/{imageId}", Permission.READ_REVIEWS)

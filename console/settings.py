@@ -157,7 +157,7 @@ async def change(visit: Visit, configured: Configured) -> Response:
         if refused.status == 401:
             raise
         return form_page(visit, configured, form=form, refused=refused)
-    return visit.back(configured.path, "accepted" if answer["outcome"] == "accepted" else "saved")
+    return visit.after(answer, configured.path, "saved")
 
 
 def _loaded(form: FormData) -> dict[str, Any]:

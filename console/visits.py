@@ -129,6 +129,10 @@ class Visit:
         address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done, **query})}"
         return RedirectResponse(address, 303)
 
+    def after(self, answer: Mapping[str, Any], path: str, done: str) -> Response:
+        """The way to the next page after a command with this answer: `done` where it has taken effect."""
+        return self.back(path, "accepted" if answer["outcome"] == "accepted" else done)
+
     def problem(self, refused: Refused, back: str | None = None, kept: FormData | None = None) -> Response:
         """A refusal of the facade: a page of its own, with a way `back`, or with a form that can be sent again, `kept`
         as it came; or a part where a part was asked for."""

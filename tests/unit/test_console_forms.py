@@ -137,6 +137,27 @@ async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said
         assert (page.status_code, said in page.text) == (422, True), page.text
 
 
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("reviews/1/delete", {}),
+        ("reviews/1/edit", {"title": "Better", "rating": "4"}),
+        ("reviews/1/reply", {"text": "Thanks"}),
+        ("reviews/1/reply", {"action": "remove"}),
+        ("reviews/1/images/2", {"action": "hide"}),
+        ("returns/1/delete", {}),
+    ],
+)
+async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: dict[str, str]) -> None:
+    taken = (202, {"commandId": "c", "ids": ["1"], "outcome": "accepted"})
+    paths = ("customerReviews", "customerReviews/1/reply", "customerReviews/1/images/2/hide", "return")
+    answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        answer = await http.post(f"/console/{path}", data=form)
+        told = httpx.URL(answer.headers.get("location", ""))
+        assert (answer.status_code, told.params.get("done")) == (303, "accepted"), answer.text
+
+
 async def test_what_breaks_a_page_is_told_by_a_page() -> None:
     """Here an interface that answers something else than it should."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
@@ -170,7 +191,7 @@ def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
     async def read_me() -> JSONResponse:
         return JSONResponse(me)
 
-    @app.api_route("/api/{path:path}", methods=["GET", "POST"])
+    @app.api_route("/api/{path:path}", methods=["GET", "POST", "DELETE"])
     async def answer(path: str) -> JSONResponse:
         status, body = answers.get(path, (404, {}))
         return JSONResponse(body, status)
