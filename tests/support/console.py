@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from html import unescape
 from typing import Any
 
 import httpx
+
+from .patience import settled
 
 
 async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
@@ -20,8 +23,8 @@ async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
 
 
 async def sent(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
-    """The answer to a form of a page, which must be on it, sent with its key."""
+    """The answer to a form of a page, which must be on it, sent with its key until its command was decided upon."""
     text = await page_of(http, page)
     forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)
     assert forms, f"no form for {action} on {page}"
-    return await http.post(unescape(action), data={"key": forms[0], **fields})
+    return await settled(partial(http.post, unescape(action), data={"key": forms[0], **fields}))

@@ -12,13 +12,15 @@ from uuid import uuid4
 
 import httpx
 
+from .patience import served
 from .service import Json, Service
 from .waiting import eventually
 
 T = TypeVar("T")
 
 REVIEWS = "/api/customerReviews"
-WAIT = {"Prefer": "wait=25"}
+WAIT = {"Prefer": "wait=30"}
+"""As long as a service waits at most."""
 
 
 def new_id(kind: str = "camera") -> str:
@@ -82,7 +84,11 @@ class Facade:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> list[Json]:
         """Send a command, wait until it has been decided upon, and return its results."""
-        response = await self.http.request(method, path, json=body, headers={**WAIT, **(headers or {})})
+        send = partial(self.http.request, method, path, json=body, headers={**WAIT, **(headers or {})})
+        return await self.results(await served(send))
+
+    async def results(self, response: httpx.Response) -> list[Json]:
+        """The results of a command by its answer, once it has been decided upon."""
         if response.status_code == 409:
             return list(problem_of(response, 409)["results"])
         if response.status_code == 202 and "results" not in response.json():

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from PIL import Image
 
-from .facade import REVIEWS, WAIT, body_of, problem_of
+from .facade import REVIEWS, WAIT, Facade
 from .service import Json
 
 IMAGES = "/api/images"
@@ -46,12 +46,14 @@ class Images:
 
     async def upload(self, content: bytes | None = None, **query: str) -> str:
         """Upload an image; it is ready when this returns."""
-        response = await self.send(content, **query)
-        return str(body_of(response, dict)["id"])
+        (result,) = await self._results(await self.send(content, **query))
+        assert result["outcome"] == "applied", result
+        return str(result["id"])
 
     async def refused(self, content: bytes) -> str:
         """The reason for which no image is made of an upload."""
-        (result,) = problem_of(await self.send(content), 409)["results"]
+        (result,) = await self._results(await self.send(content))
+        assert result["outcome"] == "refused", result
         return str(result["reason"])
 
     async def send(self, content: bytes | None = None, **query: str) -> httpx.Response:
@@ -65,4 +67,8 @@ class Images:
     async def moderate(self, action: str, review_id: str, id: str) -> Json:
         """Hide or show an image; returns the outcome of the command."""
         response = await self.http.post(f"{REVIEWS}/{review_id}/images/{id}/{action}", headers=WAIT)
-        return dict(response.json()["results"][0])
+        (result,) = await self._results(response)
+        return result
+
+    async def _results(self, response: httpx.Response) -> list[Json]:
+        return await Facade(self.http).results(response)

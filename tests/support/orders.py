@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from .facade import WAIT, body_of, new_id
+from .facade import Facade, body_of, new_id
 from .messages import Message, message
 from .service import Json, Service, kind_of
 from .waiting import eventually
@@ -79,8 +79,7 @@ class Returns:
         await self._applied("PUT", {"id": id, **changes})
 
     async def _applied(self, method: str, body: Json) -> str:
-        response = await self.http.request(method, RETURNS, json=body, headers=WAIT)
-        (result,) = body_of(response, dict)["results"]
+        (result,) = await Facade(self.http).command(method, RETURNS, body)
         assert result["outcome"] == "applied", result
         id: str = result["id"]
         return id
