@@ -71,7 +71,7 @@ async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory)
     finally:
         # As Ctrl-C does it.
         os.killpg(process.pid, signal.SIGINT)
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)
 
 
 async def letters_for_tools(documented: Documented, folder: Path) -> None:
