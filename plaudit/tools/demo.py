@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,7 +13,6 @@ from uuid import uuid4
 import httpx
 
 from devservers.waiting import until
-from domain.commands import CommandOutcome
 from domain.timestamps import timestamp
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
@@ -56,34 +55,11 @@ class _Client:
         self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
-        status = response.status_code
-        if status == httpx.codes.ACCEPTED != expected:
-            # A busy machine takes longer than it is waited for.
-            answer = await self._decided(response.json())
-            status = httpx.codes.CONFLICT if answer["outcome"] == CommandOutcome.REFUSED else httpx.codes.OK
-        if status != expected:
-            raise CommandError(f"{method} {path} was answered {status}, not {expected}: {response.text}")
-        if status == response.status_code:
-            answer = response.json()
-        self.steps.append(
-            {"title": title, "method": method, "path": path, "body": body, "status": int(status), "answer": answer}
-        )
-        return answer
-
-    async def _decided(self, accepted: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a command that was accepted, once it has been decided upon; raises CommandError if it never
-        is."""
-        path, state = f"/api/commands/{accepted['commandId']}", dict[str, Any]()
-
-        async def is_decided() -> bool:
-            response = await self._client.get(path)
-            if response.status_code == httpx.codes.OK:
-                state.update(response.json())
-            return bool(state.get("outcome", CommandOutcome.ACCEPTED) != CommandOutcome.ACCEPTED)
-
-        await self._wait(is_decided, f"GET {path} has told no outcome")
-        self._out.print(f"GET {path}\n-> 200 {json.dumps(state)}")
-        return {**accepted, **state}
+        if response.status_code != expected:
+            raise CommandError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
+        step = {"title": title, "method": method, "path": path, "body": body, "status": response.status_code}
+        self.steps.append({**step, "answer": response.json()})
+        return response.json()
 
     async def publish(self, settings: Settings, topic: Topic, key: str, value: dict[str, Any]) -> None:
         """Publish to Kafka as an upstream system would."""
@@ -102,16 +78,12 @@ class _Client:
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
 
-        await self._wait(found, f"GET {path} has found nothing")
-
-    async def _wait(self, condition: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-        """Wait until a condition is true; raises CommandError, which says what is so otherwise, if it never is."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await until(condition)
+                await until(found)
         except TimeoutError:
             raise CommandError(
-                f"{otherwise} for {_PATIENCE_S} seconds. Is a worker running? `plaudit doctor` says."
+                f"GET {path} has found nothing for {_PATIENCE_S} seconds. Is a worker running? `plaudit doctor` says."
             ) from None
 
 
