@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.patience import decided, served
 from tests.support.service import Json, Service
 from tests.support.sockets import connection, post_request
+from tests.support.waiting import eventually
 
 
 async def test_accepted(http: httpx.AsyncClient) -> None:
@@ -30,8 +33,9 @@ async def test_accepted(http: httpx.AsyncClient) -> None:
 
 
 async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
-    product, unknown = new_id(), new_id("review")
-    response = await http.post(REVIEWS, json=[submission(product, 3)], headers={"Prefer": "respond-async, wait=20"})
+    product, unknown, key = new_id(), new_id("review"), {"Idempotency-Key": new_id("key")}
+    waiting = {**key, "Prefer": "respond-async, wait=20"}
+    response = await decided(partial(http.post, REVIEWS, json=[submission(product, 3)], headers=waiting))
     assert response.headers["preference-applied"] == "wait=20"
     answer = body_of(response, dict)
     (id,) = answer["ids"]
@@ -39,7 +43,8 @@ async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) ->
     assert answer["results"] == [{"id": id, "outcome": "applied"}]
     assert await facade.listed(entityIds=[product]) == [id]
 
-    approved = await http.post(f"{REVIEWS}/approve", json=[id, unknown, id], headers={"Prefer": "wait=5"})
+    waiting = {**key, "Prefer": "wait=5"}
+    approved = await decided(partial(http.post, f"{REVIEWS}/approve", json=[id, unknown, id], headers=waiting))
     assert approved.headers["preference-applied"] == "wait=5"
     answer = body_of(approved, dict)
     assert answer["outcome"] == "partial"
@@ -79,16 +84,16 @@ async def test_the_same_key_gives_the_same_ids(http: httpx.AsyncClient, facade: 
 async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
     product, key = new_id(), once()
     (id,) = await facade.submit(submission(product))
-    first = await http.post(f"{REVIEWS}/approve", json=[id], headers=key)
+    approve = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=key)
+    first = await decided(approve)
     assert first.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert await facade.moderate("reject", id) == ["applied"]
-    again = await http.post(f"{REVIEWS}/approve", json=[id], headers=key)
-    assert again.json() == first.json()
+    assert (await decided(approve)).json() == first.json()
     assert await facade.moderate("reject", id) == ["unchanged"]
     assert await facade.ratings(product) == []
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Rejected"]
     # A key belongs to one endpoint: the same one elsewhere is another command.
-    reset = await http.post(f"{REVIEWS}/reset", json=[id], headers=key)
+    reset = await decided(partial(http.post, f"{REVIEWS}/reset", json=[id], headers=key))
     assert reset.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert reset.json()["commandId"] != first.json()["commandId"]
 
@@ -185,7 +190,7 @@ async def test_refused_by_the_store_with_a_code_for_each(http: httpx.AsyncClient
     stores = [None, closed, named, named, new_id("store"), buyers]
     reviews = [submission(product, storeId=store) for store in stores]
     reviews[2]["userId"] = ""
-    assert errors_of(await http.post(REVIEWS, json=reviews), 403) == [
+    assert errors_of(await served(partial(http.post, REVIEWS, json=reviews)), 403) == [
         ("/1", "reviews-disabled"),
         ("/2", "anonymous-not-allowed"),
         ("/4", "unknown-store"),
@@ -333,7 +338,9 @@ async def test_hostile_paths(service: Service, path: str) -> None:
 
 async def test_health_and_documents(http: httpx.AsyncClient) -> None:
     assert (await http.get("/health/live")).json()["status"] == "pass"
-    assert (await http.get("/health/ready")).json()["checks"] == {"mongodb": "pass", "kafka": "pass"}
+    # Each server has two seconds to answer.
+    ready = partial(http.get, "/health/ready")
+    await eventually(ready, lambda told: told.json().get("checks") == {"mongodb": "pass", "kafka": "pass"})
     paths = (await http.get("/openapi.json")).json()["paths"]
     assert {REVIEWS, f"{REVIEWS}/reviewList", "/api/rating/entityRating"} <= set(paths)
     assert (await http.get("/docs")).status_code == 200

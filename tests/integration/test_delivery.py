@@ -18,7 +18,7 @@ from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.service import Json, Servers, Service, kind_of
 from tests.support.sockets import connection
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_S, eventually
 
 
 @pytest.mark.kafka
@@ -43,7 +43,7 @@ async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Se
     id = new_id("review")
     producer.produce(service.topic("moderation-commands"), json.dumps({"action": "approve", "ids": [id]}).encode())
     producer.produce(service.topic("review-submissions"), json.dumps(submission(product, 5, id=id)).encode())
-    assert await asyncio.to_thread(producer.flush, 20) == 0
+    assert await asyncio.to_thread(producer.flush, DEADLINE_S) == 0
     await facade.until_rated(product, 5.0, 1)
     rows = await facade.until_listed(product, 2)
     (by_http,) = await facade.submit(submission(product, 3))
@@ -99,7 +99,7 @@ async def test_compressed_messages(facade: Facade, service: Service, compression
     producer = Producer({"bootstrap.servers": service.servers.kafka, "compression.type": compression, "linger.ms": 50})
     for _ in range(20):
         producer.produce(service.topic("review-submissions"), review_message(submission(product, id=new_id())).value)
-    assert await asyncio.to_thread(producer.flush, 20) == 0
+    assert await asyncio.to_thread(producer.flush, DEADLINE_S) == 0
     await facade.until_listed(product, 20)
 
 

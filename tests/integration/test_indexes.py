@@ -11,6 +11,7 @@ from storage.feedback_reports import COLLECTION as REPORTS
 from storage.feedback_reports import reported_reviews
 from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, is_as_wanted
 from storage.mails import COLLECTION as MAILS
+from tests.support.doctor import examined
 from tests.support.service import Servers, Service
 
 
@@ -18,11 +19,11 @@ async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) 
     service = Service(servers, tmp_path)
     await service.run("init")
     service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
-    said = " ".join((await service.run("doctor", code=1)).stdout.split())
+    said = await examined(service, code=1)
     assert "fail indexes not as they should be: returns." in said
     assert "`plaudit init` changes them" in said
     await service.run("init")
-    assert "fail indexes" not in " ".join((await service.run("doctor", code=None)).stdout.split())
+    assert "fail indexes" not in await examined(service)
     async with service.mongo() as database:
         there = await database[MAILS].index_information()
     assert there["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400

@@ -28,11 +28,15 @@ Ages = dict[int, float]
 
 
 async def told(service: Service, metric: str) -> Ages:
-    """The values of a metric of the topic, by partition."""
-    async with service.client() as http:
-        families = text_string_to_metric_families((await http.get("/metrics")).text)
-        samples = [sample for family in families if family.name == metric for sample in family.samples]
-    return {int(s.labels["partition"]): s.value for s in samples if s.labels["topic"] == TOPIC}
+    """The values of a metric of the topic, by partition, once there are any: while Kafka is slow, none are told."""
+
+    async def found() -> Ages:
+        async with service.client() as http:
+            families = text_string_to_metric_families((await http.get("/metrics")).text)
+            samples = [sample for family in families if family.name == metric for sample in family.samples]
+        return {int(s.labels["partition"]): s.value for s in samples if s.labels["topic"] == TOPIC}
+
+    return await eventually(found)
 
 
 async def age_of_stuck(service: Service) -> float:

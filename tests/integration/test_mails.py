@@ -47,7 +47,7 @@ async def mailers(
     service: Service, mail_server: MailServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Service]:
     """Two mailers beside the service of the session."""
-    settings = {"HOST": "127.0.0.1", "PORT": str(mail_server.port), "RETRY_PAUSE": "0.2", "TIMEOUT": "5"}
+    settings = {"HOST": "127.0.0.1", "PORT": str(mail_server.port), "RETRY_PAUSE": "0.2", "TIMEOUT": "60"}
     settings["SENDER"] = DEFAULT_SENDER
     environment = {f"PLAUDIT_SMTP__{name}": value for name, value in settings.items()}
     folder = tmp_path_factory.mktemp("mailers")
@@ -144,7 +144,7 @@ async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
     assert mail["Subject"] == f"Ihre Meinung, {SCRIPT}?"
     assert mail["From"] == "shop@example.com"
     assert mail["Auto-Submitted"] == "auto-generated"
-    assert abs(parsedate_to_datetime(mail["Date"]) - now) < timedelta(minutes=1)
+    assert now.replace(microsecond=0) <= parsedate_to_datetime(mail["Date"]) <= datetime.now(UTC)
     assert mail.get_content_type() == "multipart/alternative"
     assert part(mail, "plain") == f"Grüß Gott {SCRIPT},\n* Kamera & Stativ\n"
     assert part(mail, "html").strip() == "<p>Grüß Gott &lt;script&gt;alert(1)&lt;/script&gt;</p>Kamera &amp; Stativ"
@@ -166,14 +166,26 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
 async def test_many_mails_by_two_mailers_arrive_once(
     service: Service, mailers: Service, mail_server: MailServer
 ) -> None:
-    tos = [address_of(f"many-{index}") for index in range(60)]
-    connections = mail_server.connections
-    await request(service, *(mail_command(to, customerId=new_id("c")) for to in tos))
-    for to in tos:
-        assert len(await until_arrived(mail_server, to)) == 1
-    assert mail_server.connections - connections < 30
+    async def connections_of_many() -> int:
+        connections = mail_server.connections
+        tos = [address_of(f"many-{index}") for index in range(60)]
+        await request(service, *(mail_command(to, customerId=new_id("c")) for to in tos))
+        for to in tos:
+            assert len(await until_arrived(mail_server, to)) == 1
+        return mail_server.connections - connections
+
+    # There are more where mails come drop by drop.
+    await eventually(connections_of_many, lambda connections: connections < 30)
+
+    async def has_sent(name: str) -> bool:
+        if "mail sent" in mailers.log(name):
+            return True
+        # One that was held up has found nothing left to send.
+        await connections_of_many()
+        return False
+
     for name in ("mailer-1", "mailer-2"):
-        assert "mail sent" in mailers.log(name)
+        await eventually(partial(has_sent, name))
         assert "example.com" not in mailers.log(name)
 
 
@@ -252,6 +264,7 @@ async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_serve
 
 
 async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server: MailServer) -> None:
+    await mail_server.until_left()
     await mail_server.stop()
     to = address_of()
     command = mail_command(to)
@@ -378,7 +391,7 @@ async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
     )
     repositories = Repositories(database)
     transactions = Transactions(database, repositories, publisher.publish)
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
     sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
 
     async def kept() -> Json:
@@ -405,11 +418,11 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
 ) -> None:
     database, mails = own_mails
     to = address_of()
-    mail_server.answers[to] = ["451 later"] * 10
+    mail_server.answers[to] = ["451 later"] * 1_000
     command = mail_command(to)
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
+    plan = RetryPlan(first_pause=timedelta(seconds=0.1), longest_pause=timedelta(seconds=1))
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
     repositories = Repositories(database)
     transactions = Transactions(database, repositories, publisher.publish)
     sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
@@ -417,7 +430,11 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     try:
         now = datetime.now(UTC)
         await mails.accept({command["id"]: stored(service, command, now)}, now)
+        await eventually(lambda: mail_server.attempts[to], lambda attempts: attempts > 1)
+        long_ago = now - plan.give_up_after
+        await database["mails"].update_one({"_id": command["id"]}, {"$set": {"firstAttemptAt": long_ago}})
         value, headers = await dead_letter(service, command["id"])
+        await eventually(partial(database[OUTBOX].count_documents, {}), lambda owed: owed == 0)
     finally:
         await sender.stop(running)
         await publisher.stop()
@@ -425,5 +442,4 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     assert headers["x-error-code"] == b"mail-undeliverable"
     assert headers["x-source-offset"] == b"7"
     assert mail_server.to(to) == []
-    assert mail_server.attempts[to] > 1
-    assert await database[OUTBOX].count_documents({}) == 0
+    assert mail_server.attempts[to] > 2

@@ -20,14 +20,14 @@ import pytest
 
 from devservers.broker import Broker, embedded_kafka
 from devservers.mongo import embedded_mongo
-from tests.support.facade import REVIEWS, Facade, body_of, facade_of, new_id, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked
 from tests.support.ratings import average
 from tests.support.service import Json, Servers, Service
 from tests.support.sockets import connection
 from tests.support.up_command import Up
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_S, eventually
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
 """The time that a server stays away; 30 in `make test-slow`."""
@@ -340,7 +340,7 @@ async def test_who_waits_is_answered_when_the_facade_stops(servers: Servers, tmp
     service = Service(servers, tmp_path)
     async with service.running(workers=()), service.client() as http:
         review = submission(new_id("stopped"))
-        waiting = asyncio.create_task(http.post(REVIEWS, json=[review], headers={"Prefer": "wait=25"}))
+        waiting = asyncio.create_task(http.post(REVIEWS, json=[review], headers=WAIT))
         await eventually(partial(service.lag, "review-submissions"))
         assert await service.stop("api") == 0
         answer = await waiting
@@ -364,7 +364,7 @@ async def test_up_in_one_command(up: Up) -> None:
         demo = await asyncio.to_thread(up.run, "demo")
         assert demo.returncode == 0, demo.stdout + demo.stderr
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0
         assert not up.endpoints.exists()
         assert up.marked.commands() == {}
 

@@ -9,8 +9,9 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of
+from tests.support.facade import Facade, body_of, errors_of, new_id, once, problem_of
 from tests.support.orders import RETURNS, Returns, lines_of, return_command, wanted_return
+from tests.support.patience import decided
 from tests.support.service import Json
 from tests.support.waiting import eventually
 
@@ -21,7 +22,7 @@ async def test_deletion_gives_back_and_is_told(returns: Returns, facade: Facade,
     number = (await returns.existing(one))["number"]
     unknown, key = new_id("return"), once()
     for _ in range(2):
-        response = await http.delete(RETURNS, params={"ids": [one, unknown, one]}, headers=key)
+        response = await decided(partial(http.delete, RETURNS, params={"ids": [one, unknown, one]}, headers=key))
         results = [(result["id"], result["outcome"]) for result in body_of(response, dict)["results"]]
         assert results == [(one, "applied"), (unknown, "not-found")]
     assert await returns.get(one) is None
@@ -39,11 +40,12 @@ async def test_deletion_gives_back_and_is_told(returns: Returns, facade: Facade,
 async def test_the_id_of_a_deleted_return_stays_taken(returns: Returns, http: httpx.AsyncClient) -> None:
     order, id = await returns.ordered({"a": 5}), new_id("return")
     wanted, key = wanted_return(order, {"a": 5}, id=id), once()
-    created = await http.post(RETURNS, json=wanted, headers=key)
+    create = partial(http.post, RETURNS, json=wanted, headers=key)
+    created = await decided(create)
     assert created.status_code == 200
-    await http.delete(RETURNS, params={"ids": id}, headers=WAIT)
+    await decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
     assert await returns.available(order) == {"a": 5}
-    again = await http.post(RETURNS, json=wanted, headers=key)
+    again = await decided(create)
     assert body_of(again, dict)["results"] == created.json()["results"]  # a repeat
     await returns.service.publish(
         "return-commands",
@@ -74,13 +76,18 @@ async def test_ids_that_cannot_be_deleted(http: httpx.AsyncClient, query: Json) 
 
 
 async def test_put_creates_or_changes_and_names_the_return(returns: Returns, http: httpx.AsyncClient) -> None:
+    async def put(body: Json) -> Json:
+        # It is waited for without being asked, but no longer than five seconds.
+        headers = {"Idempotency-Key": new_id("key")}
+        return body_of(await decided(partial(http.put, RETURNS, json=body, headers=headers)), dict)
+
     order = await returns.ordered({"a": 5})
-    answer = body_of(await http.put(RETURNS, json=wanted_return(order, {"a": 2})), dict)
+    answer = await put(wanted_return(order, {"a": 2}))
     id = answer["id"]
     assert (answer["ids"], answer["outcome"]) == ([id], "applied")
     assert (await returns.existing(id))["status"] == "New"
     change = {"id": id, "orderId": order, "lineItems": lines_of({"a": 5})}
-    assert body_of(await http.put(RETURNS, json=change), dict)["id"] == id
+    assert (await put(change))["id"] == id
     assert await returns.available(order) == {"a": 0}
     too_much = await http.put(RETURNS, json=wanted_return(order, {"a": 1}))
     assert errors_of(too_much) == [("/lineItems/0/quantity", "quantity-not-available")]
@@ -91,12 +98,8 @@ async def test_put_creates_or_changes_and_names_the_return(returns: Returns, htt
     posted = await http.post(RETURNS, json=wanted_return(await returns.ordered({"a": 1}), {"a": 1}))
     assert body_of(posted, dict, 202)["id"] == posted.json()["ids"][0]
     key = once()
-    first, second = [
-        await http.put(
-            RETURNS, json=wanted_return(await returns.ordered({"b": 1}, id=f"{order}-b"), {"b": 1}), headers=key
-        )
-        for _ in range(2)
-    ]
+    wanted = wanted_return(await returns.ordered({"b": 1}, id=f"{order}-b"), {"b": 1})
+    first, second = [await decided(partial(http.put, RETURNS, json=wanted, headers=key)) for _ in range(2)]
     assert first.json() == second.json()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pymongo import ASCENDING, IndexModel
 
+from tests.support.doctor import examined
 from tests.support.facade import Facade, new_id, problem_of
 from tests.support.messages import message
 from tests.support.orders import Returns, return_command, wanted_return
@@ -20,9 +21,9 @@ MANY = 45
 
 
 def two_templates() -> tuple[str, str]:
-    """Templates that no other test has: one number for the same sequence, and yet two series."""
+    """Templates that no other test has: one number for the same sequence of a year, and yet two series."""
     prefix = new_id("x")
-    return prefix + "{date:%y%m%d}-{sequence:05d}", prefix + "{date:%y%m%d}-0{sequence:04d}"
+    return prefix + "{date:%Y}-{sequence:05d}", prefix + "{date:%Y}-0{sequence:04d}"
 
 
 async def create_many(returns: Returns, store: str, count: int) -> list[str]:
@@ -86,8 +87,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
             [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
         )
         await database["returns"].create_indexes([unique])
-        examined = await service.run("doctor", code=1)
-        assert "in the way: returns.number" in " ".join(examined.stdout.split())
+        assert "in the way: returns.number" in await examined(service, code=1)
         async with service.running(), service.client() as http:
             assert "number" not in await database["returns"].index_information()
             returns, facade = Returns(service, http), Facade(http)

@@ -75,9 +75,7 @@ async def test_each_change_is_told(facade: Facade, service: Service) -> None:
         assert found == (await stored(service))[id]
     assert (found["rating"], found["title"], found["entityName"]) == (3.25, None, "Lens")
     await facade.moderate("delete", id)
-    records = await eventually(
-        partial(service.keyed, "reviews", id), lambda records: records[-1].value is None, deadline_s=30
-    )
+    records = await eventually(partial(service.keyed, "reviews", id), lambda records: records[-1].value is None)
     assert [kind_of(record) for record in records][-2:] == ["ReviewState", "ReviewGone"]
 
 

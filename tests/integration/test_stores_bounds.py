@@ -16,6 +16,7 @@ from domain.permissions import Permission
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, wanted_return
+from tests.support.patience import decided
 from tests.support.secured import OWN_ALONE, Secured, running_secured
 from tests.support.service import Json, Servers
 from tests.support.waiting import eventually
@@ -239,8 +240,8 @@ async def test_no_returns_in_other_stores(shops: Shops) -> None:
     unknown = await shops.refused("POST", RETURNS, {**wanted, "orderId": "nobody's"}, status=422)
     assert [error["code"] for error in foreign["errors"]] == [error["code"] for error in unknown["errors"]]
     await shops.refused("PUT", RETURNS, {"id": shops.returns[shops.other], "status": "Canceled"}, status=404)
-    deletion = await shops.bound.http.delete(RETURNS, params={"ids": shops.returns[shops.other]}, headers=WAIT)
-    assert [result["outcome"] for result in deletion.json()["results"]] == ["not-found"]
+    deletion = await shops.bound.command("DELETE", f"{RETURNS}?ids={shops.returns[shops.other]}")
+    assert [result["outcome"] for result in deletion] == ["not-found"]
     assert await shops.all_returns.available(shops.orders[shops.other]) == {"line": 4}
 
 
@@ -303,7 +304,7 @@ async def test_templates_of_other_stores(shops: Shops) -> None:
 async def test_an_idempotency_key_is_of_each_caller_s_own(shops: Shops) -> None:
     key, review = once(), submission(new_id(), storeId=shops.mine)
     callers = (shops.bound, shops.all, shops.bound)
-    answers = [await caller.http.post(REVIEWS, json=[review], headers=key) for caller in callers]
+    answers = [await decided(partial(caller.http.post, REVIEWS, json=[review], headers=key)) for caller in callers]
     mine, other, again = (body_of(answer, dict) for answer in answers)
     for name in ("commandId", "ids"):
         assert mine[name] == again[name] != other[name]
@@ -357,7 +358,7 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, produc
 
 async def test_a_caller_sees_its_own_commands_alone(shops: Shops) -> None:
     review = submission(new_id(), storeId=shops.mine)
-    sent = body_of(await shops.bound.http.post(REVIEWS, json=[review], headers=WAIT), dict)
+    sent = body_of(await decided(partial(shops.bound.http.post, REVIEWS, json=[review], headers=once())), dict)
     path = f"/api/commands/{sent['commandId']}"
     expected = {"commandId": sent["commandId"], "outcome": "applied", "results": sent["results"]}
     assert await shops.bound.get(path) == expected

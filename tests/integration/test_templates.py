@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import httpx
 import pytest
 
@@ -19,6 +21,7 @@ from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of
 from tests.support.hostile_templates import HOSTILE
 from tests.support.messages import Message, message
+from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -157,12 +160,11 @@ async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, 
 
 async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade, http: httpx.AsyncClient) -> None:
     store, key = new_id("store"), once()
-    body = {"subject": "first"}
-    first = await http.put(PATH, params={"storeId": store}, json=body, headers=key)
+    send = partial(http.put, PATH, params={"storeId": store}, json={"subject": "first"}, headers=key)
+    first = await decided(send)
     assert first.status_code == 200
     assert await delete(facade, storeId=store) == "applied"
-    again = await http.put(PATH, params={"storeId": store}, json=body, headers=key)
-    assert again.json() == first.json()
+    assert (await decided(send)).json() == first.json()
     assert (await effective(http, storeId=store))["source"] == "built-in"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -104,9 +105,14 @@ class Facade:
     async def _results_in_the_end(self, accepted: Json) -> list[Json]:
         """The results of a command that took longer than it was waited for, in the order of its ids."""
         path = f"/api/commands/{accepted['commandId']}"
-        state = await eventually(partial(self.get, path), lambda state: state["outcome"] != "accepted")
-        results = {result["id"]: result for result in state["results"]}
-        return [results[id] for id in accepted["ids"]]
+
+        async def results() -> dict[str, Json]:
+            return {result["id"]: result for result in (await self.get(path))["results"]}
+
+        # Not by its outcome: while a review isn't there, that of its moderation is open.
+        found = await eventually(results, lambda results: results.keys() >= set(accepted["ids"]))
+        await asyncio.sleep(1)  # a facade that didn't hear of it remembers stores and settings for a second
+        return [found[id] for id in accepted["ids"]]
 
     async def submit(self, *reviews: Json) -> list[str]:
         """Submit reviews; they are in the list when this returns."""

@@ -15,6 +15,8 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from .waiting import eventually, free_port
+
 PASSWORD = b"correct horse"
 OK = "250 OK"
 
@@ -25,24 +27,28 @@ class MailServer:
 
     tls: ssl.SSLContext | None = None
     implicit_tls: ssl.SSLContext | None = None
-    port: int = 0
+    port: int = field(default_factory=free_port)
     mails: list[EmailMessage] = field(default_factory=list)
     answers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     refusals: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     connections: int = 0
+    open: set[SMTP] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen: on any port at first, on the same one again later."""
+        """Listen, on the same port each time."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port, ssl=self.implicit_tls)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Go away."""
+        """Go away: who has a connection keeps it."""
         assert self._server is not None
         self._server.close()
+
+    async def until_left(self) -> None:
+        """Wait until nobody has a connection."""
+        await eventually(lambda: not self.open)
 
     def to(self, address: str) -> list[EmailMessage]:
         """The mails that an address got."""
@@ -76,7 +82,19 @@ class MailServer:
             "auth_required": True,
             "authenticator": _authenticated,
         }
-        return SMTP(self, enable_SMTPUTF8=True, **(with_login if self.tls else {}))
+        return _Connection(self, enable_SMTPUTF8=True, **(with_login if self.tls else {}))
+
+
+class _Connection(SMTP):
+    """A connection, which its server knows while it is open."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.event_handler.open.add(self)
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.event_handler.open.discard(self)
+        super().connection_lost(error)
 
 
 @asynccontextmanager
