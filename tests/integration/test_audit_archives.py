@@ -130,7 +130,7 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
 
         await eventually(is_so)
         run.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(run.wait, 15)
+        await asyncio.to_thread(run.wait, 60)
 
     async with log.mongo() as database:
         entries, unfinished = database["auditLog"], database["auditArchives"]

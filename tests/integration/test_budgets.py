@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 MIB = 1024 * 1024
 SLOTS = 20
 WAITS = 50
+LONGEST_WAIT_S = 30
 LONG = "\U0001f600" * 20_000
 """As large as a review can be: 80 KB."""
 
@@ -52,16 +53,28 @@ async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 async def many_clients(service: Service) -> AsyncIterator[httpx.AsyncClient]:
     """A client that sends as many requests at a time as it is asked to."""
     limits = httpx.Limits(max_connections=200)
-    async with httpx.AsyncClient(base_url=service.address, timeout=60, limits=limits) as http:
+    async with httpx.AsyncClient(base_url=service.address, timeout=120, limits=limits) as http:
         yield http
 
 
 async def test_others_are_answered_while_many_wait(small: Service) -> None:
+    # On a busy machine the time that a wait may take can be over before anything is seen: then it begins anew.
+    await eventually(partial(others_are_answered_while_many_wait, small), deadline_s=300)
+
+
+async def others_are_answered_while_many_wait(small: Service) -> bool:
+    """False where the first wait was over too early."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    def is_too_late() -> bool:
+        return loop.time() - began >= LONGEST_WAIT_S
+
     async with many_clients(small) as http, small.mongo() as database, asyncio.TaskGroup() as group:
         ids = [new_id("review") for _ in range(WAITS)]
 
         async def wait_for(id: str) -> httpx.Response:
-            return await http.post(f"{REVIEWS}/approve", json=[id], headers={"Prefer": "wait=30"})
+            return await http.post(f"{REVIEWS}/approve", json=[id], headers={"Prefer": f"wait={LONGEST_WAIT_S}"})
 
         async def started() -> bool:
             # Fewer slots than waits: who is refused at first comes again.
@@ -82,19 +95,34 @@ async def test_others_are_answered_while_many_wait(small: Service) -> None:
             assert [await ask() for _ in range(SLOTS)] == [200] * SLOTS
             answers = await asyncio.gather(*(http.get("/api/stores") for _ in range(SLOTS // 2)))
             assert {answer.status_code for answer in answers} == {200}
-            # One look for all of them, however many they are.
+            # One look for all of them, however many they are, once the last one waits.
             looks = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
-            asked = await eventually(database["system.profile"].find(looks).to_list)
-            assert {len(look["command"]["filter"]["_id"]["$in"]) for look in asked} == {WAITS}
+
+            async def asked_for() -> list[int]:
+                found = database["system.profile"].find(looks).sort("$natural")
+                return [len(look["command"]["filter"]["_id"]["$in"]) async for look in found]
+
+            asked = await eventually(asked_for, lambda sizes: WAITS in sizes or is_too_late())
+            if is_too_late():
+                return False
+            assert set(asked[asked.index(WAITS) :]) == {WAITS}
         finally:
             await database.command({"profile": 0})
+            await database["system.profile"].drop()
         too_many = await wait_for(new_id("review"))
+        are_done = [task.done() for task in waiting.values()]
+        if is_too_late():
+            return False
         assert (too_many.status_code, too_many.json()["outcome"]) == (202, "accepted")
         assert "as many requests wait already" in too_many.json()["reason"]
-        assert not any(task.done() for task in waiting.values())
+        assert not any(are_done)
         # They are there now, and each wait comes to its end.
         body_of(await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids]), dict, 202)
-    assert {task.result().json()["outcome"] for task in waiting.values()} == {"applied"}
+    outcomes = {task.result().json()["outcome"] for task in waiting.values()}
+    if "accepted" in outcomes and is_too_late():
+        return False
+    assert outcomes == {"applied"}
+    return True
 
 
 async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
@@ -119,9 +147,17 @@ async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> Non
 
 
 async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
-    """The whole page, asked for again as long as there is no room for it."""
+    """The whole page, asked for again as long as there is no room for it. Its end doesn't come where this process
+    has kept the service waiting for a second while others asked for the room, as on a busy machine."""
 
-    response = await eventually(partial(http.post, path, json=search), lambda answer: answer.status_code != 503)
+    async def asked() -> httpx.Response | None:
+        try:
+            return await http.post(path, json=search)
+        except httpx.RemoteProtocolError:
+            return None
+
+    response = await eventually(asked, lambda answer: answer is not None and answer.status_code != 503)
+    assert response is not None
     return list(body_of(response, dict)["results"])
 
 

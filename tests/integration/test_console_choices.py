@@ -72,6 +72,7 @@ async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> 
             assert await page.get_by_text(word).count() == 2
             await page.get_by_role("link", name="Store: any").click()
             await page.get_by_role("link", name=f"Shop {store}").click()
+            await page.wait_for_url(f"**/{path}?*store=*")
             assert httpx.URL(page.url).params == httpx.QueryParams({"q": word, "store": store})
             assert await page.get_by_text(word).count() == 1
 

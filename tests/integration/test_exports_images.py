@@ -66,7 +66,7 @@ async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]
         return {each["id"]: [image["id"] for image in each["images"]] for each in reviews}
 
     await facade.until_listed(product, len(images))
-    await eventually(shown, lambda found: found == images, deadline_s=60)
+    await eventually(shown, lambda found: found == images, deadline_s=120)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
     async with admin_client(connection) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
-    publisher = Publisher(connection)
+    publisher = Publisher(connection, timeout=30)  # twice as long as a machine may hold the broker up
     expected = {call: [f"{call}-{number}" for number in range(EACH)] for call in range(AT_ONCE)}
     try:
         publications = [
@@ -69,7 +69,7 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     found: dict[int, list[str]] = {call: [] for call in range(AT_ONCE)}
     async with AIOKafkaConsumer(topic, bootstrap_servers=servers.kafka, auto_offset_reset="earliest") as consumer:
         for _ in range(AT_ONCE * (EACH + 1)):
-            value = (await asyncio.wait_for(consumer.getone(), 20)).value.decode()
+            value = (await asyncio.wait_for(consumer.getone(), 90)).value.decode()
             if value != "single":
                 found[int(value.partition("-")[0])].append(value)
     assert found == expected

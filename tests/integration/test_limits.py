@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import httpx
+import pymongo
 import pytest
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
@@ -38,16 +40,26 @@ async def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         yield secured
 
 
-async def _status(secured: Secured, request: bytes) -> int:
-    async with connection(secured.service.port) as client:
-        return (await client.ask(request))[0]
+async def _status_once(secured: Secured, request: bytes) -> int | None:
+    """The status of the answer, None where there is none."""
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        async with connection(secured.service.port) as client:
+            return (await client.ask(request))[0]
+    return None
+
+
+async def _status(secured: Secured, request: bytes) -> int | None:
+    """The status of the answer to a request that is sent at once. A machine may hold it up for longer than it may take
+    to come, and then it is sent again."""
+    return await eventually(partial(_status_once, secured, request), lambda status: status not in (None, 408))
 
 
 async def test_heads_and_slow_bodies(secured: Secured) -> None:
     token = secured.issuer.token(["customerReviews:read"], subject="slow").encode()
     head = b"POST /api/customerReviews/reviewList HTTP/1.1\r\nhost: a\r\nauthorization: Bearer " + token
     assert await _status(secured, head + b"\r\nlong: " + b"a" * 5_000 + b"\r\n\r\n") == 431
-    assert await _status(secured, head + b"\r\ncontent-length: 2\r\n\r\n{") == 408
+    slow = partial(_status_once, secured, head + b"\r\ncontent-length: 2\r\n\r\n{")
+    assert await eventually(slow, lambda status: status is not None) == 408
 
 
 FLOODS = {
@@ -111,19 +123,22 @@ async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
 
 
 async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
-    async with own_database(servers, query_timeout=1.0) as database:
-        await database["things"].insert_one({})
+    async with own_database(servers) as patient, own_database(servers, query_timeout=1.0) as database:
+        things = patient.client[database.name]["things"]
+        await things.insert_one({})
+        with pymongo.timeout(60):
+            await database.command("ping")  # connected: nothing but the query takes time
         with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
             # Nothing that a client of the facade could ask for.
-            await database["things"].find_one({"$where": "sleep(20000) || true"})
+            await database["things"].find_one({"$where": "sleep(200000) || true"})
         assert is_too_slow(caught.value)
 
         async def running() -> list[object]:
-            things = {"ns": f"{database.name}.things", "active": True}
-            return list((await database.client.admin.command({"currentOp": True, **things}))["inprog"])
+            wanted = {"ns": things.full_name, "active": True}
+            return list((await patient.client.admin.command({"currentOp": True, **wanted}))["inprog"])
 
-        # Not only the client gave up: the server doesn't go on for 20 s.
-        await eventually(running, lambda operations: not operations, deadline_s=10)
+        # Not only the client gave up: the server doesn't go on for 200 s.
+        await eventually(running, lambda operations: not operations)
 
 
 async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:

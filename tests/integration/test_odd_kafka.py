@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -18,6 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeToo
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
+from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.support.messages import Message, review_message
 from tests.support.service import PARTITIONS, Servers, Service
@@ -27,6 +28,9 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 TOPIC = "review-submissions"
+
+UNHURRIED: Final = {"session_timeout_ms": 120_000}
+"""The options of a member that its group keeps, however long this process is held up."""
 
 
 @asynccontextmanager
@@ -58,7 +62,7 @@ async def until_stored(service: Service, ids: set[str]) -> None:
         async with service.mongo() as database:
             return set(await database["reviews"].distinct("_id"))
 
-    await eventually(stored, lambda found: found >= ids, deadline_s=60)
+    await eventually(stored, lambda found: found >= ids, deadline_s=120)
 
 
 async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
@@ -85,12 +89,11 @@ async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, mo
         await seek_to_beginning(consumer, *places)
 
     monkeypatch.setattr(PatientConsumer, "seek_to_beginning", counted)
-    consumer = PatientConsumer(
-        topic, bootstrap_servers=servers.kafka, group_id=new_id("group"), auto_offset_reset="none"
-    )
+    options: dict[str, Any] = {"group_id": new_id("group"), "auto_offset_reset": "none", **UNHURRIED}
+    consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, **options)
     await consumer.start()
     try:
-        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer, asyncio.timeout(60):
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer, asyncio.timeout(120):
             await producer.send_and_wait(topic, b"value", partition=partitions - 1)
             (place,) = await consumer.getmany(timeout_ms=1_000)
         assert place.partition == partitions - 1
@@ -110,11 +113,11 @@ async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(ser
 
     await create(servers, topic, 1)
     await publish(3)
-    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none"}
+    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none", **UNHURRIED}
     consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
     await consumer.start()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await consumer.getmany(timeout_ms=1_000)
             await delete_topic(servers, topic)
             # The latter where it has noticed by now that its partition is gone.
@@ -209,7 +212,7 @@ async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
 
     async def reply() -> int:
         path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
-        return (await own_facade.http.post(path, json=text, headers=WAIT)).status_code
+        return await status_of(own_facade.http, await own_facade.http.post(path, json=text, headers=WAIT))
 
     async def told(kind: str) -> bool:
         return kind in [each for each, _ in await own_service.events(f"Product:{product}")]

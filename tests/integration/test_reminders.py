@@ -20,7 +20,7 @@ from tests.support.facade import new_id
 from tests.support.hostile_templates import HOSTILE
 from tests.support.reminders import DAY, NOON, SENDER, Shop, named
 from tests.support.service import Json
-from tests.support.waiting import free_port
+from tests.support.waiting import eventually, free_port
 
 SECOND = timedelta(seconds=1) / DAY
 
@@ -197,8 +197,13 @@ async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop)
         assert await shop.run(10) == 1
         (mail,) = await shop.mails(order)
         assert (mail["subject"], mail["text"]) == ("Better, Willi", "x")
-        findings = json.loads((await shop.service.run("doctor", "--json", code=None)).stdout)
-        (told,) = [finding for finding in findings if finding["check"] == "templates"]
+
+        async def findings() -> list[Json]:
+            found: list[Json] = json.loads((await shop.service.run("doctor", "--json", code=None)).stdout)
+            return [finding for finding in found if finding["check"] == "templates"]
+
+        # None where MongoDB is held up for seconds.
+        (told,) = await eventually(findings)
         assert told["level"] == "warn"
         assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in told["text"]
         assert f"OrderReviewRequest?storeId={shop.id} (subject, line 1: it takes more than" in told["text"]

@@ -156,7 +156,7 @@ async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_s
     expected = [("Canceled", None), None, ("New", "third")]
     await eventually(shown, lambda found: found == expected)
     await own_service.idle()
-    told = await own_returns.events(*ids)
+    told = await eventually(partial(own_returns.events, *ids), lambda events: len(events) >= 8)
     assert len(told) == 8
     await own_service.replay()
     await parked(own_service, 0)
@@ -212,7 +212,7 @@ async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_se
         await service.publish("order-events", *events[10:])
         await service.publish(COMMANDS, *last[15:])
     for topic in ("order-events", COMMANDS):
-        await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=90)
+        await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=180)
     await parked(service, 0)
     shown = {o: row["status"] if (row := await own_returns.get(o)) else "deleted" for o in orders}
     assert shown == ends

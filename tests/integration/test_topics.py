@@ -149,7 +149,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 cut_short = grower(service)
                 await eventually(partial(said_by, service), lambda said: "aren't read yet" in said)
                 cut_short.send_signal(signal.SIGKILL)
-                await asyncio.to_thread(cut_short.wait, 10)
+                await asyncio.to_thread(cut_short.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` goes on" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr

@@ -24,7 +24,7 @@ async def stored(service: Service) -> dict[str, Json]:
         return {document["_id"]: _told(document) async for document in found}
 
 
-async def until_equal(service: Service, *, deadline_s: float = 60) -> None:
+async def until_equal(service: Service, *, deadline_s: float = 120) -> None:
     """Wait until the topic equals the database."""
 
     async def differences() -> list[tuple[str, Json | None, Json | None]]:
