@@ -69,7 +69,7 @@ class StorefrontDoor:
             status_code=204,
             headers={
                 "Access-Control-Allow-Origin": origin,
-                "Access-Control-Allow-Methods": "GET, POST",
+                "Access-Control-Allow-Methods": "GET, POST, DELETE",
                 "Access-Control-Allow-Headers": "Content-Type, Idempotency-Key, Prefer",
                 "Access-Control-Max-Age": _PREFLIGHT_S,
                 "Vary": "Origin",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -9,7 +10,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.commands import Commanded, command_answers
+from api.commands import Command, Commanded, command_answers
 from api.feedback import send_feedback
 from api.services import Injected, Services
 from api.web.bodies import JsonBody
@@ -24,14 +25,19 @@ from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
 
 
-class PageVote(ClosedMessage):
-    """A vote on a review of the object; null takes it back."""
+class PageVoter(ClosedMessage):
+    """A browser that has voted on a review of the object."""
 
     review_id: Id
-    helpful: bool | None
     voter: Annotated[
         NoNull, StringConstraints(min_length=16, max_length=128), Field(description="Random, kept by the browser")
     ]
+
+
+class PageVote(PageVoter):
+    """A vote on a review of the object."""
+
+    helpful: bool
 
 
 class PageReport(GivenReport):
@@ -41,10 +47,9 @@ class PageReport(GivenReport):
 
 
 _REVIEW: Final = "0195e2c4-0000-7000-8000-000000000002"
-GIVEN_VOTE: Final = JsonBody(
-    TypeAdapter(PageVote),
-    {"A vote": {"reviewId": _REVIEW, "helpful": True, "voter": "b0c1a6a4-4b7e-4f0e-9a53-6b1f9f0f3a51"}},
-)
+_VOTER: Final = {"reviewId": _REVIEW, "voter": "b0c1a6a4-4b7e-4f0e-9a53-6b1f9f0f3a51"}
+GIVEN_VOTE: Final = JsonBody(TypeAdapter(PageVote), {"A vote": {**_VOTER, "helpful": True}})
+GIVEN_VOTER: Final = JsonBody(TypeAdapter(PageVoter), {"A voter": _VOTER})
 GIVEN_REPORT: Final = JsonBody(TypeAdapter(PageReport), {"A report": {"reviewId": _REVIEW, **examples.REPORT}})
 
 _ANSWERS: Final[dict[str, Any]] = {
@@ -72,16 +77,21 @@ async def vote_on_page(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Say whether a review is helpful, or take that back. The last vote of a browser counts."""
-    rates_of(request).votes.take(shopper.address, given.review_id)
-    await _check_shown(services, shopper, given.review_id)
-    told: dict[str, Any] = {"userId": visitor_id(shopper.store.id, given.voter)}
-    if given.helpful is None:
-        action = FeedbackAction.REMOVE_VOTE
-    else:
-        action = FeedbackAction.VOTE
-        told["helpful"] = given.helpful
-    return await send_feedback(services, shopper.caller, command, given.review_id, action, told)
+    """Say whether a review is helpful. The last vote of a browser counts."""
+    told = {"helpful": given.helpful}
+    return await _send_vote(request, shopper, given, command, services, FeedbackAction.VOTE, told)
+
+
+@router.delete("/votes", **_ANSWERS)
+async def remove_vote_on_page(
+    request: Request,
+    shopper: Writing,
+    given: Annotated[PageVoter, Depends(GIVEN_VOTER)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Withdraw the vote of a browser."""
+    return await _send_vote(request, shopper, given, command, services, FeedbackAction.REMOVE_VOTE, {})
 
 
 @router.post("/reports", **_ANSWERS)
@@ -97,6 +107,21 @@ async def report_on_page(
     await _check_shown(services, shopper, given.review_id)
     told = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
     return await send_feedback(services, shopper.caller, command, given.review_id, FeedbackAction.REPORT, told)
+
+
+async def _send_vote(
+    request: Request,
+    shopper: Shopper,
+    given: PageVoter,
+    command: Command,
+    services: Services,
+    action: FeedbackAction,
+    told: Mapping[str, Any],
+) -> Response:
+    rates_of(request).votes.take(shopper.address, given.review_id)
+    await _check_shown(services, shopper, given.review_id)
+    told = {"userId": visitor_id(shopper.store.id, given.voter), **told}
+    return await send_feedback(services, shopper.caller, command, given.review_id, action, told)
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:

@@ -1338,10 +1338,14 @@ export interface paths {
         put?: never;
         /**
          * Vote On Page
-         * @description Say whether a review is helpful, or take that back. The last vote of a browser counts.
+         * @description Say whether a review is helpful. The last vote of a browser counts.
          */
         post: operations["voteOnPage"];
-        delete?: never;
+        /**
+         * Remove Vote On Page
+         * @description Withdraw the vote of a browser.
+         */
+        delete: operations["removeVoteOnPage"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1838,10 +1842,16 @@ export interface components {
             /** @description The solved challenge of `form`, as JSON in base64 */
             check?: string | null;
         };
-        /** @description A vote on a review of the object; null takes it back. */
+        /** @description A vote on a review of the object. */
         PageVote: {
             reviewId: string;
-            helpful: boolean | null;
+            /** @description Random, kept by the browser */
+            voter: string;
+            helpful: boolean;
+        };
+        /** @description A browser that has voted on a review of the object. */
+        PageVoter: {
+            reviewId: string;
             /** @description Random, kept by the browser */
             voter: string;
         };
@@ -2922,6 +2932,7 @@ export type Outcome = components['schemas']['Outcome'];
 export type PageReport = components['schemas']['PageReport'];
 export type PageReview = components['schemas']['PageReview'];
 export type PageVote = components['schemas']['PageVote'];
+export type PageVoter = components['schemas']['PageVoter'];
 export type Parked = components['schemas']['Parked'];
 export type Permission = components['schemas']['Permission'];
 export type PolicyShown = components['schemas']['PolicyShown'];
@@ -5866,6 +5877,67 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["PageVote"];
+            };
+        };
+        responses: {
+            /** @description Applied, at least in part: `results` has the outcome of each id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            /** @description Accepted: it will take effect */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description Nothing was applied */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                };
+            };
+            422: components["responses"]["Validation"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    removeVoteOnPage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @example wait=5
+                 */
+                Prefer?: string;
+                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PageVoter"];
             };
         };
         responses: {

@@ -110,8 +110,8 @@ function shopOf(element, box) {
       if (!response.ok) throw Object.assign(new Error(body.detail), body, { status: response.status });
       return body;
     },
-    send(path, body, headers) {
-      return shop.ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
+    send(path, body, headers, method = 'POST') {
+      return shop.ask(path, { method, body, headers: { 'Content-Type': 'application/json', ...headers } });
     },
     say(key, values = {}) {
       const text = shop.words[key] ?? key;
@@ -144,33 +144,33 @@ function day(shop, iso) {
 /** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */
 function votes(shop, review, complain) {
   /** By what was chosen: nobody looks at those of nothing. @type {Record<string, number>} */
-  const counts = { true: review.helpful, false: review.notHelpful, null: 0 };
-  /** @type {boolean | null} */
-  let chosen = kept(VOTES)?.[review.id] ?? null;
+  const counts = { true: review.helpful, false: review.notHelpful, undefined: 0 };
+  /** @type {boolean | undefined} */
+  let chosen = kept(VOTES)?.[review.id];
   let turn = Promise.resolve();
-  /** @param {boolean | null} choice */
+  /** @param {boolean | undefined} choice */
   const choose = (choice) => {
     counts[`${chosen}`] = Math.max(0, counts[`${chosen}`] - 1);
     counts[`${choice}`]++;
     chosen = choice;
-    for (const { button, helpful, word } of buttons) {
+    for (const { button, helpful } of buttons) {
       button.setAttribute('aria-pressed', `${chosen === helpful}`);
       const n = counts[`${helpful}`];
-      button.textContent = shop.say(word) + (n ? shop.say(' ({n})', { n }) : '');
+      button.textContent = shop.say(helpful ? 'yes' : 'no') + (n ? shop.say(' ({n})', { n }) : '');
     }
   };
   /** A second click takes the vote back. @param {boolean} choice */
   const vote = async (choice) => {
     const before = chosen;
-    const helpful = before === choice ? null : choice;
+    const helpful = before === choice ? undefined : choice;
     complain('');
     choose(helpful);
     const voter = kept(VOTER) ?? shop.random();
     keep(VOTER, voter);
     try {
-      await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }));
+      await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }), {}, before === choice ? 'DELETE' : 'POST');
       keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
-      shop.tell(shop.say(helpful === null ? 'unvoted' : 'voted'));
+      shop.tell(shop.say(before === choice ? 'unvoted' : 'voted'));
     } catch (error) {
       choose(before);
       complain(shop.problems(error)[0]);
@@ -178,7 +178,6 @@ function votes(shop, review, complain) {
   };
   const buttons = [true, false].map((helpful) => ({
     helpful,
-    word: helpful ? 'yes' : 'no',
     /** One after the other; a double click is one. */
     button: h('button', { class: 'plain', click: /** @param {MouseEvent} event */ ({ detail }) => detail > 1 || (turn = turn.then(() => vote(helpful))) }),
   }));

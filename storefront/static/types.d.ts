@@ -85,7 +85,7 @@ export interface Shop {
   token: string | null;
   /** An answer of the service: of the object for `/path`, else of the storefront. Throws a Problem. */
   ask(path: string, options?: RequestInit): Promise<any>;
-  send(path: string, body: string, headers?: Record<string, string>): Promise<any>;
+  send(path: string, body: string, headers?: Record<string, string>, method?: string): Promise<any>;
   /** A text in the language of the page. */
   say(key: string, values?: Record<string, string | number>): string;
   /** Tell people who can't see what has changed. */

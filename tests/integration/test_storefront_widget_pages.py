@@ -209,12 +209,11 @@ async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Fi
 async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/moving")) as page:
         await until_loaded(page)
-        await page.get_by_label("Sort by").select_option("helpful")
-        last = titles(page).nth(9)
-        await expect(last).to_have_text("Title 5")
         path = f"/storefront/v1/{filled.store}/Product/{filled.product}/reviews"
         async with facade_of(filled.service) as facade:
             first = await facade.get(path, sort="helpful")
+        await page.get_by_label("Sort by").select_option("helpful")
+        await expect(titles(page)).to_have_text([review["title"] for review in first["results"]])
         # The page behind the first one begins with its last two reviews again.
         behind: dict[str, Any] = {"results": first["results"][8:], "next": None}
         allowed = {"access-control-allow-origin": "*"}

@@ -67,8 +67,8 @@ class Page:
         form = body_of(await self.facade.http.get(f"{self.path}/form"), dict)
         return {name: form[name] for name in ("open", "anonymous")}
 
-    async def send(self, what: str, body: Any, **headers: str) -> httpx.Response:
-        return await self.facade.http.post(f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
+    async def send(self, what: str, body: Any, method: str = "POST", **headers: str) -> httpx.Response:
+        return await self.facade.http.request(method, f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
 
     async def write(self, **fields: Any) -> httpx.Response:
         """Send a review as a visitor would."""
@@ -245,7 +245,10 @@ async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: S
     id, browser = await page.approved(), new_id("browser-of-somebody")
 
     async def vote(helpful: bool | None, voter: str = browser) -> httpx.Response:
-        return await page.send("votes", {"reviewId": id, "helpful": helpful, "voter": voter})
+        told = {"reviewId": id, "voter": voter}
+        if helpful is None:
+            return await page.send("votes", told, method="DELETE")
+        return await page.send("votes", {**told, "helpful": helpful})
 
     for helpful in (True, True, None, False):
         await page.taken(await vote(helpful))

@@ -38,8 +38,8 @@ BY_FORCE = "not stopped in time; ended by force"
 PATIENCE_S = 120.0
 """For an answer: the longest wait for a command, and what else it takes on a busy machine."""
 
-# A connection that has been idle is not used again: the server may be closing it at that very moment.
-LIMITS = httpx.Limits(keepalive_expiry=2)
+# No connection is used twice: a server that was held up closes one that was idle before it reads what has come by it.
+LIMITS = httpx.Limits(max_keepalive_connections=0)
 
 FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-feedback", "review-changes")
 PARTITIONS = 4

@@ -190,6 +190,7 @@ BODIES: dict[str, Any] = {
         **{"stamp": "1.a", "website": "x", "check": "e30="},
     },
     f"POST {_PAGE}/votes": {"reviewId": "r", "helpful": False, "voter": "0123456789abcdef"},
+    f"DELETE {_PAGE}/votes": {"reviewId": "r", "voter": "0123456789abcdef"},
     f"POST {_PAGE}/reports": {**REPORT, "reviewId": "r"},
     "POST /api/customerReviews/{id}/reply": REPLY,
     "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
