@@ -26,8 +26,6 @@ from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
-from domain.places import bucket_of, placed
-from domain.ratings import Entity
 from messaging.envelope import of_command
 from messaging.schemas import Note
 from storage.database import unless_away
@@ -105,10 +103,6 @@ class Command:
     def item_id(self, index: int) -> str:
         """The id of the item that it makes; the same for a repeat of the command."""
         return str(uuid5(UUID(self.id), str(index))) if self.repeatable else str(uuid7())
-
-    def review_id(self, index: int, entity: Entity) -> str:
-        """The id of the review that it makes, which tells the place of its object; the same for a repeat."""
-        return placed(UUID(self.item_id(index)), bucket_of(entity))
 
 
 class _CommandOf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from starlette.responses import Response
 
@@ -15,10 +16,11 @@ from api.stores.bounds import check_submissions
 from api.web.problems import ItemError, invalid
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
-from domain.places import bucket_in, entity_key
+from domain.places import bucket_in, bucket_of, entity_key, placed
 from domain.reviews_facts import Source
 from messaging.reviews import SubmittedReview
 from messaging.topics import Topic
+from storage.database import unless_away
 
 
 async def submit_reviews(
@@ -30,7 +32,7 @@ async def submit_reviews(
 ) -> Response:
     """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
     does. Raises ProblemError when one can't be taken; then none is."""
-    ids = [review.id or _given_id(services, command, index, review) for index, review in enumerate(reviews)]
+    ids = await _ids(services, command, reviews)
     _check_different(ids)
     proofs = await read_proofs(services, reviews)
     wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
@@ -45,9 +47,19 @@ async def submit_reviews(
     return await carry_out(services, command, ids, messages)
 
 
-def _given_id(services: Services, command: Command, index: int, review: SubmittedReview) -> str:
-    has_places = services.publisher.has_places
-    return command.review_id(index, review.entity) if has_places else command.item_id(index)
+async def _ids(services: Services, command: Command, reviews: Sequence[SubmittedReview]) -> list[str]:
+    """The ids of these reviews. A repeat gives the same ones, also where the database got places since, or the facade
+    of the first attempt didn't know yet that it has some."""
+    if all(review.id for review in reviews):
+        return [review.id or "" for review in reviews]
+    plain = [command.item_id(index) for index, _ in enumerate(reviews)]
+    in_place = [placed(UUID(id), bucket_of(review.entity)) for id, review in zip(plain, reviews, strict=True)]
+    given, others = (in_place, plain) if services.publisher.has_places else (plain, in_place)
+    if command.repeatable:
+        known = await unless_away(services.outcomes.of_command(command.id, 1), [])
+        if any(answer.item_id in others for answer in known):
+            given = others
+    return [review.id or id for review, id in zip(reviews, given, strict=True)]
 
 
 def _submission(services: Services, command: Command, index: int, wanted: Wanted, via: Source) -> OutgoingMessage:

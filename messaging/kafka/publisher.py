@@ -29,8 +29,9 @@ class Publisher:
     have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
     that is too large for its topic raises aiokafka's own error.
     Messages with one key keep their order: within a call, and between calls that follow each other.
-    `has_places`: as the schema has them; then messages about an object go to its place. `division` tells among how
-    many partitions changes of reviews are divided; whoever depends on their order asks it first.
+    `has_places`: as the schema has them, assumed until that is known; then messages about an object go to its place.
+    `division` tells among how many partitions changes of reviews are divided; whoever depends on their order asks it
+    first.
     """
 
     def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0, division: Division | None = None) -> None:

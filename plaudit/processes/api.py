@@ -87,7 +87,6 @@ async def run_api(settings: Settings) -> None:
         add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
-        publisher.has_places = False  # until it is known
         preparing = asyncio.create_task(_prepare(settings, database, publisher))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
 
