@@ -116,6 +116,23 @@ def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:
     return end
 
 
+def forget_commits(consumer: AIOKafkaConsumer) -> None:
+    """Have nobody told how a commit ends that was given up, of a consumer that has started: `_coordinator`, its
+    `_do_commit_offsets`.
+
+    That runs on when `commit` is cancelled, and its error would be reported as one that nobody has looked at.
+    """
+    coordinator = consumer._coordinator
+    commit = coordinator._do_commit_offsets
+
+    def looked_at(*arguments: Any) -> asyncio.Task[None]:
+        committing: asyncio.Task[None] = asyncio.ensure_future(commit(*arguments))
+        committing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return committing
+
+    coordinator._do_commit_offsets = looked_at
+
+
 def replace_batch_reader(reader: type) -> None:
     """Have all consumers read the batches of a fetch by this class: replaces `MemoryRecords` of the fetcher.
 

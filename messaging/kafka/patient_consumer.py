@@ -18,7 +18,7 @@ from aiokafka.errors import (
 )
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import assignment_end, wait_in_fetches
+from messaging.kafka.aiokafka_internals import assignment_end, forget_commits, wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
 from messaging.metrics import MISSED, topic_label
@@ -75,6 +75,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         token = allowance.set(self._allowance)
         try:
             await super().start()
+            forget_commits(self)
         finally:
             allowance.reset(token)
 

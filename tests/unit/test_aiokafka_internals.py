@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import aiokafka
 import aiokafka.admin.client
 import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import conn
-from aiokafka.errors import KafkaConnectionError, KafkaError, ProducerClosed
+from aiokafka.consumer import group_coordinator
+from aiokafka.errors import KafkaConnectionError, KafkaError, OffsetMetadataTooLargeError, ProducerClosed
 from aiokafka.producer.sender import Sender
 from aiokafka.protocol.fetch import FetchRequest_v4
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka import aiokafka_internals
 from messaging.kafka.record_batches import ReadableBatches
@@ -164,6 +167,40 @@ async def check_assignment(ours: Any) -> None:
         await consumer.stop()
 
 
+async def check_commits(ours: Any) -> None:
+    """The error of a commit that was given up is reported to nobody; others are raised."""
+    reported: list[dict[str, Any]] = []
+    loop, goes_on = asyncio.get_running_loop(), asyncio.Event()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
+    coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
+
+    async def refused(_: Any) -> None:
+        await goes_on.wait()
+        raise OffsetMetadataTooLargeError
+
+    coordinator._send_req, coordinator.ensure_coordinator_known = refused, AsyncMock()
+    if hasattr(consumer, "_coordinator"):  # as once it has started
+        consumer._coordinator = coordinator
+    try:
+        ours.forget_commits(consumer)
+        offsets = {PLACE: OffsetAndMetadata(1, "")}
+        given_up = asyncio.create_task(coordinator.commit_offsets(None, offsets))
+        await asyncio.sleep(0)  # it begins
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        goes_on.set()
+        with pytest.raises(OffsetMetadataTooLargeError):
+            await coordinator.commit_offsets(None, offsets)
+        gc.collect()
+        assert reported == []
+    finally:
+        loop.set_exception_handler(None)
+        await coordinator.close()
+        await consumer.stop()
+
+
 CHECKS: list[Check] = [
     check_queue,
     check_closed_queue,
@@ -173,6 +210,7 @@ CHECKS: list[Check] = [
     check_fetches,
     check_assignment,
     check_questions,
+    check_commits,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -187,6 +225,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
     ("aiokafka.consumer.subscription_state", "assignment", check_assignment),
     ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
+    ("aiokafka.consumer.consumer", "_coordinator", check_commits),
+    ("aiokafka.consumer.group_coordinator", "_do_commit_offsets", check_commits),
 ]
 
 
