@@ -193,8 +193,8 @@ async def check_commits(ours: Any) -> None:
         goes_on.set()
         with pytest.raises(OffsetMetadataTooLargeError):
             await coordinator.commit_offsets(None, offsets)
-        gc.collect()
-        assert reported == []
+        gc.collect()  # also of what tests before have left
+        assert OffsetMetadataTooLargeError not in {type(context.get("exception")) for context in reported}
     finally:
         loop.set_exception_handler(None)
         await coordinator.close()
