@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.support.decisions import decided
+from tests.support.decisions import followed
 from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import Message
 from tests.support.service import Json, Servers, Service
@@ -142,7 +142,7 @@ async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncC
         too_large: ("refused", "too-large", "too-large"),
     }
     sent = await http.post(f"{LETTERS}/replay", json={"places": [empty, too_large]}, headers=WAIT)
-    answer = await decided(http, sent)
+    answer = await followed(http, sent)
     assert answer["outcome"] == "refused"
     assert [result["reason"] for result in answer["results"]] == ["empty", "too-large"]
 
@@ -154,7 +154,7 @@ async def test_places_without_a_letter(http: httpx.AsyncClient, facade: Facade) 
     for place in nowhere:
         assert await tried(http, place) == {"outcome": "not-found"}
     sent = await http.post(f"{LETTERS}/replay", json={"places": nowhere}, headers=WAIT)
-    answer = await decided(http, sent)
+    answer = await followed(http, sent)
     assert answer["outcome"] == "refused"
     assert [result["outcome"] for result in answer["results"]] == ["not-found", "not-found"]
 

@@ -20,7 +20,7 @@ from storage.unit_of_work import Transactions, UnitOfWork
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
-from tests.support.service import Service, own_database
+from tests.support.service import FLOW_OF_RETURNS, Service, own_database
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
@@ -143,7 +143,7 @@ async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_s
         ),
     )
     await parked(own_service, 6)
-    await own_service.replay()
+    await own_service.replay(topics=FLOW_OF_RETURNS)
     await parked(own_service, 6)
     await own_service.publish(COMMANDS, change(order, late, resolution="second"))
     await own_returns.ordered({"a": 4}, id=order)
@@ -155,10 +155,10 @@ async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_s
 
     expected = [("Canceled", None), None, ("New", "third")]
     await eventually(shown, lambda found: found == expected)
-    await own_service.idle()
+    await own_service.idle(topics=FLOW_OF_RETURNS)
     told = await eventually(partial(own_returns.events, *ids), lambda events: len(events) >= 8)
     assert len(told) == 8
-    await own_service.replay()
+    await own_service.replay(topics=FLOW_OF_RETURNS)
     await parked(own_service, 0)
     assert await shown() == expected
     assert await own_returns.events(*ids) == told
@@ -178,7 +178,7 @@ async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_ser
     await own_returns.told(id, *["ReturnRefused"] * 3)
     await parked(own_service, 1)
     assert await outcomes(own_service, ("create", id)) == [Outcome.REFUSED]
-    await own_service.replay()
+    await own_service.replay(topics=FLOW_OF_RETURNS)
     await parked(own_service, 1)
     await own_returns.ordered({"a": 2}, id=order)
     await own_returns.told(young, "ReturnCreated")

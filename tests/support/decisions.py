@@ -9,7 +9,7 @@ from .service import Json
 from .waiting import eventually
 
 
-async def decided(http: httpx.AsyncClient, response: httpx.Response) -> Json:
+async def followed(http: httpx.AsyncClient, response: httpx.Response) -> Json:
     """The answer to a command that was to be waited for, with its results in the order of its ids, once it has been
     decided upon. `http` asks for those, by the credentials that the command was sent with."""
     if response.status_code == 409:
@@ -28,7 +28,7 @@ async def decided(http: httpx.AsyncClient, response: httpx.Response) -> Json:
 
 async def applied(http: httpx.AsyncClient, response: httpx.Response) -> Json:
     """The same of a command that must have taken effect, all of it."""
-    answer = await decided(http, response)
+    answer = await followed(http, response)
     assert {result["outcome"] for result in answer["results"]} <= {"applied", "unchanged"}, answer
     return answer
 
@@ -37,4 +37,4 @@ async def status_of(http: httpx.AsyncClient, response: httpx.Response) -> int:
     """The status of an answer; of one to a command, that of the answer once it has been decided upon."""
     if response.status_code != 202:
         return response.status_code
-    return 409 if (await decided(http, response))["outcome"] == "refused" else 200
+    return 409 if (await followed(http, response))["outcome"] == "refused" else 200

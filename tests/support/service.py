@@ -22,6 +22,7 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
+from messaging.topics import Topic
 from storage.database import Database, connect
 from storage.schema import SchemaMarks
 from tests.support.forks import ForkedCommand, run_forked
@@ -42,6 +43,9 @@ PATIENCE_S = 120.0
 LIMITS = httpx.Limits(max_keepalive_connections=0)
 
 FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-feedback", "review-changes")
+"""The topics of reviews, in the order in which one follows from the other."""
+
+FLOW_OF_RETURNS = ("order-events", "return-commands")
 PARTITIONS = 4
 QUIET_MS = 600
 
@@ -66,6 +70,8 @@ class Service:
     environment: dict[str, str] = field(default_factory=dict)
     count: int = PARTITIONS
     """The partitions of each topic."""
+    grown: int | None = None
+    """Those of topics that Plaudit reads, once they have grown."""
     processes: dict[str, ForkedCommand] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, list[Any]] = field(default_factory=dict)
@@ -260,28 +266,28 @@ class Service:
             ends = await member.end_offsets(partitions)
             return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
 
-    async def idle(self, deadline_s: float = 90) -> None:
+    async def idle(self, deadline_s: float = 90, topics: Sequence[str] = FLOW) -> None:
         """Wait until everything that was published has been consumed, in the order of the flow."""
-        for topic in FLOW:
+        for topic in topics:
             await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=deadline_s)
 
-    async def rewind(self) -> None:
-        """Put every consumer group back to the beginning of its topic; no worker may run."""
-        for topic in FLOW:
+    async def rewind(self, topics: Sequence[str] = FLOW) -> None:
+        """Put consumer groups back to the beginning of their topics; no worker may run."""
+        for topic in topics:
             partitions = self.partitions_of(topic)
             async with self.group_member(topic) as member:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
-    async def replay(self, *submissions: Message) -> None:
-        """Have a worker consume every topic again from its beginning, and these submissions after all others."""
-        await self.idle()
+    async def replay(self, *submissions: Message, topics: Sequence[str] = FLOW) -> None:
+        """Have a worker consume topics again from their beginnings, and these submissions after all others."""
+        await self.idle(topics=topics)
         await self.end("worker")
-        await self.rewind()
+        await self.rewind(topics)
         await self.publish("review-submissions", *submissions)
         self.start("worker")
         await self.until_ready()
-        await self.idle()
+        await self.idle(topics=topics)
 
     async def partitions(self, topic: str) -> int:
         """The number of partitions of a topic."""
@@ -290,7 +296,9 @@ class Service:
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
-        return [TopicPartition(self.topic(topic), number) for number in range(self.count)]
+        is_read = any(topic == each and each.is_consumed for each in Topic)
+        count = self.grown if self.grown and is_read else self.count
+        return [TopicPartition(self.topic(topic), number) for number in range(count)]
 
     def group_member(self, topic: str) -> AIOKafkaConsumer:
         """A consumer that speaks for the worker's group of a topic without joining it."""
