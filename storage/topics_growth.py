@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from storage.database import Database, Document
@@ -10,12 +12,28 @@ from storage.database import Database, Document
 COLLECTION: Final = "topics"
 
 
+class Step(StrEnum):
+    """What our own processes do while a topic grows: divide its keys as before, wait, or divide them anew."""
+
+    ANNOUNCED = "announced"
+    SWITCHING = "switching"
+    SWITCHED = "switched"
+
+
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The partitions of a topic: keys are divided among `count`; while it grows, `to` so many are made."""
+    """The partitions of a topic: `count` of them may be read; while it grows, `to` so many are made."""
 
     count: int
     to: int | None = None
+    step: Step = Step.ANNOUNCED
+
+    @property
+    def published(self) -> int | None:
+        """The number of partitions among which our own processes divide keys; None while that changes."""
+        if self.to is None or self.step is Step.ANNOUNCED:
+            return self.count
+        return self.to if self.step is Step.SWITCHED else None
 
 
 class GrowthRepository:
@@ -40,8 +58,14 @@ class GrowthRepository:
 
     async def save(self, topic: str, growth: Growth) -> None:
         """Write the growth of a topic."""
-        await self._topics.replace_one({"_id": topic}, asdict(growth), upsert=True)
+        fields = {"count": growth.count, "to": growth.to, "step": growth.step}
+        await self._topics.replace_one({"_id": topic}, fields, upsert=True)
+
+    async def go_to(self, step: Step, topics: Collection[str]) -> None:
+        """Have all of these topics, which grow, at a step."""
+        await self._topics.update_many({"_id": {"$in": list(topics)}}, {"$set": {"step": step}})
 
 
 def _growth(document: Document) -> Growth:
-    return Growth(document["count"], document["to"])
+    # A growth that the version before began has no step.
+    return Growth(document["count"], document["to"], Step(document.get("step", Step.ANNOUNCED)))

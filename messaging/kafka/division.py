@@ -1,9 +1,9 @@
-"""The partitions of `review-changes` that places are divided among, the same for all who publish at one time."""
+"""The partitions that keys are divided among, the same for all of us who publish at one time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from time import monotonic
 from typing import Final, Protocol
 
@@ -14,16 +14,25 @@ from messaging.kafka.connection import BrokerAwayError
 log = structlog.get_logger()
 
 KNOWN_S: Final = 20.0
-"""A number that was told is good for so long. For longer than that nothing ordered is published before the topic is
-divided anew."""
+"""What was told of a topic that doesn't grow is good for so long. For longer than that a growth is announced before
+anything changes."""
+
+KNOWN_GROWING_S: Final = 5.0
+"""What was told of a topic that grows is good for so long. For longer than that all wait before keys are divided
+anew."""
+
+SWITCHED_S: Final = 30.0
+"""By then keys have been divided anew, or whoever was to do it is gone, and all go on as before."""
 
 _KEPT_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 _ASK_S: Final = 1.0
+_LOOK_S: Final = 0.3
+_PATIENCE_S: Final = 10.0
 
 
 class Divided(Protocol):
-    """A topic whose keys are divided among `count` partitions; `to` is set while it grows."""
+    """A topic of which `count` partitions are read; `to` is set while it grows."""
 
     @property
     def count(self) -> int:
@@ -33,28 +42,36 @@ class Divided(Protocol):
     def to(self) -> int | None:
         """The number that there are to be."""
 
+    @property
+    def published(self) -> int | None:
+        """The number among which we divide keys; None while that changes."""
+
 
 class Division:
-    """Tells the number of partitions, asked for every now and then."""
+    """Tells the numbers of partitions, asked for every now and then.
 
-    def __init__(self, ask: Callable[[], Awaitable[Divided | None]]) -> None:
+    `ask` tells those of all topics that ever grew, by their names at the broker. `changes` is the topic that only we
+    publish to, to which nothing ordered is published while it grows.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[Mapping[str, Divided]]], changes: str) -> None:
         self._ask = ask
-        self._divided: Divided | None = None
+        self._changes = changes
+        self._divided: Mapping[str, Divided] = {}
         self._known_at = float("-inf")
         self._ask_at = float("-inf")
+        self._switching_since: float | None = None
         self._asking = asyncio.Lock()
 
     async def check(self) -> None:
-        """Raises BrokerAwayError while the topic grows, and where that isn't known: what has to keep its order can't be
-        published then."""
-        if monotonic() >= self._ask_at:
-            async with self._asking:
-                if monotonic() >= self._ask_at:
-                    await self._look()
+        """Raises BrokerAwayError while the topic of changes grows, and where that isn't known: what has to keep its
+        order can't be published then."""
+        await self._refresh()
         if monotonic() >= self._known_at + KNOWN_S:
             raise BrokerAwayError("it isn't known how the topic of changes is divided: the database doesn't tell")
-        if self._divided and self._divided.to:
-            raise BrokerAwayError(f"the topic of changes is growing to {self._divided.to} partitions")
+        divided = self._divided.get(self._changes)
+        if divided and divided.to:
+            raise BrokerAwayError(f"the topic of changes is growing to {divided.to} partitions")
 
     async def is_settled(self) -> bool:
         """True if that can be published."""
@@ -64,10 +81,40 @@ class Division:
             return False
         return True
 
-    async def count(self) -> int | None:
-        """The number of partitions as it was known last; None for all that there are."""
-        await self.is_settled()
-        return self._divided.count if self._divided else None
+    async def counts(self, topics: Collection[str]) -> dict[str, int]:
+        """The numbers of partitions among which the keys of these topics are divided; of those that never grew none.
+
+        Waits while they change. Raises BrokerAwayError where that takes too long, and where the database has long told
+        nothing of a topic that grows. Of the others what was known last is good enough: commands are taken while the
+        database is away.
+        """
+        end = monotonic() + _PATIENCE_S
+        while True:
+            await self._refresh()
+            divided = {topic: self._divided[topic] for topic in topics if topic in self._divided}
+            obstacle = self._obstacle(divided)
+            if not obstacle:
+                return {topic: each.published or each.count for topic, each in divided.items()}
+            if monotonic() >= end:
+                raise BrokerAwayError(obstacle)
+            await asyncio.sleep(_LOOK_S)
+
+    def _obstacle(self, divided: Mapping[str, Divided]) -> str | None:
+        growing = sorted(topic for topic, each in divided.items() if each.to)
+        if growing and monotonic() >= self._known_at + KNOWN_GROWING_S:
+            return f"it isn't known how {growing[0]} is divided, which grows: the database doesn't tell"
+        since = self._switching_since
+        if since is not None and monotonic() < since + SWITCHED_S:
+            for topic in growing:
+                if divided[topic].published is None:
+                    return f"{topic} is growing, and its keys are being divided anew"
+        return None
+
+    async def _refresh(self) -> None:
+        if monotonic() >= self._ask_at:
+            async with self._asking:
+                if monotonic() >= self._ask_at:
+                    await self._look()
 
     async def _look(self) -> None:
         began = monotonic()
@@ -79,8 +126,14 @@ class Division:
             self._ask_at = monotonic() + _AGAIN_S
             log.debug("the growth of topics can't be asked for", error=repr(error)[:300])
             return
-        self._known_at, self._ask_at = began, began + (_AGAIN_S if self._divided and self._divided.to else _KEPT_S)
+        is_growing = any(each.to for each in self._divided.values())
+        self._known_at, self._ask_at = began, began + (_AGAIN_S if is_growing else _KEPT_S)
+        if all(each.published is not None for each in self._divided.values()):
+            self._switching_since = None
+        elif self._switching_since is None:
+            self._switching_since = began
 
 
-async def never_grew() -> None:
-    """The answer for a topic that never grew."""
+async def never_grew() -> Mapping[str, Divided]:
+    """The answer where no topic ever grew."""
+    return {}

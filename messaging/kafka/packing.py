@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,11 +24,13 @@ from messaging.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of changes of reviews: `by_place` messages about an object go to its place, too. They are divided
-    among `count` partitions, None for all that there are."""
+    """Where messages go. `by_place`: those of changes of reviews that are about an object go to its place, too.
+
+    Keys of a topic are divided among so many partitions as `counts` tells; else among all that there are.
+    """
 
     by_place: bool = True
-    count: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 BY_PLACE: Final = Places()
@@ -53,7 +55,7 @@ async def send_batch(
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
-        partition = partition_of(message.topic, message.key, counts[message.topic], places)
+        partition = partition_of(message.topic, message.key, counts[message.topic], by_place=places.by_place)
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -78,27 +80,29 @@ def _send_packed(
 
 
 async def _partitions(producer: AIOKafkaProducer, topic: str, places: Places) -> int:
-    count = len(await producer.partitions_for(topic))
-    if topic.endswith(Topic.REVIEW_CHANGES) and places.count and places.count > count:
+    there, wanted = len(await producer.partitions_for(topic)), places.counts.get(topic)
+    if wanted is None:
+        return there
+    if wanted > there:
         await producer.client.force_metadata_update()
-        count = len(await producer.partitions_for(topic))
-        if places.count > count:
-            raise BrokerAwayError(f"{topic} is to have {places.count} partitions, and has {count}")
-    return count
+        there = len(await producer.partitions_for(topic))
+        if wanted > there:
+            raise BrokerAwayError(f"{topic} is to have {wanted} partitions, and has {there}")
+    return wanted
 
 
 def _place(message: OutgoingMessage, count: int, places: Places) -> int | None:
     # Without a key the producer chooses one that has a leader.
-    return None if message.key is None else partition_of(message.topic, message.key, count, places)
+    return None if message.key is None else partition_of(message.topic, message.key, count, by_place=places.by_place)
 
 
-def partition_of(topic: str, key: bytes | None, count: int, places: Places = BY_PLACE) -> int:
+def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = True) -> int:
     """The partition of a key among so many, as Kafka's own clients choose it; any one without a key. In the topic of
     changes it is a range of places, for ids that tell theirs, and for objects where all go by place."""
     if key is None:
         return random.randrange(count)  # noqa: S311
-    if topic.endswith(Topic.REVIEW_CHANGES) and (places.by_place or tells_place(key)):
-        return partition_at(key, places.count or count)
+    if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
+        return partition_at(key, count)
     return _hash(key) % count
 
 

@@ -30,13 +30,13 @@ class Publisher:
     that is too large for its topic raises aiokafka's own error.
     Messages with one key keep their order: within a call, and between calls that follow each other.
     `has_places`: as the schema has them, assumed until that is known; then messages about an object go to its place.
-    `division` tells among how many partitions changes of reviews are divided; whoever depends on their order asks it
-    first.
+    `division` tells among how many partitions keys are divided; whoever depends on the order of changes of reviews asks
+    it first.
     """
 
     def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0, division: Division | None = None) -> None:
         self.has_places = True
-        self.division: Final = division or Division(never_grew)
+        self.division: Final = division or Division(never_grew, Topic.REVIEW_CHANGES)
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
@@ -61,8 +61,7 @@ class Publisher:
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
-        is_placed = any(message.topic.endswith(Topic.REVIEW_CHANGES) for message in messages)
-        places = Places(self.has_places, await self.division.count() if is_placed else None)
+        places = Places(self.has_places, await self.division.counts({message.topic for message in messages}))
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,7 +27,7 @@ from storage.database import Client, Database, connect
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.shards import shard
-from storage.topics_growth import GrowthRepository
+from storage.topics_growth import Growth, GrowthRepository
 
 T = TypeVar("T")
 
@@ -47,8 +47,13 @@ async def connected(
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
     recover_lost_connections()
     client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
-    growth = partial(GrowthRepository(database).of, Topic.REVIEW_CHANGES)
-    publisher = Publisher(settings.kafka_connection(), division=Division(growth))
+    names, growth = settings.topics, GrowthRepository(database)
+
+    async def divided() -> Mapping[str, Growth]:
+        return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
+
+    division = Division(divided, names.name(Topic.REVIEW_CHANGES))
+    publisher = Publisher(settings.kafka_connection(), division=division)
     try:
         yield database, publisher
     finally:

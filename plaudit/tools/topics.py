@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, TypedDict
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
 
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.division import KNOWN_S
+from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
 from messaging.kafka.lag import ConsumerLag, Lag, Place
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
@@ -23,13 +24,22 @@ from plaudit.tools.servers import reached
 from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.schema import SchemaMarks
-from storage.topics_growth import Growth, GrowthRepository
+from storage.topics_growth import Growth, GrowthRepository, Step
 
 _TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
 """Those that Plaudit reads. Others keep their partitions: what reads `events` and `reviews` isn't ours to hold back."""
 
-_PAUSED_S: Final = KNOWN_S + 12.0
+_ANNOUNCED_S: Final = KNOWN_S + 12.0
 """By then nobody publishes changes of reviews any more: everybody has asked, and what was on its way is there."""
+
+_SWITCHING_S: Final = KNOWN_GROWING_S + 2.0
+"""By then nobody publishes to a topic whose keys are being divided anew."""
+
+_SWITCH_BY_S: Final = SWITCHED_S / 2
+"""Soon enough for what is written then to come before anybody believes that it was given up."""
+
+_ON_THEIR_WAY_S: Final = 6.0
+"""By then, messages that were sent before keys were divided anew are there, or have failed."""
 
 _LOOK_S: Final = 1.0
 
@@ -54,38 +64,66 @@ class Grower:
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Have so many partitions of each topic; returns the topics that grew."""
-        growing = await self._growing(count)
+        there = await self._counts()
+        growing = await self._growing(count, there)
         # Now, and not when everybody waits: whoever has no right to do it hears so at once.
         await self._create(growing, is_only_asked=True)
-        others = dict(growing)
-        changes = others.pop(Topic.REVIEW_CHANGES, None)
-        if changes:
-            await self._grow_paused({Topic.REVIEW_CHANGES: changes})
-        if others:
-            await self._grow_held(others, wait_s)
+        undivided = {topic: growth for topic, growth in growing.items() if growth.step is not Step.SWITCHED}
+        held = {topic for topic, growth in growing.items() if there[topic] > growth.count}
+        if undivided:
+            try:
+                await self._divide(undivided, held)
+            except BaseException:
+                await self._go_on_as_before(undivided, held)
+                raise
+        await self._settle_in_turn({t: growth for t, growth in growing.items() if t != Topic.REVIEW_CHANGES}, wait_s)
         return list(growing)
 
-    async def _grow_paused(self, growing: Mapping[Topic, Growth]) -> None:
-        """Grow what we alone publish: nobody does from when it is known until it is divided anew. Commands wait."""
-        try:
-            await self._begin(growing)
-            await self._wait(_PAUSED_S, "until nobody publishes changes of reviews")
-            await self._until_applied(dict.fromkeys(growing, sys.maxsize), _nothing)
-            await self._create(growing)
-        except BaseException:
-            # Commands go on, divided as before: also where Kafka has made partitions and its answer was lost.
-            for topic, growth in growing.items():
-                await self._repository.save(topic, Growth(growth.count))
-            raise
-        for topic, growth in growing.items():
-            await self._settle(topic, growth)
+    async def _divide(self, growing: Mapping[Topic, Growth], held: set[Topic]) -> None:
+        """Make partitions, and have all our processes divide keys among them from one moment on; notes in `held` of
+        which topics there may be new ones.
 
-    async def _grow_held(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
-        """Grow what others publish, too: new partitions are read once all that came before is applied."""
-        await self._begin(growing)
+        Changes of reviews, which only we publish: nobody does from when it is known that their topic grows until all of
+        them are applied, so commands wait. To the others nobody publishes for the few seconds in which that changes.
+        """
+        for topic, growth in growing.items():
+            await self._repository.save(topic, growth)
+        await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
+        changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
+        await self._until_applied(dict.fromkeys(changes, sys.maxsize), _nothing)
+        held |= growing.keys()
         await self._create(growing)
+        for topic, growth in changes.items():
+            await self._settle(topic, growth)
+        if others := growing.keys() - changes.keys():
+            await self._switch(others)
+
+    async def _switch(self, topics: Collection[Topic]) -> None:
+        while True:
+            began = monotonic()
+            await self._repository.go_to(Step.SWITCHING, topics)
+            await self._wait(_SWITCHING_S, "until nobody publishes as before")
+            if monotonic() < began + _SWITCH_BY_S:
+                await self._repository.go_to(Step.SWITCHED, topics)
+                return
+            # Whoever waits for it goes on as before soon.
+            await self._repository.go_to(Step.ANNOUNCED, topics)
+            await self._wait(_SWITCHING_S, "as that took too long")
+
+    async def _go_on_as_before(self, growing: Mapping[Topic, Growth], held: Collection[Topic]) -> None:
+        """Have all that wait for a topic go on, its keys divided as before. Of those that others publish to, new
+        partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost."""
+        for topic, now in (await self._repository.all()).items():
+            if topic in growing and now.to and now.step is not Step.SWITCHED:
+                is_held = topic in held and topic != Topic.REVIEW_CHANGES
+                await self._repository.save(topic, Growth(now.count, to=now.to if is_held else None))
+
+    async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
+        """Have new partitions read once all that came before is applied."""
+        if not growing:
+            return
         self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
-        await self._wait(wait_s, "until whoever publishes knows of them")
+        await self._wait(max(wait_s, _ON_THEIR_WAY_S), "until whoever publishes knows of them")
         old = {topic: growth.count for topic, growth in growing.items()}
         await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
 
@@ -93,17 +131,14 @@ class Grower:
     def _repository(self) -> GrowthRepository:
         return GrowthRepository(self.database)
 
-    async def _growing(self, count: int) -> dict[Topic, Growth]:
+    async def _growing(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
         """The topics that have to grow; raises UsageError and CommandError where one can't."""
-        there, known = await self._counts(), await self._repository.all()
+        known = await self._repository.all()
         growths = {topic: known.get(topic) or Growth(there[topic]) for topic in _TOPICS}
         for topic, growth in growths.items():
             _check(topic, growth, there[topic], count)
-        return {topic: Growth(each.count, to=count) for topic, each in growths.items() if each.to or each.count < count}
-
-    async def _begin(self, growing: Mapping[Topic, Growth]) -> None:
-        for topic, growth in growing.items():
-            await self._repository.save(topic, growth)
+        wanted = {topic: each for topic, each in growths.items() if each.to or each.count < count}
+        return {t: each if each.step is Step.SWITCHED else Growth(each.count, to=count) for t, each in wanted.items()}
 
     async def _create(self, growing: Mapping[Topic, Growth], *, is_only_asked: bool = False) -> None:
         """Make the partitions that are missing, or ask whether Kafka would; raises CommandError where it refuses."""

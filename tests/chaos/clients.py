@@ -17,8 +17,11 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from tests.chaos.model import Json
 
-PATIENCE_S = 180.0
+PATIENCE_S = 400.0
 """A command that nobody acknowledges for so long is a failure of its own: no fault lasts half of it."""
+
+KNOWN_S = 5.0
+"""Upstream systems ask so often which partitions topics have."""
 
 HISTORY_LENGTH = 60
 
@@ -139,6 +142,7 @@ class Upstream:
                 "acks": "all",
                 "linger.ms": 5,
                 "message.timeout.ms": int(PATIENCE_S * 1000),
+                "topic.metadata.refresh.interval.ms": int(KNOWN_S * 1000),
                 "partitioner": "murmur2_random",  # as Java and the facade have it: one key, one partition
                 "log_level": 0,
             }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tests.chaos.generator import EXPECTED, REVIEWS, Actor, World
 from tests.chaos.model import OPEN_STORE, Json
+from tests.chaos.partitions import Way
 
 ACTIONS = ("approve", "approve", "reject", "reset")
 BATCHES = 12
@@ -78,7 +79,7 @@ class Decider(Actor):
             action, ids = "delete", ids[:20]
         if batch.key:
             await self.decide_together(batch, action, ids, expected)
-        elif self.chance.random() < 0.5:
+        elif (self.world.partitions.way(batch.ids[0]) or self.chance.choice(list(Way))) is Way.HTTP:
             await self.decide_by_http(action, ids, expected)
         else:
             await self.decide_one_by_one(action, ids, expected)

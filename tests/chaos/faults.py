@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from multiprocessing.context import ForkServerProcess
@@ -18,6 +18,7 @@ from aiokafka.structs import OffsetAndMetadata
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.model import MOST_MAILS, Model
+from tests.chaos.partitions import Partitions
 from tests.chaos.record_kinds import Fate, kinds
 from tests.support.raw_batches import produce
 from tests.support.reminder_processes import start_run
@@ -51,6 +52,7 @@ class Stage:
     """Has one of the other faults of the run happen, for faults that last long."""
     batch: int = 1
     """The most commands in one record."""
+    partitions: Partitions = field(default_factory=Partitions)
 
     async def a_while(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self.chance.uniform(least_s, most_s))

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from tests.chaos.clients import PATIENCE_S
 from tests.chaos.generator import LATE_S, REVIEWS, Actor, World
 from tests.chaos.model import Json, Said
+from tests.chaos.partitions import Way
 
 VOTERS = 8
 
@@ -29,8 +30,10 @@ class Audience(Actor):
         always = [(self.submit, 2), (self.speak_early, 1)]
         if not self.approved:
             return always
-        later = [(self.speak_by_kafka, 6), (self.speak_by_http, 6), (self.decide, 2), (self.delete, 1)]
-        return [*always, *later, (self.repeat_some, 2)]
+        way = self.world.partitions.way(self.name)
+        speech = [(self.speak_by_kafka, 6)] if way is not Way.HTTP else []
+        speech += [(self.speak_by_http, 6)] if way is not Way.KAFKA else []
+        return [*always, *speech, (self.decide, 2), (self.delete, 1), (self.repeat_some, 2)]
 
     async def submit(self) -> None:
         """A review that is approved before anything is said of it."""

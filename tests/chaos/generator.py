@@ -8,14 +8,14 @@ import random
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from domain.places import partition_at
-from tests.chaos.clients import Answer, Http, Ledger, NotAcknowledgedError, Upstream
+from tests.chaos.clients import PATIENCE_S, Answer, Http, Ledger, NotAcknowledgedError, Upstream
 from tests.chaos.model import CLOSED_STORE, MOST_MAILS, ONE_EACH, OPEN_STORE, Json, Model
-from tests.support.service import PARTITIONS
+from tests.chaos.partitions import Partitions, Way
 
 EXPECTED = (None, None, "New", "Approved", "Rejected")
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
@@ -50,6 +50,7 @@ class World:
     end_holds: Callable[[Sequence[str]], Awaitable[None]]
     batch: int = 60
     is_mixed: bool = False
+    partitions: Partitions = field(default_factory=Partitions)
 
 
 class Actor(ABC):
@@ -137,7 +138,8 @@ class Actor(ABC):
         """Wait until a review is as the model has it; false: one that never is, is for the comparison to find."""
         review = self.world.model.reviews[id]
         expected = (review.status, review.title) if review.status else (None, None)
-        for _ in range(600):
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while asyncio.get_running_loop().time() < end:
             answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
             row = answer.body if answer.status == 200 else {"reviewStatus": None, "title": None}
             if (row["reviewStatus"], row["title"]) == expected:
@@ -149,7 +151,8 @@ class Actor(ABC):
         """Wait until reviews are as the model has them: by the last one of each partition, where their changes keep
         their order."""
         reviews = {id: self.world.model.reviews[id] for id in ids if id in self.world.model.reviews}
-        places = {partition_at(f"Product:{each.entity}".encode(), PARTITIONS): id for id, each in reviews.items()}
+        count = self.world.partitions.count
+        places = {partition_at(f"Product:{each.entity}".encode(), count): id for id, each in reviews.items()}
         for id in places.values():
             await self.until_shown(id)
 
@@ -195,17 +198,13 @@ class Reviewer(Actor):
         submissions = [(self.submit_by_http, 3), (self.submit_by_kafka, 3), (self.moderate_early, 1), (self.race, 1)]
         if not self.mine:
             return submissions
-        return [
-            *submissions,
-            (self.moderate_by_http, 5),
-            (self.moderate_by_kafka, 4),
-            (self.edit_by_http, 2),
-            (self.edit_by_kafka, 2),
-            (self.moderate_nothing, 1),
-            (self.take_an_id, 1),
-            (self.repeat_some, 1),
-            (self.poison, 1),
-        ]
+        by_http = [(self.moderate_by_http, 5), (self.edit_by_http, 2)]
+        by_kafka = [(self.moderate_by_kafka, 4), (self.edit_by_kafka, 2), (self.take_an_id, 1)]
+        way = self.world.partitions.way(self.name)
+        if way:
+            return [(self.submit_by_http, 3), *by_http] if way is Way.HTTP else [(self.submit_by_kafka, 3), *by_kafka]
+        others = [(self.moderate_nothing, 1), (self.repeat_some, 1), (self.poison, 1)]
+        return [*submissions, *by_http, *by_kafka, *others]
 
     async def submit_by_http(self) -> None:
         reviews = [self.review() for _ in range(self.chance.randint(1, 20))]

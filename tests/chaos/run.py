@@ -20,6 +20,7 @@ from tests.chaos.faults import FAULTS, Fault, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
+from tests.chaos.growth import GROWTHS, why_not
 from tests.chaos.images import Photographer
 from tests.chaos.index_changes import INDEX_CHANGES
 from tests.chaos.model import CLOSED_STORE, MOVED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
@@ -31,8 +32,8 @@ from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 from tests.support.targeting import found_in
 
-KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES}
-IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES)
+KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
+IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 
 
@@ -174,7 +175,13 @@ class Run:
         actors = self.actors()
         acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
         chance = random.Random(f"{self.plan.seed}/faults")
-        stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage), self.plan.batch)
+        world = self.world
+        stage = Stage(
+            *(self.cluster, self.fleet, chance, world.model),
+            disturb=lambda: self.disturb(stage),
+            batch=self.plan.batch,
+            partitions=world.partitions,
+        )
         try:
             await self.faults(stage)
             if self.fleet.before is not None and self.fleet.is_this_version:
@@ -256,6 +263,10 @@ class Run:
         if "disk-full" in kinds and not stage.cluster.disk:
             kinds.remove("disk-full")
             self.result.skipped["disk-full"] = "no file system of its own can be mounted here (that takes root)"
+        if any(kind in GROWTHS for kind in kinds) and (reason := why_not(stage)):
+            kinds = [kind for kind in kinds if kind not in GROWTHS]
+            if not any(kind in GROWTHS for kind in self.result.faults):
+                self.result.skipped |= dict.fromkeys(GROWTHS, reason)
         return kinds
 
     async def faults(self, stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -20,6 +20,7 @@ from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
 from tests.support.messages import review_message
+from tests.support.patience import served
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.waiting import eventually
 
@@ -78,7 +79,7 @@ async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
     await service.run("init")
     stopped = grower(service)
     await eventually(partial(growths, service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
-    await eventually(partial(said_by, service), lambda said: "until nobody publishes" in said)
+    await eventually(partial(said_by, service), lambda said: "until all processes know" in said)
     stopped.send_signal(number)
     assert await asyncio.to_thread(stopped.wait, 60) == 1
     assert "Traceback" not in await said_by(service)
@@ -88,9 +89,9 @@ async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
 class Upstream:
     """Those who publish while the topics grow: each thing has its steps, one after the other, told by `steps`."""
 
-    def __init__(self, service: Service, facade: Facade, producer: AIOKafkaProducer) -> None:
+    def __init__(self, service: Service, facades: Sequence[Facade], producer: AIOKafkaProducer) -> None:
         self._service = service
-        self._facade = facade
+        self._facades = facades
         self._producer = producer
         self._is_over = False
         self.steps: dict[str, int] = {}
@@ -103,8 +104,18 @@ class Upstream:
         await self.send("moderation-commands", id, {"action": action, "ids": [id], "reason": f"{number}"})
 
     async def moderate_by_http(self, id: str, number: int) -> None:
-        action = "reject" if number % 2 else "approve"
-        assert (await self._facade.http.post(f"{REVIEWS}/{action}", json=[id])).status_code == 202
+        await self.post(f"{REVIEWS}/{'reject' if number % 2 else 'approve'}", [id], number)
+
+    async def edit_by_http(self, product: str, number: int) -> None:
+        # Out of order, the second of two that say the same would find something else.
+        review = submission(product, id=f"{product}-review", review=f"Edit {number // 2}")
+        await self.post(REVIEWS, [review], number)
+
+    async def post(self, path: str, body: Sequence[str | Json], number: int) -> None:
+        """Send a command to one facade after the other, as what stands before them does."""
+        facade = self._facades[number % len(self._facades)]
+        answer = await served(partial(facade.http.post, path, json=body, headers={"Idempotency-Key": new_id("key")}))
+        assert answer.status_code == 202, answer.text
 
     async def edit(self, product: str, number: int) -> None:
         review = submission(product, number % 5 + 1, id=f"{product}-review", review=f"Edit {number}")
@@ -130,15 +141,15 @@ class Upstream:
 @pytest.mark.slow
 async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
-    products = [new_id() for _ in range(36)]
-    edited, foreign, ours = products[:12], products[12:24], products[24:]
+    edited, foreign, ours, late, edited_late = ([new_id() for _ in range(12)] for _ in range(5))
     async with service.running(("worker", "worker2")), facade_of(service) as facade:
         # It hears of new partitions late.
         producer = AIOKafkaProducer(bootstrap_servers=servers.kafka, metadata_max_age_ms=45_000)
         async with producer:
-            upstream = Upstream(service, facade, producer)
+            upstream = Upstream(service, [facade], producer)
             named = {product: f"{product}-review" for product in foreign}
-            await facade.submit(*(submission(product, id=id) for product, id in named.items()))
+            named_late = {product: f"{product}-review" for product in late}
+            await facade.submit(*(submission(product, id=id) for product, id in (named | named_late).items()))
             given = dict(zip(ours, await facade.submit(*map(submission, ours)), strict=True))
             going = [
                 *(upstream.go_on(product, upstream.edit) for product in edited),
@@ -153,26 +164,48 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` goes on" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
-                assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
+                async with another_facade(service, tmp_path) as other:
+                    # It knows from its start of the partitions that the first facade hears of in some minutes.
+                    both = Upstream(service, [facade, other], producer)
+                    going = [
+                        *(both.go_on(id, both.moderate_by_http) for id in named_late.values()),
+                        *(both.go_on(product, both.edit_by_http) for product in edited_late),
+                    ]
+                    async with both.running(*going):
+                        assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
         assert f"topics have {GROWN} partitions: {service.prefix}" in await said_by(service)
-        service.count = GROWN
+        service.grown = GROWN
         await service.idle()
         assert "no topic is growing" in (await service.run("doctor", code=None)).stdout
         for topic in ("review-submissions", "moderation-commands", "review-changes"):
             used = {record.partition for record in await service.records(topic)}
             assert used > set(range(PARTITIONS)), topic
-        service.count = PARTITIONS  # those of events are as they were
-        for product, id in (named | given).items():
+        steps = upstream.steps | both.steps
+        for product, id in (named | named_late | given).items():
             decisions = [data for _, data in await service.events(f"Product:{product}") if "statusBefore" in data]
             # Out of order, one would find its status there already, and change nothing.
-            assert len(decisions) == upstream.steps[id]
+            assert len(decisions) == steps[id]
             if product in named:
                 assert [data["reason"] for data in decisions] == [f"{n}" for n in range(len(decisions))]
         for product in edited:
             (row,) = (await facade.page(entityIds=[product]))["results"]
             assert row["review"] == f"Edit {upstream.steps[product] - 1}"
-            edits = [kind for kind, _ in await service.events(f"Product:{product}") if kind == "ReviewEdited"]
-            assert len(edits) == upstream.steps[product] - 1
+            assert await edits_of(service, product) == upstream.steps[product] - 1
+        for product in edited_late:
+            assert await edits_of(service, product) == (both.steps[product] - 1) // 2
+
+
+async def edits_of(service: Service, product: str) -> int:
+    return [kind for kind, _ in await service.events(f"Product:{product}")].count("ReviewEdited")
+
+
+@asynccontextmanager
+async def another_facade(service: Service, folder: Path) -> AsyncIterator[Facade]:
+    """A second facade of a service."""
+    other = Service(service.servers, folder / "other", prefix=service.prefix)
+    other.folder.mkdir()
+    async with other.running(()), facade_of(other) as facade:
+        yield facade
 
 
 def grower(service: Service, *options: str) -> ForkedCommand:

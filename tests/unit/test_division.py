@@ -1,4 +1,4 @@
-"""How the topic of changes is divided, as those who publish to it know."""
+"""How topics are divided, as those of us who publish to them know."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ import pytest
 
 from messaging.kafka import division
 from messaging.kafka.connection import BrokerAwayError
-from messaging.kafka.division import KNOWN_S, Division
-from storage.topics_growth import Growth
+from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, Division
+from storage.topics_growth import Growth, Step
+
+CHANGES, SUBMISSIONS = "shop.review-changes", "shop.review-submissions"
+BOTH = (CHANGES, SUBMISSIONS)
 
 
 class Asked:
-    """A database that tells this growth, or is away, and a clock."""
+    """A database that tells this growth of the topic of changes, and that of another one, or is away; and a clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.growth: Growth | None = None
+        self.other: Growth | None = None
         self.is_away = False
         self.times = 0
         self.now = 1_000.0
         monkeypatch.setattr(division, "monotonic", lambda: self.now)
 
-    async def __call__(self) -> Growth | None:
+        monkeypatch.setattr(asyncio, "sleep", self.sleep)
+
+    async def __call__(self) -> dict[str, Growth]:
         self.times += 1
         if self.is_away:
             raise ConnectionError("away")
-        return self.growth
+        return {name: each for name, each in ((CHANGES, self.growth), (SUBMISSIONS, self.other)) if each}
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture
@@ -34,49 +43,101 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return Asked(monkeypatch)
 
 
+async def changes(known: Division) -> int | None:
+    """The number of partitions of the topic of changes."""
+    return (await known.counts(BOTH)).get(CHANGES)
+
+
 async def test_a_topic_that_never_grew_has_the_partitions_that_there_are(asked: Asked) -> None:
-    known = Division(asked)
-    assert await known.count() is None
+    known = Division(asked, CHANGES)
+    assert await changes(known) is None
     await known.check()
     assert asked.times == 1
 
 
 async def test_while_it_grows_nothing_ordered_is_published(asked: Asked) -> None:
-    known = Division(asked)
+    known = Division(asked, CHANGES)
     await known.check()
     asked.growth = Growth(4, to=8)
     asked.now += 5
     with pytest.raises(BrokerAwayError, match="growing to 8 partitions"):
         await known.check()
     assert not await known.is_settled()
-    assert await known.count() == 4
+    assert await changes(known) == 4
     asked.growth = Growth(8)
     asked.now += 1
     assert await known.is_settled()
-    assert await known.count() == 8
+    assert await changes(known) == 8
 
 
 async def test_what_is_known_is_good_for_a_while_without_the_database(asked: Asked) -> None:
-    known = Division(asked)
+    known = Division(asked, CHANGES)
     asked.growth = Growth(8)
-    assert await known.count() == 8
+    assert await changes(known) == 8
     asked.is_away = True
     asked.now += KNOWN_S - 0.5
     await known.check()
     asked.now += 1
     with pytest.raises(BrokerAwayError, match="it isn't known how the topic of changes is divided"):
         await known.check()
-    assert await known.count() == 8
+    assert await changes(known) == 8
     asked.is_away = False
     asked.now += 1
     await known.check()
 
 
+async def test_keys_are_divided_anew_from_one_moment_on(asked: Asked) -> None:
+    known = Division(asked, CHANGES)
+    asked.other = Growth(4, to=8)
+    assert await known.counts([SUBMISSIONS]) == {SUBMISSIONS: 4}
+    asked.other = Growth(4, to=8, step=Step.SWITCHING)
+    asked.now += 1
+    with pytest.raises(BrokerAwayError, match=f"{SUBMISSIONS} is growing, and its keys are being divided anew"):
+        await known.counts(BOTH)
+    assert await known.counts(["shop.order-events"]) == {}
+    asked.other = Growth(4, to=8, step=Step.SWITCHED)
+    assert await known.counts(BOTH) == {SUBMISSIONS: 8}
+    asked.other = Growth(8)
+    asked.now += 1
+    assert await known.counts(BOTH) == {SUBMISSIONS: 8}
+
+
+async def test_whoever_waits_goes_on_as_before_where_nobody_divides_keys_anew(asked: Asked) -> None:
+    known = Division(asked, CHANGES)
+    asked.other = Growth(4, to=8, step=Step.SWITCHING)
+    began = asked.now
+    while asked.now < began + SWITCHED_S - 10:
+        with pytest.raises(BrokerAwayError):
+            await known.counts(BOTH)
+    assert await known.counts(BOTH) == {SUBMISSIONS: 4}
+    assert asked.now >= began + SWITCHED_S
+    asked.other = Growth(4, to=8)
+    asked.now += 1
+    await known.counts(BOTH)
+    asked.other = Growth(4, to=8, step=Step.SWITCHING)
+    asked.now += 1
+    with pytest.raises(BrokerAwayError):
+        await known.counts(BOTH)
+
+
+async def test_of_a_topic_that_grows_the_database_must_tell(asked: Asked) -> None:
+    known = Division(asked, CHANGES)
+    asked.other = Growth(4, to=8)
+    assert await known.counts(BOTH) == {SUBMISSIONS: 4}
+    asked.is_away = True
+    asked.now += KNOWN_GROWING_S - 0.5
+    assert await known.counts(BOTH) == {SUBMISSIONS: 4}
+    asked.now += 1
+    with pytest.raises(BrokerAwayError, match=f"it isn't known how {SUBMISSIONS} is divided, which grows"):
+        await known.counts(BOTH)
+    assert await known.counts(["shop.order-events"]) == {}
+
+
 async def test_what_was_never_known_is_asked_for_once_by_all(asked: Asked) -> None:
     asked.is_away = True
-    known = Division(asked)
+    known = Division(asked, CHANGES)
     assert await asyncio.gather(*(known.is_settled() for _ in range(50))) == [False] * 50
-    assert await known.count() is None
+    assert await changes(known) is None
     assert asked.times == 1
     asked.now += 1
     assert not await known.is_settled()

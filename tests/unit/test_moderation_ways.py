@@ -29,8 +29,8 @@ class Told(ConsumerLag):
     "told", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
 )
 async def test_in_doubt_commands_go_by_the_router(told: bool | Exception) -> None:
-    assert not await ModerationWays(Told(told), Division(never_grew)).is_straight()
+    assert not await ModerationWays(Told(told), Division(never_grew, "review-changes")).is_straight()
 
 
 async def test_they_go_straight_while_nothing_is_on_its_way() -> None:
-    assert await ModerationWays(Told(True), Division(never_grew)).is_straight()
+    assert await ModerationWays(Told(True), Division(never_grew, "review-changes")).is_straight()
