@@ -6,6 +6,7 @@ records, the publisher and the AsyncAPI document all come from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -117,11 +118,14 @@ class TopicNotMadeError(Exception):
     """Kafka refuses to create a topic, and waiting doesn't change that; the message says why."""
 
 
-async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout) -> list[str]:
+async def create_topics(
+    admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout, counts: Mapping[str, int]
+) -> list[str]:
     """Create the topics that don't exist yet, and name them. Existing ones stay as they are.
 
-    Raises TopicNotMadeError.
+    `counts`: the partitions of those that ever grew, by topic. Raises TopicNotMadeError.
     """
+    grown = {f"{names.prefix}{topic}": count for topic, count in counts.items()}
     missing = sorted(set(names.all()) - set(await admin.list_topics()))
     if not missing:
         return []
@@ -129,7 +133,7 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
         [
             NewTopic(
                 name,
-                num_partitions=layout.partitions,
+                num_partitions=grown.get(name, layout.partitions),
                 replication_factor=layout.replication_factor,
                 topic_configs=topic_settings(name, names, layout),
             )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
+from uuid import uuid4
 
 from storage.database import Database, Document
 
 COLLECTION: Final = "topics"
+
+_CHANGES: Final = "review-changes"
 
 
 class Step(StrEnum):
@@ -27,6 +30,8 @@ class Growth:
     count: int
     to: int | None = None
     step: Step = Step.ANNOUNCED
+    turn: str | None = None
+    """Another one each time that keys are being divided anew."""
 
     @property
     def published(self) -> int | None:
@@ -58,14 +63,30 @@ class GrowthRepository:
 
     async def save(self, topic: str, growth: Growth) -> None:
         """Write the growth of a topic."""
-        fields = {"count": growth.count, "to": growth.to, "step": growth.step}
-        await self._topics.replace_one({"_id": topic}, fields, upsert=True)
+        await self._topics.replace_one({"_id": topic}, asdict(growth), upsert=True)
 
     async def go_to(self, step: Step, topics: Collection[str]) -> None:
-        """Have all of these topics, which grow, at a step."""
-        await self._topics.update_many({"_id": {"$in": list(topics)}}, {"$set": {"step": step}})
+        """Have those of these topics that grow, and whose keys weren't divided anew yet, at a step."""
+        turn = uuid4().hex if step is Step.SWITCHING else None
+        await self._topics.update_many(_undivided(topics), {"$set": {"step": step, "turn": turn}})
+
+    async def give_up(self, topics: Collection[str]) -> None:
+        """Have those of these topics not grow whose keys weren't divided anew yet."""
+        await self._topics.update_many(_undivided(topics), {"$set": {"to": None, "step": Step.ANNOUNCED, "turn": None}})
+
+    async def settle(self, topic: str, to: int) -> None:
+        """Have a topic that grew to so many partitions read whole."""
+        settled = asdict(Growth(to))
+        await self._topics.update_one({"_id": topic, "to": to}, {"$set": settled})
+
+
+def _undivided(topics: Collection[str]) -> Document:
+    return {"_id": {"$in": list(topics)}, "to": {"$ne": None}, "step": {"$ne": Step.SWITCHED}}
 
 
 def _growth(document: Document) -> Growth:
-    # A growth that the version before began has no step.
-    return Growth(document["count"], document["to"], Step(document.get("step", Step.ANNOUNCED)))
+    # One that the version before began has no step: its processes divided keys among all partitions that they saw, and
+    # published no changes meanwhile.
+    before = Step.ANNOUNCED if document["_id"] == _CHANGES else Step.SWITCHED
+    step = Step(document.get("step") or before) if document["to"] else Step.ANNOUNCED
+    return Growth(document["count"], document["to"], step, document.get("turn"))

@@ -46,6 +46,7 @@ class Publisher:
     async def stop(self) -> None:
         """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
         producer, self._producer = self._producer, None
+        await self.division.stop()
         if producer is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_GRACE_S):

@@ -23,6 +23,7 @@ from storage.indexes import IndexNotMadeError, ensure_indexes
 from storage.review_tokens import ReviewTokenRepository
 from storage.schema import SchemaMarks
 from storage.sessions import SessionRepository
+from storage.topics_growth import GrowthRepository
 from storage.unit_of_work import is_unavailable
 
 T = TypeVar("T")
@@ -54,10 +55,12 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     connection = settings.kafka_connection()
     connection.client_options()
     await patiently("MongoDB", SchemaMarks(database).check)
+    growths = await patiently("MongoDB", GrowthRepository(database).all)
+    counts = {topic: each.published or each.count for topic, each in growths.items()}
 
     async def topics() -> list[str]:
         async with admin_client(connection) as admin:
-            return await create_topics(admin, settings.topics, settings.topic_layout)
+            return await create_topics(admin, settings.topics, settings.topic_layout, counts)
 
     async def known() -> None:
         async with admin_client(connection) as admin:

@@ -32,13 +32,13 @@ _TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
 _ANNOUNCED_S: Final = KNOWN_S + 12.0
 """By then nobody publishes changes of reviews any more: everybody has asked, and what was on its way is there."""
 
-_SWITCHING_S: Final = KNOWN_GROWING_S + 2.0
+_SWITCHING_S: Final = KNOWN_GROWING_S + 1.5
 """By then nobody publishes to a topic whose keys are being divided anew."""
 
 _SWITCH_BY_S: Final = SWITCHED_S / 2
 """Soon enough for what is written then to come before anybody believes that it was given up."""
 
-_ON_THEIR_WAY_S: Final = 6.0
+_ON_THEIR_WAY_S: Final = 10.0
 """By then, messages that were sent before keys were divided anew are there, or have failed."""
 
 _LOOK_S: Final = 1.0
@@ -65,9 +65,16 @@ class Grower:
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Have so many partitions of each topic; returns the topics that grew."""
         there = await self._counts()
-        growing = await self._growing(count, there)
+        growths = await self._growths(count, there)
+        growing = {
+            topic: each if each.step is Step.SWITCHED else Growth(each.count, to=count)
+            for topic, each in growths.items()
+            if each.to or each.count < count
+        }
         # Now, and not when everybody waits: whoever has no right to do it hears so at once.
-        await self._create(growing, is_only_asked=True)
+        await self._create(dict.fromkeys(growing, count), is_only_asked=True)
+        # A topic that was made anew has too few for the keys of before.
+        await self._create({topic: each.published or each.count for topic, each in growths.items()})
         undivided = {topic: growth for topic, growth in growing.items() if growth.step is not Step.SWITCHED}
         held = {topic for topic, growth in growing.items() if there[topic] > growth.count}
         if undivided:
@@ -92,7 +99,7 @@ class Grower:
         changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
         await self._until_applied(dict.fromkeys(changes, sys.maxsize), _nothing)
         held |= growing.keys()
-        await self._create(growing)
+        await self._create({topic: growth.to or growth.count for topic, growth in growing.items()})
         for topic, growth in changes.items():
             await self._settle(topic, growth)
         if others := growing.keys() - changes.keys():
@@ -110,13 +117,14 @@ class Grower:
             await self._repository.go_to(Step.ANNOUNCED, topics)
             await self._wait(_SWITCHING_S, "as that took too long")
 
-    async def _go_on_as_before(self, growing: Mapping[Topic, Growth], held: Collection[Topic]) -> None:
+    async def _go_on_as_before(self, growing: Collection[Topic], held: Collection[Topic]) -> None:
         """Have all that wait for a topic go on, its keys divided as before. Of those that others publish to, new
         partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost."""
-        for topic, now in (await self._repository.all()).items():
-            if topic in growing and now.to and now.step is not Step.SWITCHED:
-                is_held = topic in held and topic != Topic.REVIEW_CHANGES
-                await self._repository.save(topic, Growth(now.count, to=now.to if is_held else None))
+        if not await self.turn.is_still_mine():
+            return
+        free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
+        await self._repository.give_up(free)
+        await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once all that came before is applied."""
@@ -131,22 +139,21 @@ class Grower:
     def _repository(self) -> GrowthRepository:
         return GrowthRepository(self.database)
 
-    async def _growing(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
-        """The topics that have to grow; raises UsageError and CommandError where one can't."""
+    async def _growths(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
+        """How each topic is divided; raises UsageError and CommandError where one can't grow to so many."""
         known = await self._repository.all()
         growths = {topic: known.get(topic) or Growth(there[topic]) for topic in _TOPICS}
         for topic, growth in growths.items():
             _check(topic, growth, there[topic], count)
-        wanted = {topic: each for topic, each in growths.items() if each.to or each.count < count}
-        return {t: each if each.step is Step.SWITCHED else Growth(each.count, to=count) for t, each in wanted.items()}
+        return growths
 
-    async def _create(self, growing: Mapping[Topic, Growth], *, is_only_asked: bool = False) -> None:
+    async def _create(self, counts: Mapping[Topic, int], *, is_only_asked: bool = False) -> None:
         """Make the partitions that are missing, or ask whether Kafka would; raises CommandError where it refuses."""
         there = await self._counts()
         wanted = {
-            self.settings.topics.name(topic): NewPartitions(total_count=growth.to or growth.count)
-            for topic, growth in growing.items()
-            if there[topic] < (growth.to or 0)
+            self.settings.topics.name(topic): NewPartitions(total_count=count)
+            for topic, count in counts.items()
+            if there[topic] < count
         }
         if not wanted:
             return
@@ -162,7 +169,7 @@ class Grower:
             ) from error
 
     async def _settle(self, topic: Topic, growth: Growth) -> None:
-        await self._repository.save(topic, Growth(growth.to or growth.count))
+        await self._repository.settle(topic, growth.to or growth.count)
 
     async def _wait(self, seconds: float, until: str) -> None:
         self.progress.print(f"Waiting for {seconds:.0f} s, {until}")
@@ -200,7 +207,8 @@ class Grower:
                 await self._look_again()
 
     async def _look_again(self) -> None:
-        await self.turn.hold()
+        if not await self.turn.hold():
+            raise CommandError("This was held up for a minute, and another run may have gone on. Run it again.")
         await asyncio.sleep(_LOOK_S)
 
     async def _counts(self) -> dict[Topic, int]:
@@ -237,7 +245,7 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
     if growth.to not in (None, count):
         raise UsageError(f"A growth to {growth.to} isn't finished: `plaudit topics grow {growth.to}` goes on with it.")
-    if there not in (growth.count, count):
+    if there > growth.count and there != count:
         raise CommandError(f"{topic} has {there} partitions, but keys are divided among {growth.count} of them.")
     if count % growth.count:
         raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of that.")

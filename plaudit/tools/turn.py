@@ -26,14 +26,20 @@ class Turn:
     holder: str
     progress: Console
 
-    async def hold(self) -> None:
-        """Take or renew it, once no other one has it."""
+    async def hold(self) -> bool:
+        """Take or renew it, once no other one has it. False: it wasn't ours, and another one may have gone on."""
         is_told = False
-        while await self.leases.take(_LEASE, self.holder, _LEASE_S) is None:
+        while (held := await self.leases.take(_LEASE, self.holder, _LEASE_S)) is None:
             if not is_told:
                 self.progress.print("Waiting for another `migrate` or `topics grow`, or a minute after it was killed")
                 is_told = True
             await asyncio.sleep(_WAIT_S)
+        return not held.is_new
+
+    async def is_still_mine(self) -> bool:
+        """Renew it, and tell if it was ours all the time."""
+        held = await self.leases.take(_LEASE, self.holder, _LEASE_S)
+        return held is not None and not held.is_new
 
 
 @asynccontextmanager

@@ -122,7 +122,7 @@ async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
         connection = KafkaConnection(server.address, idempotence=False)
         async with admin_client(connection) as admin:
-            await create_topics(admin, names, TopicLayout(partitions=2))
+            await create_topics(admin, names, TopicLayout(partitions=2), {})
         name = names.name(Topic.MODERATION_COMMANDS)
         async with AIOKafkaConsumer(
             bootstrap_servers=server.address, group_id=name, enable_auto_commit=False

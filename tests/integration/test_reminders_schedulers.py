@@ -50,7 +50,7 @@ async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
     """Topics and a database, with nobody at work."""
     service = Service(servers, tmp_path_factory.mktemp("schedulers"))
     async with admin_client(connection(service)) as admin:
-        await create_topics(admin, TopicNames(service.prefix), TopicLayout(PARTITIONS))
+        await create_topics(admin, TopicNames(service.prefix), TopicLayout(PARTITIONS), {})
     async with connected_job(service) as (database, _):
         await ensure_indexes(database, remember_days=Settings().remember_days)
         yield service, database

@@ -16,12 +16,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from domain.places import murmur2
+from messaging.topics import Topic
 from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
 from tests.support.messages import review_message
 from tests.support.patience import served
 from tests.support.service import PARTITIONS, Json, Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -64,6 +66,21 @@ async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Serv
     assert said == f"Every topic has {PARTITIONS} partitions.\n"
     told = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
     assert told == {"partitions": PARTITIONS, "grown": []}
+
+
+async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    for topic in Topic:
+        if topic.is_consumed:
+            await save(service, topic, Growth(GROWN))
+    await delete_topic(servers, service.topic("order-events"))
+    await service.run("init")
+    topics = ("order-events", "mail-commands", "events")
+    assert [await service.partitions(topic) for topic in topics] == [GROWN, PARTITIONS, PARTITIONS]
+    said = (await service.run("topics", "grow", f"{GROWN}")).stdout
+    assert said == f"Every topic has {GROWN} partitions.\n"
+    assert [await service.partitions(topic) for topic in topics] == [GROWN, GROWN, PARTITIONS]
 
 
 async def growths(service: Service) -> set[Growth]:

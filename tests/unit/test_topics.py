@@ -26,7 +26,7 @@ async def made(code: int, detail: str) -> list[str]:
         return SimpleNamespace(topic_errors=[(topic.name, code, detail) for topic in topics])
 
     admin = SimpleNamespace(list_topics=list_topics, create_topics=create)
-    return await create_topics(cast(Any, admin), names, TopicLayout())
+    return await create_topics(cast(Any, admin), names, TopicLayout(), {})
 
 
 async def test_brokers_that_are_fenced_are_waited_for() -> None:
