@@ -29,6 +29,9 @@ from storage.topics_growth import Growth, GrowthRepository, Step
 _TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
 """Those that Plaudit reads. Others keep their partitions: what reads `events` and `reviews` isn't ours to hold back."""
 
+_UNORDERED: Final = (Topic.MAIL_COMMANDS,)
+"""Topics whose messages have nothing to do with one another; and where nobody sends mails, nobody reads theirs."""
+
 _ANNOUNCED_S: Final = KNOWN_S + 12.0
 """By then nobody publishes changes of reviews any more: everybody has asked, and what was on its way is there."""
 
@@ -132,7 +135,7 @@ class Grower:
             return
         self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
         await self._wait(max(wait_s, _ON_THEIR_WAY_S), "until whoever publishes knows of them")
-        old = {topic: growth.count for topic, growth in growing.items()}
+        old = {topic: 0 if topic in _UNORDERED else growth.count for topic, growth in growing.items()}
         await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
 
     @property

@@ -20,7 +20,7 @@ from messaging.topics import Topic
 from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
-from tests.support.messages import review_message
+from tests.support.messages import Message, review_message
 from tests.support.patience import served
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.topics import delete_topic
@@ -160,6 +160,8 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
     service = Service(servers, tmp_path)
     edited, foreign, ours, late, edited_late = ([new_id() for _ in range(12)] for _ in range(5))
     async with service.running(("worker", "worker2")), facade_of(service) as facade:
+        # Where no mailer runs, nobody reads it.
+        await service.publish("mail-commands", Message("order", b"{}"))
         # It hears of new partitions late.
         producer = AIOKafkaProducer(bootstrap_servers=servers.kafka, metadata_max_age_ms=45_000)
         async with producer:
