@@ -7,12 +7,14 @@ import asyncio
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
+from collections.abc import Awaitable
 from pathlib import Path
 
 from tests.chaos.output import say
-from tests.chaos.run import KINDS, Plan, run_chaos
+from tests.chaos.run import KINDS, Plan, Result, run_chaos
 
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")
@@ -39,7 +41,7 @@ def main() -> None:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        result = asyncio.run(run_chaos(plan, folder, say))
+        result = asyncio.run(_stopped_in_order(run_chaos(plan, folder, say)))
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -48,6 +50,13 @@ def main() -> None:
     options.results.write_text(f"{document}\n")
     say(document)
     sys.exit(0 if result.is_good else 1)
+
+
+async def _stopped_in_order(run: Awaitable[Result]) -> Result:
+    """Run it. SIGTERM ends it as Ctrl-C does, with all servers and processes that it has started."""
+    running = asyncio.ensure_future(run)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await running
 
 
 if __name__ == "__main__":
