@@ -151,7 +151,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
     ]
     address = filled.show("/write", product)
     async with shopping(browser, address, watch) as page, facade_of(filled.service) as facade:
-        await page.get_by_text("Be the first to write one.").wait_for()
+        await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
         told = page.evaluate(
             "new Promise((done) => addEventListener('plaudit:submitted', ({ detail }) => done(detail), { once: true }))"
         )
@@ -272,6 +272,8 @@ async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled)
         address = filled.site.show("/closed", filled.service.address, element) + query
         async with shopping(browser, address) as page:
             await until_loaded(page)
+            # Nobody is asked for what isn't taken.
+            await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()
             if not query:
                 await page.get_by_role("button", name="Write a review").click()
             await page.get_by_text("No reviews are taken here at the moment.").wait_for()
@@ -367,7 +369,7 @@ async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str,
             if await page.evaluate(WIDE):
                 broken.setdefault(name, []).append("wider than the window")
     async with shopping(browser, filled.show("/nothing", "nothing"), **options) as page:
-        await page.get_by_text("Be the first to write one.").wait_for()
+        await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
         if found := await violations(page):
             broken["empty"] = found
     assert broken == {}
