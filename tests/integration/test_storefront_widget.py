@@ -332,6 +332,55 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
         await expect(page.get_by_label("Sort by")).to_be_focused()
 
 
+async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
+    address, words = filled.show("/wordless", html='lang="de"'), "**/languages/de.json"
+    async with opened(browser, address, Watch()) as page:
+        await page.route(words, lambda route: route.abort())
+        await page.goto(address)
+        await page.get_by_text("be shown at the moment.").wait_for()
+        await expect(page.locator("plaudit-reviews button")).to_have_text(["Try again"])
+        await page.unroute(words)
+        await page.get_by_role("button", name="Try again").click()
+        await until_loaded(page, "Kundenbewertungen")
+
+
+async def test_a_list_that_fails_begins_anew(browser: Browser, filled: Filled) -> None:
+    """A place in the list before is none in the list that a filter makes."""
+    go = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    verified = "**/reviews?*verified=true*"
+    async with shopping(browser, filled.show("/narrowed")) as page:
+        await until_loaded(page)
+        more = page.get_by_role("button", name="Show more reviews")
+        again = page.get_by_role("button", name="Try again")
+        await page.route(verified, lambda route: route.abort())
+        await page.get_by_role("button", name="Verified purchases").click()
+        await again.wait_for()
+        await expect(more).to_be_hidden()
+        await page.unroute(verified)
+        await again.click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(titles(page)).to_have_count(10)
+        behind = "**/reviews?*after=*"
+        await page.route(behind, lambda route: route.abort())
+        await more.click()
+        await again.wait_for()
+        await expect(more).to_be_visible()
+        await page.unroute(behind)
+        await page.route(verified, hold)
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(more).to_be_hidden()
+        await again.click()
+        go.set()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await expect(again).to_have_count(0)
+
+
 async def test_a_copy_of_the_widget_on_the_shop_itself(browser: Browser, filled: Filled) -> None:
     watch = Watch()
     head = '<script type="module" src="/copies/plaudit-reviews.js"></script>'
