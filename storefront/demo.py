@@ -70,7 +70,7 @@ class _Shop:
 
     async def show_product(self, request: Request) -> Response:
         """A product with its reviews; `lang` is the language of the widget. A reminder's link brings a `token` along,
-        which the widget reads."""
+        which the widget reads, and which stays when the language changes."""
         request.app.state.rate_limit.take(address_of(request))
         found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
         if found is None:
@@ -83,6 +83,7 @@ class _Shop:
             others=[each for each in PRODUCTS if each is not found],
             language=language if language in LANGUAGES else "en",
             languages=LANGUAGES,
+            token=request.query_params.get("token"),
             is_filled=is_filled,
             structured=await self._structured(request.app.state.storefront_answers, found.id) if is_filled else None,
         )

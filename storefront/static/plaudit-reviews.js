@@ -258,13 +258,14 @@ function listOf(shop) {
   let turn = 0;
   const items = h('ol');
   const note = h('p', { class: 'soft' });
-  const more = h('button', { click: () => load(true) });
+  const more = h('button', { click: load });
 
-  /** @param {string} [from] @returns {Promise<Page>} */
-  const page = (from) => shop.ask('/reviews?' + new URLSearchParams({ ...wanted, take: TAKE, ...(from && { after: from }) }));
+  /** @returns {Promise<Page>} */
+  const page = () => shop.ask('/reviews?' + new URLSearchParams({ ...wanted, take: TAKE, ...(after && { after }) }));
 
-  /** @param {Page} found @param {boolean} [isMore] */
-  function put(found, isMore) {
+  /** @param {Page} found */
+  function put(found) {
+    const isMore = after;
     after = found.next;
     if (!isMore) {
       items.replaceChildren();
@@ -281,18 +282,19 @@ function listOf(shop) {
     if (isMore) rows[0]?.focus();
   }
 
-  /** @param {boolean} [isMore] */
-  async function load(isMore) {
+  /** The reviews behind `after`; where that is null, the list from its beginning. */
+  async function load() {
     const mine = ++turn;
+    more.hidden = !after;
     shop.box.ariaBusy = 'true';
     try {
-      const found = await page((isMore && after) || undefined);
+      const found = await page();
       if (mine != turn) return;
-      put(found, isMore);
+      put(found);
       shop.tell(say('shown', { n: items.childElementCount }));
     } catch {
       if (mine != turn) return;
-      note.replaceChildren(say('failed'), ' ', h('button', { class: 'plain', click: () => load(isMore) }, say('retry')));
+      note.replaceChildren(say('failed'), ' ', h('button', { class: 'plain', click: load }, say('retry')));
       shop.tell(say('failed'));
     }
     shop.box.ariaBusy = null;
@@ -313,6 +315,8 @@ function listOf(shop) {
 
   function narrow() {
     for (const each of toggles) each.ariaPressed = `${wanted[each.dataset.name ?? ''] == each.dataset.value}`;
+    /** A place in one list is none in another. */
+    after = null;
     load();
   }
 
@@ -415,12 +419,12 @@ class PlauditReviews extends HTMLElement {
   async #fill(box) {
     const shop = shopOf(this, box);
     const list = listOf(shop);
-    const words = shop.ask(`languages/${box.lang.slice(0, 2)}.json`).then((found) => (shop.words = found)).catch(() => {});
+    const words = shop.ask(`languages/${box.lang.slice(0, 2)}.json`).then((found) => (shop.words = found));
     const found = await Promise.all([shop.ask('/summary'), list.page(), words]).catch(() => null);
     if (this.#box != box) return;
     box.ariaBusy = null;
     if (!found) {
-      await words;
+      await words.catch(() => {});
       const again = h('button', { class: 'plain', click: () => this.#show(box.lang, box.dir) }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
       return;

@@ -34,8 +34,9 @@ export function h(name, attributes = {}, ...children) {
 
 /** Five stars, of which `value` are full. @param {number} value */
 export function stars(value) {
-  const full = h('svg', { width: value * 24, height: 24 }, h('path', { class: 'full', d: FIVE }));
-  return h('svg', { class: 'stars', viewBox: '0 0 120 24', 'aria-hidden': 'true' }, h('path', { d: FIVE }), full);
+  return h('svg', { class: 'stars', viewBox: '0 0 120 24', 'aria-hidden': 'true' },
+    h('path', { d: FIVE }),
+    h('svg', { width: value * 24, height: 24 }, h('path', { class: 'full', d: FIVE })));
 }
 
 /** The service: of the attribute `src`, else where this script is from. @param {Element} element */
@@ -70,11 +71,16 @@ export function sheet(css) {
 
 const SHEET = sheet('*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}');
 
-/** @type {Map<string, Set<PlauditStars>>} Those that wait, by the address to ask. */
-const waiting = new Map();
+/** @type {Set<PlauditStars>} Those that wait. */
+const waiting = new Set();
 
 function flush() {
-  for (const [address, elements] of waiting) {
+  /** @type {Record<string, PlauditStars[]>} */
+  const asking = {};
+  /** An id that no object has would take the stars of all others along. */
+  for (const each of waiting) if (/^[^,]{1,128}$/u.test(each.entity)) (asking[each.address] ??= []).push(each);
+  waiting.clear();
+  for (const [address, elements] of Object.entries(asking)) {
     /** @type {string[]} */
     let ids = [];
     const ask = async () => {
@@ -82,42 +88,43 @@ function flush() {
         const response = await fetch(address + ids, { credentials: 'omit' });
         /** @type {Record<string, import('./types').Summary>} */
         const found = response.ok ? await response.json() : {};
-        for (const each of elements) if (found[each.entity]) each.show(found[each.entity]);
+        for (const each of elements) if (each.address == address && found[each.entity]) each.show(found[each.entity]);
       } catch {}
     };
-    for (const { entity } of elements) {
-      const id = encodeURIComponent(entity);
+    for (const id of new Set(elements.map((each) => encodeURIComponent(each.entity)))) {
       if (ids.length == MOST || ids.join().length > LONG) {
         ask();
         ids = [];
       }
-      if (!ids.includes(id)) ids.push(id);
+      ids.push(id);
     }
     ask();
   }
-  waiting.clear();
 }
 
 class PlauditStars extends HTMLElement {
-  static observedAttributes = ['store', 'type', 'entity', 'lang'];
+  static observedAttributes = ['store', 'type', 'entity', 'src', 'lang'];
   #root = this.attachShadow({ mode: 'open' });
 
   get entity() {
     return this.getAttribute('entity') ?? '';
   }
 
+  /** Of the request for its rating, without the ids. */
+  get address() {
+    const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
+    return `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
+  }
+
   connectedCallback() {
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(stars(0));
-    const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
-    const address = `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
     if (!waiting.size) requestAnimationFrame(flush);
-    /** What no object has for an id would take the stars of all others along. */
-    if (/^[^,]{1,128}$/u.test(this.entity)) waiting.set(address, (waiting.get(address) ?? new Set()).add(this));
+    waiting.add(this);
   }
 
   attributeChangedCallback() {
-    if (this.isConnected) this.connectedCallback();
+    this.isConnected && this.connectedCallback();
   }
 
   /** @param {import('./types').Summary} summary */

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from storefront.demo import LANGUAGES
 from storefront.demo_products import PRODUCTS, STORE_ID
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import facade_of, submission
@@ -41,6 +44,16 @@ async def test_an_empty_shop_says_how_to_fill_it(shop: Service) -> None:
             picture = await http.get(f"/demo/static/{product.kind}.svg")
             assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
         assert (await http.get("/demo/nothing")).status_code == 404
+
+
+async def test_the_token_of_a_reminder_stays_in_every_language(shop: Service) -> None:
+    async with shop.client() as http:
+        for kept in ({"token": 'a.b&lang=x#"><script>'}, {}):
+            page = (await http.get(f"/demo/{PRODUCTS[0].id}", params={**kept, "lang": "de"})).text
+            links = [urlsplit(unescape(link)) for link in re.findall(r'<a href="(\?[^"]*)"', page)]
+            named = {key: [value] for key, value in kept.items()}
+            assert [parse_qs(link.query) for link in links] == [{"lang": [tag], **named} for tag in LANGUAGES]
+            assert {link.fragment for link in links} == {"reviews"}
 
 
 async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: Servers, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
     ]
     address = filled.show("/write", product)
     async with shopping(browser, address, watch) as page, facade_of(filled.service) as facade:
-        await page.get_by_text("Be the first to write one.").wait_for()
+        await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
         told = page.evaluate(
             "new Promise((done) => addEventListener('plaudit:submitted', ({ detail }) => done(detail), { once: true }))"
         )
@@ -272,6 +272,8 @@ async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled)
         address = filled.site.show("/closed", filled.service.address, element) + query
         async with shopping(browser, address) as page:
             await until_loaded(page)
+            # Nobody is asked for what isn't taken.
+            await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()
             if not query:
                 await page.get_by_role("button", name="Write a review").click()
             await page.get_by_text("No reviews are taken here at the moment.").wait_for()
@@ -330,6 +332,55 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
         await expect(page.get_by_label("Sort by")).to_be_focused()
 
 
+async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
+    address, words = filled.show("/wordless", html='lang="de"'), "**/languages/de.json"
+    async with opened(browser, address, Watch()) as page:
+        await page.route(words, lambda route: route.abort())
+        await page.goto(address)
+        await page.get_by_text("be shown at the moment.").wait_for()
+        await expect(page.locator("plaudit-reviews button")).to_have_text(["Try again"])
+        await page.unroute(words)
+        await page.get_by_role("button", name="Try again").click()
+        await until_loaded(page, "Kundenbewertungen")
+
+
+async def test_a_list_that_fails_begins_anew(browser: Browser, filled: Filled) -> None:
+    """A place in the list before is none in the list that a filter makes."""
+    go = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    verified = "**/reviews?*verified=true*"
+    async with shopping(browser, filled.show("/narrowed")) as page:
+        await until_loaded(page)
+        more = page.get_by_role("button", name="Show more reviews")
+        again = page.get_by_role("button", name="Try again")
+        await page.route(verified, lambda route: route.abort())
+        await page.get_by_role("button", name="Verified purchases").click()
+        await again.wait_for()
+        await expect(more).to_be_hidden()
+        await page.unroute(verified)
+        await again.click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(titles(page)).to_have_count(10)
+        behind = "**/reviews?*after=*"
+        await page.route(behind, lambda route: route.abort())
+        await more.click()
+        await again.wait_for()
+        await expect(more).to_be_visible()
+        await page.unroute(behind)
+        await page.route(verified, hold)
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(more).to_be_hidden()
+        await again.click()
+        go.set()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await expect(again).to_have_count(0)
+
+
 async def test_a_copy_of_the_widget_on_the_shop_itself(browser: Browser, filled: Filled) -> None:
     watch = Watch()
     head = '<script type="module" src="/copies/plaudit-reviews.js"></script>'
@@ -367,7 +418,7 @@ async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str,
             if await page.evaluate(WIDE):
                 broken.setdefault(name, []).append("wider than the window")
     async with shopping(browser, filled.show("/nothing", "nothing"), **options) as page:
-        await page.get_by_text("Be the first to write one.").wait_for()
+        await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
         if found := await violations(page):
             broken["empty"] = found
     assert broken == {}

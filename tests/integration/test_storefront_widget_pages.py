@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -76,6 +77,44 @@ async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, 
     async with shopping(browser, filled.site.show("/strange", filled.service.address, stars)) as page:
         await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
         await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
+
+
+@pytest.mark.parametrize("attribute", ["store", "type", "src"])
+async def test_stars_of_what_an_element_no_longer_shows(browser: Browser, filled: Filled, attribute: str) -> None:
+    async with facade_of(filled.service) as facade:
+        store = await facade.open_store(storefrontOrigins=[filled.site.origin])
+    values = {"store": store, "type": "Book", "src": f"{filled.service.address}/elsewhere"}
+    change = f"(one, value) => one.setAttribute('{attribute}', value)"
+    asked: list[str] = []
+    go = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.append(route.request.url)
+        await go.wait()
+        await route.continue_()
+
+    one = f'<plaudit-stars store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
+    address = filled.site.show("/changing", filled.service.address, one * 2)
+    first = f"{filled.service.address}/storefront/v1/{filled.store}/summaries?entityType=Product&*"
+    async with opened(browser, address, Watch()) as page:
+        await page.route(first, hold)
+        async with page.expect_request(first):
+            await page.goto(address)
+        await page.locator("plaudit-stars").first.evaluate(change, values[attribute])
+        empty = page.get_by_role("img", name="0 reviews")
+        if attribute != "src":
+            await expect(empty).to_have_count(1)
+        go.set()
+        await expect(page.get_by_role("img", name="15 reviews")).to_have_count(1)
+        await expect(page.get_by_role("img")).to_have_count(1 if attribute == "src" else 2)
+        # Twice in one frame: what it was for a moment isn't asked for.
+        again = f"(one, [before, value]) => {{ for (const each of [before, value]) ({change})(one, each) }}"
+        before = {"store": filled.store, "type": "Product", "src": filled.service.address}
+        await page.locator("plaudit-stars").first.evaluate(again, [before[attribute], values[attribute]])
+        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert len(asked) == 1
+        await page.locator("plaudit-stars").first.evaluate(change, before[attribute])
+        await expect(page.get_by_role("img", name="15 reviews")).to_have_count(2)
 
 
 async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled: Filled) -> None:

@@ -130,3 +130,22 @@ def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
     (review,) = told["review"]
     assert review["author"]["name"] == "Anonymous"
     assert "name" not in review
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("N" * 99, "N" * 99),
+        ("N" * 100, "N" * 99),
+        ("N" * 98 + "e\u0301\u0323t", "N" * 98),
+        ("N" * 98 + "👩\u200d🚀", "N" * 98),
+        ("N" * 97 + "👩\u200d🚀", "N" * 97),
+        ("N" * 98 + "👋🏽", "N" * 98),
+        ("N" + "\u0301" * 127, "N" + "\u0301" * 98),
+        (" " * 99 + "N", "Anonymous"),
+    ],
+    ids=["short", "long", "marks", "before a joiner", "behind a joiner", "a colour", "marks alone", "blank"],
+)
+def test_names_of_authors_are_as_long_as_google_takes_them(name: str, shown: str) -> None:
+    told = structured_data("Product", "Camera", Description(), RatingTally(1, 450), [review_of(user_name=name)])
+    assert told["review"][0]["author"]["name"] == shown
