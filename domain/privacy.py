@@ -17,7 +17,7 @@ _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "mod
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
 
 _PERSON_FIELDS: Final = frozenset(
-    {"userid", "customerid", "user", "customer", "author", "moderator", "createdby", "modifiedby", "email"}
+    {"userid", "customerid", "user", "customer", "author", "uploader", "moderator", "createdby", "modifiedby", "email"}
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')

@@ -45,7 +45,13 @@ from storage.stores import StoreRepository
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
-_TELLING: Final = (Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_FEEDBACK, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
+_TELLING: Final = (
+    Topic.REVIEW_SUBMISSIONS,
+    Topic.REVIEW_FEEDBACK,
+    Topic.ORDER_EVENTS,
+    Topic.RETURN_COMMANDS,
+    Topic.IMAGE_UPLOADS,
+)
 """The topics whose records bring what a person left into the database."""
 
 _BATCH: Final = 1_000

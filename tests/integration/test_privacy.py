@@ -15,7 +15,8 @@ import pytest
 from domain.review_tokens import ReviewToken
 from storage.mails import MailRepository, StoredRecord
 from storage.review_tokens import ReviewTokenRepository, UsedToken
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import Facade, body_of, new_id, submission
+from tests.support.images import AS_FILE, IMAGES, Images, picture
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, return_command, wanted_return
 from tests.support.service import Json, Servers, Service
@@ -268,6 +269,19 @@ async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> N
     assert "Deleted 1 reviews" in await erase(own_service, anna)
     await own_service.idle()
     assert (await export(own_service, anna))["reviews"] == []
+
+
+@pytest.mark.kafka
+async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
+    anna, images = new_id("anna"), Images(own_facade.http)
+    await own_service.stop("worker")
+    sent = await own_facade.http.post(IMAGES, content=picture(), params={"userId": anna}, headers=AS_FILE)
+    id = body_of(sent, dict, 202)["id"]
+    assert "haven't taken in what was published before" in await erase(own_service, anna, "--wait", "1", code=1)
+    own_service.start("worker")
+    assert "1 other images" in await erase(own_service, anna)
+    assert await images.status(id) == 404
+    assert anna not in await everything_in(own_service)
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:

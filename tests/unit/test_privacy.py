@@ -95,6 +95,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
+        (b'{"id": "i", "digest": "d", "uploader": "a"}', {"a"}),
         (b"null", set()),
         (b"", set()),
         (b'{"userId": "anna berg", "rating"', {"userId", "anna berg", "rating"}),
