@@ -111,7 +111,7 @@ class Submission(NamedTuple):
         """The review that it becomes."""
         facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
         review = self.review.accepted(self.id, self.created, self.written, facts)
-        review.entity_name = review.entity_name or self.object_name
+        review.entity_name = review.entity_name or self.object_name or review.entity_name
         return review
 
     def place(self, refused: RefusedSubmission | None) -> TakenId:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -17,7 +17,7 @@ _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "mod
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
 
 _PERSON_FIELDS: Final = frozenset(
-    {"userid", "customerid", "user", "customer", "author", "moderator", "createdby", "modifiedby", "email"}
+    {"userid", "customerid", "user", "customer", "author", "uploader", "moderator", "createdby", "modifiedby", "email"}
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
@@ -34,20 +34,17 @@ def forgotten_order(order: Order) -> Order:
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:
     """The return with its quantities, without the customer's words and name; other names stay."""
+    return _without_words(unnamed_return(stored, customer_id))
 
-    def name(by: str | None) -> str | None:
-        return None if by == customer_id else by
 
-    return replace(
-        stored,
-        resolution=None,
-        created_by=name(stored.created_by),
-        modified_by=name(stored.modified_by),
-        lines=tuple(
-            replace(line, reason=None, created_by=name(line.created_by), modified_by=name(line.modified_by))
-            for line in stored.lines
-        ),
-    )
+def unnamed_return(stored: Return, customer_id: str) -> Return:
+    """The return without the name of somebody who made or changed it; all words and other names stay."""
+    return _with_names(stored, lambda by: None if by == customer_id else by)
+
+
+def part_in_return(stored: Return, customer_id: str) -> Return:
+    """The part that somebody has in the return of another customer: their name, without words and other names."""
+    return _without_words(_with_names(stored, lambda by: by if by == customer_id else None))
 
 
 def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
@@ -91,6 +88,22 @@ def is_about(value: bytes, customer_id: str, order_ids: Collection[str]) -> bool
         text = _text(value)
         return any(_occurs(id, text) for id in (customer_id, *order_ids))
     return customer_id in _named(told, _PERSON_FIELDS) or not _named(told, _ORDER_ID_FIELDS).isdisjoint(order_ids)
+
+
+def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Return:
+    """The return with what becomes of each name."""
+    return replace(
+        stored,
+        created_by=name(stored.created_by),
+        modified_by=name(stored.modified_by),
+        lines=tuple(
+            replace(line, created_by=name(line.created_by), modified_by=name(line.modified_by)) for line in stored.lines
+        ),
+    )
+
+
+def _without_words(stored: Return) -> Return:
+    return replace(stored, resolution=None, lines=tuple(replace(line, reason=None) for line in stored.lines))
 
 
 def _parsed(value: bytes) -> Any:

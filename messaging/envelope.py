@@ -6,7 +6,9 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protoco
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from time import time_ns
 from typing import Final
@@ -16,7 +18,7 @@ from uuid_utils import uuid7
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import OutgoingMessage
-from domain.timestamps import from_milliseconds, timestamp
+from domain.timestamps import from_milliseconds, moment_in, timestamp
 from messaging.tracing import trace_headers
 
 Header = tuple[str, bytes | None]
@@ -27,6 +29,7 @@ COMMAND_HEADER: Final = "ce_commandid"
 MARK_HEADER: Final = "ce_commandmark"
 """An extension attribute, the mark of the whole command: it is stored with the outcome."""
 
+_TIME_HEADER: Final = "ce_time"
 _LONGEST_COMMAND_ID: Final = 128
 
 _SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"application/json"))
@@ -50,7 +53,7 @@ class Envelope:
             ("ce_id", (id or str(uuid7())).encode()),
             ("ce_type", f"plaudit.{kind}".encode()),
             ("ce_source", self.source.encode()),
-            ("ce_time", _time(time_ns() // 1_000_000)),
+            (_TIME_HEADER, _time(time_ns() // 1_000_000)),
             *trace_headers(cause),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
@@ -75,6 +78,15 @@ def mark_in(headers: Iterable[Header]) -> CommandMark | None:
     for name, value in headers:
         if name == MARK_HEADER and value:
             return mark_from(value.decode(errors="replace"))
+    return None
+
+
+def wrapped_at(headers: Iterable[Header]) -> datetime | None:
+    """The moment at which a message was made, which may have been owed to Kafka since; None if it tells none."""
+    for name, value in headers:
+        if name == _TIME_HEADER and value:
+            with suppress(ValueError, OverflowError):
+                return moment_in(value.decode(errors="replace"))
     return None
 
 

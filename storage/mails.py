@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -98,6 +98,16 @@ class MailRepository:
             ordered=False,
         )
 
+    async def turn_away(self, ids: Collection[str], at: datetime) -> None:
+        """Keep mails to people who were erased from ever being sent: known ones as `give_up` does, others by their ids
+        alone."""
+        if ids:
+            done = _done(MailState.REJECTED, at, _ERASED)["$set"]
+            await self._mails.bulk_write(
+                [UpdateOne({"_id": id}, {"$setOnInsert": done}, upsert=True) for id in ids], ordered=False
+            )
+            await self.give_up(ids, at)
+
     async def claim(self, now: datetime, until: datetime) -> ClaimedMail | None:
         """The mail that has been due longest, ours until that moment; None when nothing is due.
 
@@ -130,7 +140,7 @@ class MailRepository:
             {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": gone},
         )
 
-    async def give_up(self, ids: Sequence[str], at: datetime) -> int:
+    async def give_up(self, ids: Collection[str], at: datetime) -> int:
         """Forget what these mails say, and don't send those that have not been sent; returns how many those were."""
         wanted = {"_id": {"$in": list(ids)}, "record": {"$exists": True}}
         result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, _ERASED))

@@ -11,7 +11,7 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.errors import ExecutionTimeout
 
 from domain.ratings import Entity
-from domain.reviews import Review, ReviewStatus
+from domain.reviews import Review
 from storage.database import Database, Document, Session
 from storage.id_ranges import SIZE, id_ranges
 from storage.orders_shape import ORDER, returned_by
@@ -104,8 +104,9 @@ class Mender:
             mended.lost[str(document["_id"])] = lost
         if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
             mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
-        if shape is REVIEW and "status" in changes:
-            changes |= queue_fields(ReviewStatus(changes["status"]))
+        if shape is REVIEW and changes.keys() & {"status", "createdDate"} and not is_wanting(shape, whole, "status"):
+            # The step that fills the queue passes over what has no date.
+            changes |= queue_fields(whole["status"])
         mended.restored += bool(found)
         mended.filled += bool(defaults)
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None

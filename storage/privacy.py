@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from domain.addresses import bare_address
@@ -19,6 +20,8 @@ from domain.privacy import (
     forgotten_return,
     forgotten_return_command,
     is_about,
+    part_in_return,
+    unnamed_return,
 )
 from domain.reminders import SentReminders
 from domain.returns import Return
@@ -75,8 +78,15 @@ class PersonalData:
         return [found[id] for id in sorted(found)]
 
     async def returns(self) -> list[Return]:
-        """The returns of their orders."""
-        return [each for id in await self.order_ids() for each in await self._returns_of(id)]
+        """The returns of their orders and those of nobody's that name them; of others' returns their part."""
+        returns = {each.id: each for id in await self.order_ids() for each in await self._returns_of(id)}
+        naming = await self._returns.of_ids(set(await self._returns.ids_naming(self._customer)) - returns.keys())
+        stored = [each for each in naming.values() if isinstance(each, Return)]
+        orders = await self._orders.of_ids({each.order_id for each in stored}, with_bodies=False)
+        for each in sorted(stored, key=attrgetter("id")):
+            is_others = self._is_of_another(orders.get(each.order_id))
+            returns[each.id] = part_in_return(each, self._customer) if is_others else each
+        return list(returns.values())
 
     async def reminders(self) -> SentReminders:
         """The reminders that they have got."""
@@ -126,15 +136,18 @@ class PersonalData:
         return len(returns) + forgotten.modified_count
 
     async def forget_orders(self) -> Mapping[str, int]:
-        """Take them out of their orders, and their words out of the returns; returns how many there were of each.
+        """Take them out of their orders, their words out of the returns, and their name out of the returns of others;
+        returns how many orders and returns there were.
 
-        Order by order, each in one transaction: concurrent changes come before or after.
+        Order by order and return by return, each in one transaction: concurrent changes come before or after.
         """
         orders, returns = 0, 0
         for id in await self.order_ids():
             forgotten = await in_transaction(self._database, partial(self._forget_order, id))
             orders += 1
             returns += forgotten
+        for id in await self._returns.ids_naming(self._customer):
+            returns += await in_transaction(self._database, partial(self._forget_in_return, id))
         return {"orders": orders, "returns": returns}
 
     async def forget_mails(self, at: datetime) -> int:
@@ -238,6 +251,19 @@ class PersonalData:
         await self._orders.save([forgotten_order(order)], session)
         await self._returns.save(returns, session)
         return len(returns)
+
+    async def _forget_in_return(self, id: str, session: Session) -> int:
+        stored = (await self._returns.of_ids([id], session)).get(id)
+        if not isinstance(stored, Return):
+            return 0
+        orders = await self._orders.of_ids([stored.order_id], session, with_bodies=False)
+        forget = unnamed_return if self._is_of_another(orders.get(stored.order_id)) else forgotten_return
+        await self._returns.save([forget(stored, self._customer)], session)
+        return 1
+
+    def _is_of_another(self, order: Order | None) -> bool:
+        """True if the order names another customer; it names none once that one was forgotten."""
+        return order is not None and order.customer.id not in (None, self._customer)
 
     async def _returns_of(self, order_id: str) -> list[Return]:
         return await self._returns.search(ReturnSearch(order_id=order_id, take=_PAGE))

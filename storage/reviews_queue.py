@@ -50,7 +50,7 @@ LEFT_THE_QUEUE: Final[Document] = {
 """The filter for changes that tell of nothing else, in a change stream."""
 
 
-def queue_fields(status: ReviewStatus) -> Document:
+def queue_fields(status: int) -> Document:
     """The fields of a review that gets a status, so that lists find it."""
     return {_FIELD: int(status)} if status in _UNAPPROVED else {}
 

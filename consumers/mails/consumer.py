@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from messaging.decoding import RawRecord, Received
+from messaging.decoding import Received
+from messaging.envelope import wrapped_at
 from messaging.mails import MailCommand
 from storage.mails import MailRepository
+from storage.privacy_erasures import Erasures
 
 
 class MailConsumer:
     """Stores mail commands for the sender, which it wakes by `wake`.
 
     Delivered at least once; a repeat of an id changes nothing, unless the mail was rejected and sent again after
-    that.
+    that. Mails to people who were forgotten since are not taken in, however late they are read. They are asked for
+    twice: an erasure may give up mails just before one is stored.
     """
 
-    def __init__(self, mails: MailRepository, wake: Callable[[], None]) -> None:
+    def __init__(self, mails: MailRepository, erasures: Erasures, wake: Callable[[], None]) -> None:
         self._mails = mails
+        self._erasures = erasures
         self._wake = wake
 
     async def __call__(self, batch: Sequence[Received[MailCommand]]) -> None:
         """Store a batch."""
-        first: dict[str, RawRecord] = {}
-        for record, command in batch:
-            first.setdefault(command.id, record)
-        await self._mails.accept(first, datetime.now(UTC))
+        first: dict[str, Received[MailCommand]] = {}
+        for received in batch:
+            first.setdefault(received.message.id, received)
+        erased = await self._erased(first)
+        wanted = {id: received.record for id, received in first.items() if id not in erased}
+        await self._mails.accept(wanted, datetime.now(UTC))
+        await self._mails.turn_away(erased | await self._erased(first), datetime.now(UTC))
         self._wake()
+
+    async def _erased(self, mails: Mapping[str, Received[MailCommand]]) -> set[str]:
+        """The ids of those whose customers were forgotten after they were written."""
+        people = {id: received.message.customer_id or "" for id, received in mails.items()}
+        forgotten = await self._erasures.latest(set(people.values()) - {""})
+        return {id for id, person in people.items() if person in forgotten and _written(mails[id]) <= forgotten[person]}
+
+
+def _written(received: Received[MailCommand]) -> datetime:
+    """The time of a mail: what its sender owed to Kafka for a while has a later record."""
+    return min(received.at, wrapped_at(received.record.headers) or received.at)

@@ -32,17 +32,20 @@ async def running_mailer(
     server: SmtpServer,
     plan: RetryPlan,
     sender: str | None,
+    erasure_key: str | None,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist. Mails are
-    from `sender` where neither they nor their store say otherwise.
+    from `sender` where neither they nor their store say otherwise; those to people who were forgotten, known by
+    `erasure_key` as for Erasures, are not sent.
 
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    repositories = Repositories(database)
+    repositories = Repositories(database, erasure_key=erasure_key)
     transactions = Transactions(database, repositories, publisher.publish)
     mail_sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, sender))
-    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, MailConsumer(mails, mail_sender.wake), publisher.publish)
+    consumer = MailConsumer(mails, repositories.erasures, mail_sender.wake)
+    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, consumer, publisher.publish)
     broker = subscribed_broker(
         connection,
         topics,

@@ -45,7 +45,13 @@ from storage.stores import StoreRepository
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
-_TELLING: Final = (Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_FEEDBACK, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
+_TELLING: Final = (
+    Topic.REVIEW_SUBMISSIONS,
+    Topic.REVIEW_FEEDBACK,
+    Topic.ORDER_EVENTS,
+    Topic.RETURN_COMMANDS,
+    Topic.IMAGE_UPLOADS,
+)
 """The topics whose records bring what a person left into the database."""
 
 _BATCH: Final = 1_000
@@ -171,6 +177,8 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
         counts["waiting"] = await data.forget_parked()
         counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)
+        # A mailer that looked for the mark before it was there has stored its mails by now, or will look once more.
+        await data.forget_mails(datetime.now(UTC))
     out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "

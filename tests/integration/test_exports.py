@@ -25,8 +25,9 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.images_files import ImageFiles, open_store
 from storage.reviews import ReviewRepository
-from tests.support.facade import Facade, facade_of
+from tests.support.facade import Facade, facade_of, submission
 from tests.support.images import shades
+from tests.support.messages import moderation
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
@@ -228,6 +229,26 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
             assert await ratings(facade) == there
     took = f"exported in {exported_s:.0f} s, published in {published_s:.0f} s, all in {imported_s:.0f} s"
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
+
+
+async def test_empty_texts_come_back_empty(
+    servers: Servers, own_service: Service, own_facade: Facade, product: str, tmp_path: Path
+) -> None:
+    first, second, folder = (tmp_path / name for name in ("first.jsonl", "second.jsonl", "copy"))
+    folder.mkdir()
+    (id,) = await own_facade.submit(submission(product))
+    await own_facade.submit(submission(product, id=id, EntityName="", title="", userName=""))
+    await own_service.publish("moderation-commands", moderation("reject", id, moderator="", reason=""))
+    await eventually(partial(own_facade.review, id), lambda review: review["reviewStatus"] == "Rejected")
+    await own_service.run("export", "-o", str(first))
+    row = json.loads(first.read_bytes())
+    empty = ("entityName", "title", "userName", "moderator", "moderationReason")
+    assert {name: row[name] for name in empty} == dict.fromkeys(empty, "")
+    async with running_service(servers, folder) as copy:
+        await copy.run("import", str(first))
+        await copy.idle()
+        await copy.run("export", "-o", str(second))
+    assert second.read_bytes() == first.read_bytes()
 
 
 def files_beside(file: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -14,14 +14,19 @@ from typing import Any
 
 import pytest
 
+from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
+from messaging.decoding import Received
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.mails import READER
 from storage.database import Database, in_transaction
 from storage.mails import MailRepository, StoredRecord
 from storage.outbox import COLLECTION as OUTBOX
+from storage.privacy import PersonalData
+from storage.privacy_erasures import Erasures
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions
 from tests.support.facade import Facade, new_id
@@ -50,6 +55,7 @@ async def mailers(
     settings = {"HOST": "127.0.0.1", "PORT": str(mail_server.port), "RETRY_PAUSE": "0.2", "TIMEOUT": "60"}
     settings["SENDER"] = DEFAULT_SENDER
     environment = {f"PLAUDIT_SMTP__{name}": value for name, value in settings.items()}
+    environment["PLAUDIT_PRIVACY__ERASURE_KEY"] = "k" * 32
     folder = tmp_path_factory.mktemp("mailers")
     mailers = Service(service.servers, folder, prefix=service.prefix, environment=environment)
     names = ("mailer-1", "mailer-2")
@@ -161,6 +167,28 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
     assert len(mail_server.to(to)) == 1
     kept = await eventually(partial(service.find, "mails", command["id"]), lambda kept: kept["state"] == "sent")
     assert set(kept) == {"_id", "state", "doneAt", "acceptedAt", "attempts", "firstAttemptAt"}
+
+
+async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_in(
+    service: Service, mailers: Service, mail_server: MailServer
+) -> None:
+    anna, before, later = new_id("anna"), datetime.now(UTC), address_of()
+    await mailers.run("privacy", "erase", "--customer", anna, "--yes")
+    old, owed, new = (mail_command(to, customerId=anna) for to in (address_of(), address_of(), later))
+    # As if mailers, or Kafka, had been away: by its record the second one is younger.
+    at = int(before.timestamp() * 1000)
+    made = (("ce_time", before.isoformat().encode()),)
+    await service.publish("mail-commands", message(old, anna)._replace(timestamp=at), message(owed, anna, made))
+    await request(service, old, new)
+    await until_arrived(mail_server, later)
+    for command in (old, owed):
+        assert not mail_server.to(command["to"])
+        kept = await eventually(partial(service.find, "mails", command["id"]))
+        assert {name: kept[name] for name in set(kept) - {"doneAt"}} == {
+            "_id": command["id"],
+            "state": "rejected",
+            "code": "erased",
+        }
 
 
 async def test_many_mails_by_two_mailers_arrive_once(
@@ -341,6 +369,29 @@ async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tupl
     again = await mails.claim(now, now + timedelta(minutes=10))
     assert again
     assert again.attempts == 1
+
+
+async def test_an_erasure_while_a_mail_is_taken_in(
+    service: Service, own_mails: tuple[Database, MailRepository]
+) -> None:
+    database, mails = own_mails
+
+    class Erasing(Erasures):
+        """The record of erasures, into which somebody writes right behind the first look."""
+
+        async def latest(self, people: Collection[str]) -> dict[str, datetime]:
+            found = await super().latest(people)
+            if not found:
+                await self.add("anna", datetime.now(UTC), {})
+                assert await PersonalData(database, "anna").forget_mails(datetime.now(UTC)) == 0
+            return found
+
+    command = mail_command(address_of())
+    record = stored(service, command, datetime.now(UTC))
+    received = Received(record, READER(record.value or b""))
+    await MailConsumer(mails, Erasing(database, None), lambda: None)([received])
+    (kept,) = await database["mails"].find().to_list()
+    assert (kept["state"], kept["code"], "record" in kept) == ("rejected", "erased", False)
 
 
 async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailServer) -> None:

@@ -240,16 +240,20 @@ async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_pa
         await database["reviews"].insert_many([{**whole, "_id": f"{n:05}"} for n in range(many)])
         ends = {"_id": {"$in": ["00000", f"{many - 1:05}"]}}
         await database["reviews"].update_many(ends, {"$set": {"status": 0}, "$unset": {"title": ""}})
-        damaged = {"collection": "reviews", "damaged": 2, "restored": 0, "lostCount": 0, "lost": []}
+        undated = {"_id": "00001"}
+        await database["reviews"].update_one(undated, {"$set": {"status": 2}, "$unset": {"createdDate": ""}})
+        damaged = {"collection": "reviews", "damaged": 3, "restored": 0, "lostCount": 0, "lost": []}
         planned = await migrate(service, "--dry-run")
         assert {step["number"]: step["documents"] for step in planned["steps"]} == {1: 0, 2: 0, 3: 2}
         assert mended(planned, "reviews") == {**damaged, "filled": 0}
         said = await service.run("migrate", "--json")
         done = json.loads(said.stdout)
         assert {step["number"]: step["documents"] for step in done["steps"]} == {1: 0, 2: 0, 3: 2}
-        assert mended(done, "reviews") == {**damaged, "filled": 2}
+        assert mended(done, "reviews") == {**damaged, "filled": 3}
         assert [f"{n * SIZE:,} of about {many:,} documents" in said.stderr for n in (1, 2, 3)] == [True, True, False]
         assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
+        # The step passed it over, for it had no date then.
+        assert await database["reviews"].count_documents({"queued": 2, "createdDate": {"$ne": None}, **undated}) == 1
 
 
 @pytest.mark.slow

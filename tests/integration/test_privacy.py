@@ -15,9 +15,10 @@ import pytest
 from domain.review_tokens import ReviewToken
 from storage.mails import MailRepository, StoredRecord
 from storage.review_tokens import ReviewTokenRepository, UsedToken
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import Facade, body_of, new_id, submission
+from tests.support.images import AS_FILE, IMAGES, Images, picture
 from tests.support.messages import Message, message, moderation, review_message
-from tests.support.orders import Returns, return_command, wanted_return
+from tests.support.orders import Returns, an_order, order_event, return_command, wanted_return
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 
@@ -207,6 +208,59 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
     assert WORDS not in await everything_in(own_service)
 
 
+async def _return_by(service: Service, returns: Returns, user: str, order: str) -> str:
+    """A return with words, which somebody makes by Kafka."""
+    wanted = wanted_return(order, {"line": 1}, resolution=WORDS, id=new_id("return"))
+    wanted["lineItems"][0]["reason"] = WORDS
+    await service.publish("return-commands", return_command("create", wanted, user=user))
+    await eventually(partial(returns.get, wanted["id"]), lambda stored: stored is not None)
+    return str(wanted["id"])
+
+
+async def _change_by(service: Service, returns: Returns, user: str, order: str, changes: Json) -> None:
+    """A change of a return by somebody."""
+    await service.publish("return-commands", return_command("update", changes, order, user=user))
+    await eventually(partial(returns.existing, changes["id"]), lambda stored: stored["modifiedBy"] == user)
+
+
+def _told(stored: Json) -> tuple[str | None, ...]:
+    """The names and words in a return of one line."""
+    (line,) = stored["lineItems"]
+    names = [each[name] for each in (stored, line) for name in ("createdBy", "modifiedBy")]
+    return (*names, stored["resolution"], line["reason"])
+
+
+async def test_returns_of_others_orders_are_found_by_their_names(own_service: Service, own_returns: Returns) -> None:
+    service, returns = own_service, own_returns
+    anna, berta, clerk = (new_id(name) for name in ("anna", "berta", "clerk"))
+    others = await returns.ordered({"line": 5}, customerId=berta)
+    nobodys = await returns.ordered({"line": 5}, customerId=None)
+    moved = await returns.ordered({"line": 5}, customerId=anna)
+    made = [await _return_by(service, returns, anna, order) for order in (others, nobodys, moved)]
+    lines = await _return_by(service, returns, clerk, others)
+    counted = [{"orderLineItemId": "line", "quantity": 2}]
+    await _change_by(service, returns, anna, others, {"id": lines, "lineItems": counted})
+    await _change_by(service, returns, clerk, others, {"id": lines, "status": "Approved"})
+    later = an_order(moved, {"line": 5}, customerId=berta, modifiedDate="2022-03-15T10:00:00Z")
+    await service.publish("order-events", order_event(later))
+    await eventually(partial(service.find, "orders", moved), lambda order: order["customerId"] == berta)
+
+    shown = await export(service, anna)
+    part, own = (anna, anna, anna, anna, None, None), (anna, anna, anna, anna, WORDS, WORDS)
+    told = {each["id"]: _told(each) for each in shown["returns"]}
+    assert told == {**dict(zip(made, (part, own, part), strict=True)), lines: (None, None, None, anna, None, None)}
+    assert clerk not in json.dumps(shown)
+
+    assert "4 returns" in await erase(service, anna)
+    without, gone = (None, None, None, None, WORDS, WORDS), (None,) * 6
+    for id, left in zip(made, (without, gone, without), strict=True):
+        assert _told(await returns.existing(id)) == left
+    assert _told(await returns.existing(lines)) == (clerk, clerk, clerk, None, WORDS, WORDS)
+    assert await returns.available(others) == {"line": 2}
+    assert anna not in await everything_in(service)
+    assert "0 returns" in await erase(service, anna)
+
+
 async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
     """By a mark of an earlier version, by the database's own key, and by one of the configuration."""
     people = [new_id(name) for name in ("plain", "own", "configured")]
@@ -268,6 +322,19 @@ async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> N
     assert "Deleted 1 reviews" in await erase(own_service, anna)
     await own_service.idle()
     assert (await export(own_service, anna))["reviews"] == []
+
+
+@pytest.mark.kafka
+async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
+    anna, images = new_id("anna"), Images(own_facade.http)
+    await own_service.stop("worker")
+    sent = await own_facade.http.post(IMAGES, content=picture(), params={"userId": anna}, headers=AS_FILE)
+    id = body_of(sent, dict, 202)["id"]
+    assert "haven't taken in what was published before" in await erase(own_service, anna, "--wait", "1", code=1)
+    own_service.start("worker")
+    assert "1 other images" in await erase(own_service, anna)
+    assert await images.status(id) == 404
+    assert anna not in await everything_in(own_service)
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:

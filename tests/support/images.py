@@ -14,6 +14,7 @@ from .facade import REVIEWS, WAIT, Facade
 from .service import Json
 
 IMAGES = "/api/images"
+AS_FILE = {"Content-Type": "application/octet-stream"}
 
 
 def picture(size: tuple[int, int] = (40, 30), kind: str = "PNG", colour: str = "red", **options: Any) -> bytes:
@@ -57,7 +58,7 @@ class Images:
         return str(result["reason"])
 
     async def send(self, content: bytes | None = None, **query: str) -> httpx.Response:
-        headers = {**WAIT, "Content-Type": "application/octet-stream"}
+        headers = {**WAIT, **AS_FILE}
         return await self.http.post(IMAGES, content=content or picture(), headers=headers, params=query)
 
     async def status(self, id: str, **query: str) -> int:

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from domain.timestamps import timestamp
 from messaging.decoding import decoded
-from messaging.envelope import cloud_event_identity
+from messaging.envelope import Envelope, cloud_event_identity, wrapped_at
 from messaging.orders import order_event
 from messaging.reading import InvalidContentError
 from messaging.reviews import READ_ONE, READ_SEVERAL
@@ -28,6 +29,14 @@ def test_what_identifies_an_event() -> None:
     for nothing in ([], [("ce_id", None)], [("ce_id", b""), ("ce_source", b"/shop")]):
         assert cloud_event_identity(nothing) is None
     assert cloud_event_identity([("ce_id", b"\xff")]) != cloud_event_identity([("ce_id", b"\xfe")])
+
+
+@pytest.mark.parametrize("nothing", [None, b"", b"\xff", b"yesterday", b"0001-01-01T00:00:00+23:00"])
+def test_when_a_message_was_made(nothing: bytes | None) -> None:
+    (time,) = [header for header in Envelope("/shop").wrap("t", "k", "kind", {}).headers if header[0] == "ce_time"]
+    found = wrapped_at([("ce_id", b"1"), time])
+    assert found is not None
+    assert (time[1], wrapped_at([("ce_time", nothing)])) == (timestamp(found).encode(), None)
 
 
 def test_an_event_in_structured_mode_is_told_as_that() -> None:

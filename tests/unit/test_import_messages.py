@@ -12,6 +12,7 @@ import pytest
 
 from domain.csv_cells import cell_of
 from messaging.feedback import FEEDBACK_COMMAND, FEEDBACK_LENGTH
+from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
 from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
 from messaging.topics import TopicNames
@@ -97,6 +98,15 @@ def test_a_past_that_no_worker_would_take(row: dict[str, Any], place: str) -> No
     with pytest.raises(BadRowError) as failure:
         messages(row)
     assert str(failure.value).startswith(place)
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_empty_texts_of_a_past_are_missing_in_a_table_alone(is_text: bool) -> None:
+    empty = dict.fromkeys(("moderator", "moderationReason", "reasonCode", "source", "language"), "")
+    row = {name: str(value) for name, value in ROW.items()} if is_text else ROW
+    told = replace(reader(ColumnMapping()), is_text=is_text).messages(Row(1, 1, 1, {**row, **PAST, **empty, "id": "r"}))
+    command = MODERATION_COMMAND.validate_json(told.followers[0].value or b"")
+    assert (command.moderator, command.reason) == ((None, None) if is_text else ("", ""))
 
 
 def test_an_image_with_more_than_is_known(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from domain.privacy import (
     forgotten_return_command,
     is_about,
     mark_of,
+    part_in_return,
     people_in,
     unkeyed_mark_of,
+    unnamed_return,
 )
 from domain.returns import Return, ReturnLine
 from domain.returns_statuses import ReturnStatus
@@ -93,6 +95,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"customer": {"account": {"userId": "a"}}}', {"a"}),
         (b'{"customer": {"id": 7, "userId": "a", "Id": "b", "email": "c"}}', {"7", "a", "b", "c"}),
         (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
+        (b'{"id": "i", "digest": "d", "uploader": "a"}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -181,11 +184,15 @@ def test_names_of_things_stay_as_they_were_written() -> None:
 def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     line = ReturnLine("l", "line", 2, 3.5, "Too small for Anna", AT, AT, by, by)
     stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s")
-    left = None if by == "anna" else by
-    line = replace(line, reason=None, created_by=left, modified_by=left)
-    assert forgotten_return(stored, "anna") == replace(
-        stored, resolution=None, lines=(line, line), created_by=left, modified_by=left
-    )
+    left, hers = (None, "anna") if by == "anna" else (by, None)
+    unnamed = replace(line, created_by=left, modified_by=left)
+    without = replace(stored, lines=(unnamed, unnamed), created_by=left, modified_by=left)
+    assert unnamed_return(stored, "anna") == without
+    line = replace(unnamed, reason=None)
+    assert forgotten_return(stored, "anna") == replace(without, resolution=None, lines=(line, line))
+    line = replace(line, created_by=hers, modified_by=hers)
+    part = replace(stored, resolution=None, lines=(line, line), created_by=hers, modified_by=hers)
+    assert part_in_return(stored, "anna") == part
 
 
 def test_an_empty_id_is_in_no_message() -> None:

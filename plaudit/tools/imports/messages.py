@@ -53,7 +53,7 @@ class RowReader:
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
-        past = None if self.as_new else past_in(columns)
+        past = None if self.as_new else past_in(columns, is_text=self.is_text)
         has_images = self.folder is not None and is_exported(columns)
         images = self.folder.images(columns) if self.folder and has_images else []
         without_file = count_without_files(columns) if has_images else 0

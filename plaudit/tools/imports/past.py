@@ -28,6 +28,8 @@ _MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
 _LINES_OF_FEEDBACK: Final = ({"reviewId", "votes"}, {"reviewId", "reported"})
 """The fields of the lines that are no reviews. A line with any other is a review of somebody who calls its id that."""
 
+_MAY_BE_EMPTY: Final = ("moderator", "moderationReason")
+
 _REPORTS: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
 
 
@@ -159,11 +161,17 @@ def is_exported(columns: Mapping[str, Any]) -> bool:
     return all(columns.get(name) for name in _MARKS_OF_EXPORT)
 
 
-def past_in(columns: Mapping[str, Any]) -> Past | None:
-    """The past in a row of our own export, None in any other row; raises BadRowError."""
+def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
+    """The past in a row of our own export, None in any other row; raises BadRowError.
+
+    `is_text`: every value is text, as in CSV, and an empty one is missing.
+    """
     if not is_exported(columns):
         return None
-    given = {name: value for name, value in columns.items() if value not in (None, "")}
+    may_be_empty = () if is_text else _MAY_BE_EMPTY
+    given = {
+        name: value for name, value in columns.items() if value is not None and (value != "" or name in may_be_empty)
+    }
     past: Past = _read(_PAST, given)
     return past
 
