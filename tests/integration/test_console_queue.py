@@ -112,6 +112,7 @@ async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place
         await page.locator(f"#r-{ids[1]} .outcome", has_text="Rejected: ").wait_for()
         await page.keyboard.press("a")
         await page.get_by_text("Nothing waits for a decision").wait_for()
+        await page.wait_for_load_state()  # its script comes behind its text
         await page.keyboard.press("z")
         await page.locator(f"#r-{ids[0]}").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["New", "Rejected"]
