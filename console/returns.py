@@ -132,7 +132,7 @@ async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> R
         row, order = await _stored(visit)
         lines = lines_of_return(row, order)
         if "lineItems" in changes:
-            lines = typed(lines, form, refused)
+            lines = typed(lines, form, refused, is_late=refused.status == 409)
         return await _page(visit, row, order, lines, form, refused)
     return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
 
