@@ -158,6 +158,27 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     assert (found["name"], found["settings"]["oneReviewPerCustomer"]) == ("Mine", True)
 
 
+async def test_what_holds_already_is_no_change(console: Console, facade: Facade, store: str) -> None:
+    """As somebody else saved the same, or the form is sent again; what he saved beside it stays."""
+    here = f"/console/stores/{store}"
+    page = await console.open(here)
+    theirs = {"name": "Garden", "email": "shop@example.org"}
+    await facade.command("PUT", f"/api/stores/{store}", theirs)
+    assert "Nothing would change." in text_of(await console.send(page, here, {"name": "Garden", "step": "review"}))
+    typed = {"name": "Garden", "settings.oneReviewPerCustomer": "on"}
+    changes = await console.send(page, here, {**typed, "step": "review"})
+    assert "1 value would change." in text_of(changes)
+    assert "Somebody else" not in text_of(changes)
+    for key in (new_id("key"), new_id("key")):
+        saved = text_of(await console.send(changes, here, {"step": "save", "key": key}))
+        assert "Saved." in saved or ACCEPTED in saved
+    found = await facade.get(f"/api/stores/{store}")
+    assert {name: found[name] for name in theirs} == theirs
+    assert found["settings"]["oneReviewPerCustomer"] is True
+    (last, *_) = (await facade.get("/api/audit", storeId=store))["results"]
+    assert last["fields"] == ["settings.oneReviewPerCustomer"]
+
+
 async def test_rules_are_tried_on_reviews_before_they_are_saved(
     console: Console, facade: Facade, store: str, product: str
 ) -> None:
@@ -179,8 +200,15 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
     assert (await _settings(facade, store))["moderationRules"] == []
     await console.send(trial, here, {"step": "save"})
     assert (await _settings(facade, store))["moderationRules"] == [{"id": "links", "kind": "links", "outcome": "hold"}]
+    again = await console.send(trial, here, {"step": "save", "key": new_id("key")})
+    assert "Saved." in text_of(again)
+    kinds = [{"id": "links", "kind": "links", "outcome": outcome} for outcome in ("flag", "hold")]
+    await facade.command("PUT", f"/api/stores/{store}", {"settings": {"moderationRules": kinds[:1]}})
     overtaken = await console.send(trial, here, {"step": "save", "key": new_id("key")}, status=409)
     assert "Somebody else has changed the rules" in text_of(overtaken)
+    await facade.command("PUT", f"/api/stores/{store}", {"settings": {"moderationRules": kinds[1:]}})
+    same = text_of(await console.send(trial, here, {"step": "try"}))
+    assert ("What changes Nothing." in same, "Somebody else" in same) == (True, False)
     gone = await console.send(await console.open(here), here, {"0.remove": "on", "step": "try"})
     assert "links links, hold none" in text_of(gone)
     await console.send(gone, here, {"step": "save"})
