@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -265,6 +266,23 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
     lines = await console.http.get(f"/console/audit/export?store={id}&format=jsonl")
     assert len(lines.text.splitlines()) == 2
     assert "<b>Since</b>: " in await console.open("/console/audit?since=never", status=422)
+
+
+async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
+    """However many are written while somebody goes through the pages, and however many are of one moment."""
+    store, product = await facade.open_store(), new_id()
+    ids = await facade.submit(*(submission(product, 4, storeId=store) for _ in range(120)))
+    for some in (ids[:30], ids[30:]):
+        await facade.moderate("approve", *some)
+    seen: list[str] = []
+    link: str | None = f"/console/audit?kind=review&action=approve&store={store}"
+    while link:
+        page = await console.open(link)
+        seen += re.findall(r'href="/console/reviews/([^"]+)"', page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        link = unescape(following[1]) if following else None
+        await facade.submit_approved(*(submission(product, 4, storeId=store) for _ in range(5)))
+    assert sorted(seen) == sorted(ids)
 
 
 async def test_reminders_types_and_keys(console: Console, store: str) -> None:
