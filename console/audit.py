@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -15,7 +15,9 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 MOST_EXPORTED: Final = 10_000
-_NUMBER: Final = re.compile("[0-9]{1,9}")
+_PLACE: Final = re.compile(r"([0-9]{1,9})(?:_([0-9TZ:.-]{1,40}))?")
+"""A place in the log: behind so many entries, of all or of those from a moment and before it."""
+
 _KINDS: Final = ("review", "return", "store", "settings", "template", "letter")
 
 screens = Screens()
@@ -24,17 +26,18 @@ screens = Screens()
 @screens.get("/audit", Permission.READ_AUDIT)
 async def audit(visit: Visit) -> Response:
     """A page of the log, the newest entry first, without a count."""
-    skipped = visit.query.get("after", "0")
-    if not _NUMBER.fullmatch(skipped):
-        raise Refused(422, {"detail": f"{skipped[:40]} is no number of entries. Begin with the newest ones."})
-    skip = int(skipped)
-    page = {"take": ROWS + 1, "skip": skip, "withTotal": "false"}
+    after = visit.query.get("after", "0")
+    place = _PLACE.fullmatch(after)
+    if not place:
+        raise Refused(422, {"detail": f"{after[:40]} is no number of entries. Begin with the newest ones."})
+    skip, until = int(place[1]), place[2]
+    page = {"take": ROWS + 1, "skip": skip, "withTotal": "false", **({"until": until} if until else {})}
     found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
-    rows = found["results"]
+    rows = found["results"][:ROWS]
     return visit.page(
         "audit.html",
-        rows=rows[:ROWS],
-        next=skip + ROWS if len(rows) > ROWS else None,
+        rows=rows,
+        next=_behind(rows, skip, until) if len(found["results"]) > ROWS else None,
         kinds=_KINDS,
         most=MOST_EXPORTED,
     )
@@ -48,6 +51,13 @@ async def export(visit: Visit) -> Response:
     content, kind = await visit.facade.content("/api/audit/export", query)
     headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
     return Response(content, media_type=kind, headers=headers)
+
+
+def _behind(rows: Sequence[Mapping[str, Any]], skip: int, until: str | None) -> str:
+    """The place behind the rows of a page, which stays the same however many entries are written meanwhile."""
+    last = rows[-1]["at"]
+    same = sum(row["at"] == last for row in rows)
+    return f"{same + (skip if last == until else 0)}_{last}"
 
 
 def _criteria(query: Mapping[str, str]) -> dict[str, Any]:

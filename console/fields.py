@@ -115,13 +115,12 @@ def number(text: str) -> int | float | str | None:
 def changes(
     fields: Sequence[Field], loaded: Mapping[str, Any], typed: Mapping[str, Any], current: Mapping[str, Any]
 ) -> list[Change]:
-    """The fields that somebody changed in a form: `loaded` is what it began with, `current` what holds now."""
+    """The fields that somebody changed in a form: `loaded` is what it began with, `current` what holds now. Not those
+    that hold already, as after somebody else's change to the same, or where a form is sent twice."""
     return [
-        Change(
-            each, now := value_at(current, each.name), typed[each.name], is_conflict=now != loaded.get(each.name, now)
-        )
+        Change(each, now, typed[each.name], is_conflict=now != loaded.get(each.name, now))
         for each in fields
-        if typed[each.name] != loaded.get(each.name, value_at(current, each.name))
+        if typed[each.name] not in (now := value_at(current, each.name), loaded.get(each.name, now))
     ]
 
 

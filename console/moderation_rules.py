@@ -71,12 +71,17 @@ async def change_rules(visit: Visit) -> Response:
     form, store = await visit.form(), await _store(visit)
     wanted, loaded = _typed(form), _loaded(form)
     current = store["settings"]["moderationRules"]
+    here = f"{PATH}/{quote(store['id'], safe='')}/rules"
     if form.get("step") == "edit":
         return _form(visit, store, wanted, loaded=loaded)
     try:
+        is_conflict = current not in (loaded, wanted)
         if form.get("step") != "save":
-            return await _trial(visit, store, wanted, is_conflict=current != loaded)
-        if current != loaded:
+            return await _trial(visit, store, wanted, is_conflict=is_conflict)
+        # Also what a form that is sent twice has done itself.
+        if current == wanted:
+            return visit.back(here, "saved")
+        if is_conflict:
             return await _trial(visit, store, wanted, is_conflict=True, status=409)
         body = {"settings": {"moderationRules": wanted}}
         answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
@@ -84,7 +89,6 @@ async def change_rules(visit: Visit) -> Response:
         if refused.status == 401:
             raise
         return _form(visit, store, wanted, loaded=loaded, refused=refused)
-    here = f"{PATH}/{quote(store['id'], safe='')}/rules"
     return visit.after(answer, here, "saved")
 
 

@@ -35,13 +35,17 @@ async def returns(visit: Visit) -> Response:
     """The returns in one status, or in all, the oldest first; without a status: the first one, or all for a number."""
     query = visit.query
     sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
-    filters = {"orderId": query.get("order"), "customerId": query.get("customer"), "storeId": query.get("store")}
+    filters = {
+        "orderId": query.get("order"),
+        "customerId": query.get("customer"),
+        "storeId": query.get("store"),
+        "keyword": query.get("q"),
+    }
     counts = await visit.facade.ask("POST", "/api/return/counts", filters)
     status = query.get("status") or (ALL if "q" in query else next(iter(counts)))
     body = {
         **filters,
         "status": None if status == ALL else status,
-        "keyword": query.get("q"),
         "sort": f"createdDate:{'desc' if sort == 'newest' else 'asc'}",
         "responseGroup": "None",
         "take": ROWS,
@@ -132,7 +136,7 @@ async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> R
         row, order = await _stored(visit)
         lines = lines_of_return(row, order)
         if "lineItems" in changes:
-            lines = typed(lines, form, refused)
+            lines = typed(lines, form, refused, is_late=refused.status == 409)
         return await _page(visit, row, order, lines, form, refused)
     return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Final
 
 from starlette.datastructures import FormData
@@ -21,7 +22,7 @@ _PLACE: Final = re.compile(r"/lineItems/(\d+)\b")
 @dataclass(frozen=True, slots=True)
 class LineField:
     """A line of an order in a form: the most that may be returned of it, what stands in its fields, and what is wrong
-    with that."""
+    with that. `now`: what is stored by now, in words, where the form was made of something else."""
 
     id: str
     name: str
@@ -30,6 +31,7 @@ class LineField:
     quantity: str = "0"
     reason: str = ""
     error: str = ""
+    now: str = ""
 
 
 def lines_of_order(order: Mapping[str, Any]) -> list[LineField]:
@@ -63,21 +65,29 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
     ]
 
 
-def typed(lines: Sequence[LineField], form: FormData, refused: Refused) -> list[LineField]:
-    """The fields with what was typed into them, and what the interface has against it."""
-    rows = _rows(form)
-    if [id for id, _, _ in rows] != [line.id for line in lines[:MOST_LINES]]:
-        return list(lines)
+def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
+    """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
+    by now, too."""
     messages: dict[int, str] = {}
     for error in refused.errors:
         if place := _PLACE.match(error["pointer"]):
             messages.setdefault(int(place[1]), error["message"])
-    sent = (index for index, (_, quantity, _) in enumerate(rows) if quantity not in ("", "0"))
-    wrong = {at: messages[index] for index, at in enumerate(sent) if index in messages}
-    return [
-        replace(line, quantity=quantity, reason=reason, error=wrong.get(at, ""))
-        for at, (line, (_, quantity, reason)) in enumerate(zip(lines, rows, strict=False))
-    ]
+    sent = count()
+    rows = {
+        id: (quantity, reason, "" if quantity in ("", "0") else messages.get(next(sent), ""))
+        for id, quantity, reason in _rows(form)
+    }
+    return [_retyped(line, *rows[line.id], is_late=is_late) if line.id in rows else line for line in lines]
+
+
+def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
+    is_other = (quantity, reason) != (line.quantity, line.reason)
+    now = _now(line) if is_late and is_other else ""
+    return replace(line, quantity=quantity, reason=reason, error=error, now=now)
+
+
+def _now(line: LineField) -> str:
+    return f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}"
 
 
 def _rows(form: FormData) -> list[tuple[str, str, str]]:

@@ -138,13 +138,16 @@ async def change(visit: Visit, configured: Configured) -> Response:
     if step == "edit":
         return form_page(visit, configured, form=form)
     changed = changes(configured.fields, loaded, given, configured.document)
+    # Also what a form that is sent twice has done itself.
+    if step == "save" and not changed:
+        return visit.back(configured.path, "saved")
     # Nothing is overwritten that the page of changes didn't show.
-    if step != "save" or not changed or any(each.is_conflict for each in changed):
+    if step != "save" or any(each.is_conflict for each in changed):
         seen = {**loaded, **{each.field.name: each.before for each in changed}}
         typed_again = [(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")]
         return visit.page(
             "settings_changes.html",
-            status=409 if step == "save" and changed else 200,
+            status=409 if step == "save" else 200,
             configured=configured,
             changes=changed,
             typed=typed_again,

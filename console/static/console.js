@@ -25,10 +25,14 @@ const desk = (() => {
   }
 })();
 
-/** A setting of this browser, kept where it may be. */
+/** A setting of this browser, kept where it may be; elsewhere it holds for this page. */
 const kept = {
-  get: (name) => { try { return localStorage.getItem(name); } catch { return null; } },
-  set: (name, value) => { try { localStorage.setItem(name, value); } catch { /* it holds for this page */ } },
+  here: new Map(),
+  get(name) {
+    if (this.here.has(name)) return this.here.get(name);
+    try { return localStorage.getItem(name); } catch { return null; }
+  },
+  set(name, value) { try { localStorage.setItem(name, value); } catch { this.here.set(name, value); } },
 };
 
 /** Send fields to an address of the console. Returns what it answers, or throws an Error with its message. */
@@ -189,7 +193,7 @@ class Queue {
     // Once: going to the same place again would begin anew, as often as a key is pressed.
     if (this.leaving) return;
     this.leaving = true;
-    await Promise.allSettled(this.pending.values());
+    while (this.pending.size) await Promise.allSettled(this.pending.values());
     if (this.rows.some((row) => !row.classList.contains("settled"))) {
       this.leaving = false;
       return;
@@ -197,7 +201,7 @@ class Queue {
     const here = new URL(location.href);
     for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
     const last = this.done.at(-1);
-    const undo = last && { undo: last.row.dataset.id, undo_action: last.action, undo_expected: last.row.dataset.status };
+    const undo = last && { undo: last.row.dataset.id, undo_action: last.back, undo_expected: last.status };
     for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
     location.assign(here);
   }
@@ -216,20 +220,30 @@ class Queue {
       return;
     }
     const before = row.dataset.status;
+    const made = { row, back: BACK[before], status: AFTER[action], reasonCode: row.dataset.reason, wasSettled: row.classList.contains("settled") };
+    // In the order of the keys: answers have another one.
+    if (before !== made.status) this.done.push(made);
     row.classList.remove("failed");
     row.classList.add("settled");
     this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
-    const sent = this.send(row, action, before, reasonCode).then(
+    this.hold(row, this.send(row, action, before, reasonCode).then(
       () => {
-        if (before !== AFTER[action]) this.done.push({ row, action: BACK[before], reasonCode: row.dataset.reason });
         row.dataset.reason = reasonCode;
+        if (action === "reset") row.classList.remove("settled");
       },
-      () => {},
-    );
-    this.pending.set(row, sent);
-    sent.finally(() => this.pending.delete(row));
+      () => this.drop(made),
+    ));
     if (this.current?.classList.contains("settled")) this.advance();
   }
+
+  /** Nobody decides about a row until this work is over. */
+  hold(row, work) {
+    this.pending.set(row, work);
+    work.finally(() => { if (this.pending.get(row) === work) this.pending.delete(row); });
+  }
+
+  /** There is nothing to undo of it any more. */
+  drop(made) { this.done = this.done.filter((each) => each !== made); }
 
   async send(row, action, expected, reasonCode) {
     const { id } = row.dataset;
@@ -255,26 +269,35 @@ class Queue {
     }
   }
 
-  async undo() {
-    await Promise.allSettled(this.pending.values());
-    const last = this.done.pop();
+  undo() {
+    const last = this.done.filter((each) => !each.isTakenBack).at(-1);
     if (!last) {
       one("form.notice [name=action]")?.click();
       return;
     }
+    last.isTakenBack = true;
     this.goTo(last.row);
+    this.hold(last.row, this.takeBack(last, this.pending.get(last.row)));
+  }
+
+  /** Undo a decision once it has been made; of one that failed there is nothing to undo. */
+  async takeBack(last, making) {
+    await making;
+    if (!this.done.includes(last)) return;
     this.say(last.row, "Undoing …");
-    const reasonCode = (last.action === "reject" && last.reasonCode) || "";
-    const sent = this.send(last.row, last.action, last.row.dataset.status, reasonCode).then(
-      () => {
-        last.row.dataset.reason = reasonCode;
-        last.row.classList.remove("settled", "failed");
-        this.say(last.row, "Undone: it is as it was before.");
-      },
-      (error) => { if (!error.isFinal) this.done.push(last); },
-    );
-    this.pending.set(last.row, sent);
-    sent.finally(() => this.pending.delete(last.row));
+    const reasonCode = (last.back === "reject" && last.reasonCode) || "";
+    try {
+      await this.send(last.row, last.back, last.status, reasonCode);
+    } catch (error) {
+      last.isTakenBack = false;
+      if (error.isFinal) this.drop(last);
+      return;
+    }
+    this.drop(last);
+    last.row.dataset.reason = reasonCode;
+    last.row.classList.remove("failed");
+    last.row.classList.toggle("settled", last.wasSettled);
+    this.say(last.row, "Undone: it is as it was before.");
   }
 
   select(isRange) {

@@ -81,6 +81,10 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     found = await page_of(http, SCREEN, customer=customer, q=numbers[0])
     assert in_order(found) == numbers[:1]
     assert re.search(r'aria-current="true">All<', found)
+    # The count of a status is that of the list behind it.
+    counted = re.findall(r'href="([^"]+)">(New|Completed) <b>(\d+)</b>', found)
+    assert [(name, number) for _, name, number in counted] == [("New", "0"), ("Completed", "1")]
+    assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
     assert in_order(await page_of(http, SCREEN, customer=customer, q=numbers[0], status="New")) == []
     nothing = await page_of(http, SCREEN, order=new_id("order"))
     assert "No return in the status New is like this" in nothing

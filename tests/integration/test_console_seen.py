@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -145,7 +146,13 @@ async def test_a_reply_of_somebody_else_is_not_written_over(
     for typed in ({"text": "Mine"}, {"action": "remove", "text": ""}):
         late = await send(http, path, {**form, **typed, "key": new_id("key")})
         assert (late.status_code, LATE in late.text) == (409, True), late.text
+        assert "The reply as it is now, signed by Shop : Berta's" in text_of(late.text)
+        again = next(each.fields for each in forms(late.text) if each.action == path)
+        assert again["text"] == typed["text"]
     assert (await facade.review(id))["reply"]["text"] == "Berta's"
+    await facade.command("DELETE", f"/api/customerReviews/{id}/reply")
+    late = await send(http, path, {**again, "text": "Mine", "key": new_id("key")})
+    assert (late.status_code, "It has no reply any more." in late.text) == (409, True), late.text
 
 
 async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClient, returns: Returns) -> None:
@@ -155,8 +162,30 @@ async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClie
     await returns.change(id, resolution="Refund")
     late = await send(http, f"{place}/lines", {**form, "quantity": "7"})
     assert (late.status_code, LATE in late.text) == (409, True), late.text
+    assert "Now 1" in text_of(late.text)
     again = next(each.fields for each in forms(late.text) if each.action == f"{place}/lines")
     assert again["quantity"] == "7"
     assert (await send(http, f"{place}/lines", again)).status_code == 303
     row = await returns.existing(id)
     assert (row["lineItems"][0]["quantity"], row["resolution"]) == (7, "Refund")
+
+
+async def test_what_somebody_else_returned_stands_beside_what_was_typed(
+    http: httpx.AsyncClient, returns: Returns
+) -> None:
+    """Where it is something else; and a form that is wrong in itself has what was typed alone."""
+    id = await returns.create(await returns.ordered({"a": 9, "b": 9}), {"a": 1, "b": 1})
+    place = f"/console/returns/{id}/lines"
+    form = {**await form_of(http, f"/console/returns/{id}", place), "line": ["a", "b"], "reason": ["", ""]}
+    wrong = await send(http, place, {**form, "quantity": ["10", "1"]})
+    assert (wrong.status_code, "Now 1" in text_of(wrong.text)) == (422, False), wrong.text
+    theirs = [{"orderLineItemId": "a", "quantity": 3, "reason": "<b>Torn"}, {"orderLineItemId": "b", "quantity": 1}]
+    await returns.change(id, lineItems=theirs)
+    late = await send(http, place, {**form, "quantity": ["7", "1"]})
+    assert (late.status_code, LATE in late.text) == (409, True), late.text
+    assert "Now 3: &lt;b&gt;Torn" in late.text
+    assert "Now 1" not in text_of(late.text)
+    assert [line["quantity"] for line in (await returns.existing(id))["lineItems"]] == [3, 1]
+    await returns.change(id, lineItems=theirs[1:])
+    late = await send(http, place, {**form, "quantity": ["7", "1"]})
+    assert re.search(r'value="7" aria-label="Quantity of a".*?>Now 0<', late.text, re.DOTALL)

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -158,6 +159,27 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     assert (found["name"], found["settings"]["oneReviewPerCustomer"]) == ("Mine", True)
 
 
+async def test_what_holds_already_is_no_change(console: Console, facade: Facade, store: str) -> None:
+    """As somebody else saved the same, or the form is sent again; what he saved beside it stays."""
+    here = f"/console/stores/{store}"
+    page = await console.open(here)
+    theirs = {"name": "Garden", "email": "shop@example.org"}
+    await facade.command("PUT", f"/api/stores/{store}", theirs)
+    assert "Nothing would change." in text_of(await console.send(page, here, {"name": "Garden", "step": "review"}))
+    typed = {"name": "Garden", "settings.oneReviewPerCustomer": "on"}
+    changes = await console.send(page, here, {**typed, "step": "review"})
+    assert "1 value would change." in text_of(changes)
+    assert "Somebody else" not in text_of(changes)
+    for key in (new_id("key"), new_id("key")):
+        saved = text_of(await console.send(changes, here, {"step": "save", "key": key}))
+        assert "Saved." in saved or ACCEPTED in saved
+    found = await facade.get(f"/api/stores/{store}")
+    assert {name: found[name] for name in theirs} == theirs
+    assert found["settings"]["oneReviewPerCustomer"] is True
+    (last, *_) = (await facade.get("/api/audit", storeId=store))["results"]
+    assert last["fields"] == ["settings.oneReviewPerCustomer"]
+
+
 async def test_rules_are_tried_on_reviews_before_they_are_saved(
     console: Console, facade: Facade, store: str, product: str
 ) -> None:
@@ -179,8 +201,15 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
     assert (await _settings(facade, store))["moderationRules"] == []
     await console.send(trial, here, {"step": "save"})
     assert (await _settings(facade, store))["moderationRules"] == [{"id": "links", "kind": "links", "outcome": "hold"}]
+    again = await console.send(trial, here, {"step": "save", "key": new_id("key")})
+    assert "Saved." in text_of(again)
+    kinds = [{"id": "links", "kind": "links", "outcome": outcome} for outcome in ("flag", "hold")]
+    await facade.command("PUT", f"/api/stores/{store}", {"settings": {"moderationRules": kinds[:1]}})
     overtaken = await console.send(trial, here, {"step": "save", "key": new_id("key")}, status=409)
     assert "Somebody else has changed the rules" in text_of(overtaken)
+    await facade.command("PUT", f"/api/stores/{store}", {"settings": {"moderationRules": kinds[1:]}})
+    same = text_of(await console.send(trial, here, {"step": "try"}))
+    assert ("What changes Nothing." in same, "Somebody else" in same) == (True, False)
     gone = await console.send(await console.open(here), here, {"0.remove": "on", "step": "try"})
     assert "links links, hold none" in text_of(gone)
     await console.send(gone, here, {"step": "save"})
@@ -237,6 +266,23 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
     lines = await console.http.get(f"/console/audit/export?store={id}&format=jsonl")
     assert len(lines.text.splitlines()) == 2
     assert "<b>Since</b>: " in await console.open("/console/audit?since=never", status=422)
+
+
+async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
+    """However many are written while somebody goes through the pages, and however many are of one moment."""
+    store, product = await facade.open_store(), new_id()
+    ids = await facade.submit(*(submission(product, 4, storeId=store) for _ in range(120)))
+    for some in (ids[:30], ids[30:]):
+        await facade.moderate("approve", *some)
+    seen: list[str] = []
+    link: str | None = f"/console/audit?kind=review&action=approve&store={store}"
+    while link:
+        page = await console.open(link)
+        seen += re.findall(r'href="/console/reviews/([^"]+)"', page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        link = unescape(following[1]) if following else None
+        await facade.submit_approved(*(submission(product, 4, storeId=store) for _ in range(5)))
+    assert sorted(seen) == sorted(ids)
 
 
 async def test_reminders_types_and_keys(console: Console, store: str) -> None:

@@ -224,6 +224,40 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     assert ("No other review" in words) is not is_told
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "title", "said"),
+    [
+        (["applied", "unchanged"], "Decided", "Each review that was still as shown is decided."),
+        (["applied", "status-changed"], "Decided", "What somebody else has decided meanwhile stays as it is."),
+        ([], "Accepted", "Each review that is still as shown will be decided in a moment."),
+        (["status-changed"], "Nothing was decided", "What somebody else has decided meanwhile stays as it is."),
+        (["changed"], "Nothing was decided", "What was changed meanwhile is left alone"),
+        (["not-found"], "Nothing was decided", "1 are gone"),
+    ],
+)
+async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
+    """Without outcomes they were accepted, and are still to be decided."""
+    ids = [str(number) for number, _ in enumerate(outcomes or ["accepted"])]
+    results = [{"id": id, "outcome": outcome} for id, outcome in zip(ids, outcomes, strict=False)]
+    told = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
+    shown = [{**ROW, "id": id} for id in ids]
+    answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
+    marks = {f"seen-{id}": "another" for id in ids if outcomes == ["changed"]}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
+    words = text_of(page.text)
+    assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
+    assert ("is decided" in words) is (title == "Decided")
+
+
+@pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
+async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
+    """Without JavaScript, which puts the number of reviews there."""
+    answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        assert f"The {said} come first." in (await http.get(f"/console/queue{query}")).text
+
+
 async def test_nobody_is_led_to_where_he_may_not_go() -> None:
     """A moderator who may not read reviews has no queue; and links to other screens are words without the right."""
     answers = {"customerReviews/r": (200, ROW), "customerReviews/reviewList": (200, {"results": []})}

@@ -1,0 +1,153 @@
+"""The keys of the queue in Chromium: which decision they take back, which rows they go to, and where they are off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from playwright.async_api import Locator, Page, Route
+
+from tests.support.chromium import Watch, chromium, opened
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+NO_STORAGE = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("Blocked", "SecurityError"); },
+});"""
+
+
+@asynccontextmanager
+async def queue_of(
+    service: Service, facade: Facade, count: int, script: str = ""
+) -> AsyncIterator[tuple[Page, list[str], list[Locator]]]:
+    """The queue of so many reviews: the page, their ids, and the places that say what became of them."""
+    word = new_id("word")
+    ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(count)))
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.add_init_script(script)
+        await page.goto(f"/console/queue?q={word}")
+        listed = page.locator("#list > li")
+        ids = [await listed.nth(at).get_attribute("data-id") or "" for at in range(count)]
+        yield page, ids, [page.locator(f"#r-{id} .outcome") for id in ids]
+
+
+async def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        await page.keyboard.press(key)
+
+
+async def statuses(facade: Facade, ids: list[str]) -> list[str]:
+    return [(await facade.review(id))["reviewStatus"] for id in ids]
+
+
+async def held(page: Page, action: str) -> asyncio.Event:
+    """Decisions of this kind wait until the event is set."""
+    gate = asyncio.Event()
+
+    async def decide(route: Route) -> None:
+        if f"action={action}" in (route.request.post_data or ""):
+            await gate.wait()
+        await route.continue_()
+
+    await page.route("**/queue/decisions", decide)
+    return gate
+
+
+@pytest.mark.parametrize("count", [3, 2])
+async def test_the_last_decision_is_undone_and_not_the_last_answer(
+    service: Service, facade: Facade, count: int
+) -> None:
+    """Also where it was the last one of its page, and the next page has the way back."""
+    async with queue_of(service, facade, count) as (page, ids, outcomes):
+        gate = await held(page, "approve")
+        await press(page, "a", "r", "1")
+        await outcomes[1].get_by_text("Rejected: spam.").wait_for()
+        gate.set()
+        if count == 3:
+            await outcomes[0].get_by_text("Approved.").wait_for()
+            await press(page, "z")
+            await outcomes[1].get_by_text("Undone").wait_for()
+        else:
+            await page.get_by_text("No review that waits is like this.").wait_for()
+            await page.wait_for_load_state()  # its script comes behind its text
+            await press(page, "z")
+        # A busy machine takes longer than the page waits.
+        await eventually(lambda: statuses(facade, ids[:2]), lambda found: found == ["Approved", "New"])
+
+
+async def test_two_undo_two_in_the_order_of_the_keys(service: Service, facade: Facade) -> None:
+    """While the decisions are still on their way."""
+    async with queue_of(service, facade, 4) as (page, ids, outcomes):
+        gate = await held(page, "approve")
+        await press(page, "r", "1", "a", "r", "2", "z", "z")
+        gate.set()
+        for at in (1, 2):
+            await outcomes[at].get_by_text("Undone").wait_for()
+    assert await statuses(facade, ids) == ["Rejected", "New", "New", "New"]
+
+
+async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 3) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await page.route("**/queue/decisions", lambda route: route.abort())
+        await press(page, "a")
+        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        await page.unroute("**/queue/decisions")
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+    assert await statuses(facade, ids) == ["New"] * 3
+
+
+async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await facade.moderate("reject", ids[0])
+        await outcomes[0].get_by_text("Somebody else: Rejected.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
+    assert await statuses(facade, ids) == ["Rejected", "New"]
+
+
+async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Service, facade: Facade) -> None:
+    """By a key, and by the buttons beside; and undoing that it went back leaves it decided, as it was."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        row = page.locator(f"#r-{ids[0]}")
+        await press(page, "r", "1")
+        await outcomes[0].get_by_text("Rejected: spam.").wait_for()
+        await press(page, "k", "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+        assert await row.evaluate("each => each.matches('.settled[data-status=Rejected]')")
+        await press(page, "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await press(page, "k", "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press(page, "k", "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await press(page, "k")
+        await page.locator(f"#context [data-id='{ids[0]}'] [value=approve]").click()
+        await outcomes[0].get_by_text("Approved.").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New"]
+
+
+@pytest.mark.parametrize("script", ["", NO_STORAGE])
+async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, facade: Facade, script: str) -> None:
+    """Also where the browser keeps nothing: then on the page where they were."""
+    async with queue_of(service, facade, 2, script) as (page, ids, _):
+        await press(page, "?")
+        await page.get_by_label("Shortcuts are on").uncheck()
+        await page.get_by_role("button", name="Close").click()
+        await press(page, "j")
+        assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[0]
+        await press(page, "?")
+        await page.get_by_label("Shortcuts are on").check()
+        await page.get_by_role("button", name="Close").click()
+        await press(page, "j")
+        assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
