@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 
 from api.reviews.edits import Wanted
 from api.services import Services
@@ -15,10 +15,10 @@ from storage.database import unless_away
 from storage.images_files import is_store_away
 
 
-async def check_images(services: Services, wanted: Sequence[Wanted]) -> None:
-    """Raises ProblemError when a review names an image that it can't have. While the database or the store of images is
-    unavailable all pass: the consumer tells."""
-    ids = {id for item in wanted for id in item.review.images or ()}
+async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None:
+    """Raises ProblemError when one of these reviews, by their places in the request, names an image that it can't have.
+    While the database or the store of images is unavailable all pass: the consumer tells."""
+    ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
     stored = await unless_away(services.images.of_ids(ids), None)
@@ -28,7 +28,7 @@ async def check_images(services: Services, wanted: Sequence[Wanted]) -> None:
     # What has been stored since its upload was gone is found now.
     stored |= await unless_away(services.images.of_ids(ids - stored.keys()), {})
     errors: list[ItemError] = []
-    for index, item in enumerate(wanted):
+    for index, item in wanted.items():
         found = _holders(stored, uploaded, item)
         if isinstance(found, Refusal):
             errors.append({"pointer": f"/{index}/images", "code": found.value, "message": found.message})
