@@ -18,6 +18,7 @@ from uuid_utils import uuid7
 
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
+from api.web.bodies import check_no_body
 from api.web.documents import problems
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
 from api.web.in_hand import LaterResponse
@@ -124,11 +125,13 @@ class Earlier:
 
 class _CommandOf:
     """The command that a request is, by its headers, its query, and its body, which has been read before it where there
-    is one. Raises ProblemError."""
+    is one. Raises ProblemError, also for a body that nothing has read."""
 
     openapi: Final = {"parameters": _HEADERS}
 
     async def __call__(self, request: Request) -> Command:
+        if not hasattr(request.state, "body_digest"):
+            await check_no_body(request)
         command = _command(request)
         # For every line of the log that this request brings about.
         structlog.contextvars.bind_contextvars(command_id=command.id)

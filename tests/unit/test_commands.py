@@ -138,6 +138,7 @@ async def _id_at(raw_path: str, key: str = "k") -> str:
     scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": ("127.0.0.1", 1)}
     request = Request(scope)
     request.state.caller = Caller(None, frozenset())
+    request.state.body_digest = b""
     command: Command = await get_args(Commanded)[1].dependency(request)
     return command.id
 
