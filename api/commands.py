@@ -18,6 +18,7 @@ from uuid_utils import uuid7
 
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
+from api.web.bodies import check_no_body
 from api.web.documents import problems
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
 from api.web.in_hand import LaterResponse
@@ -27,7 +28,7 @@ from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
 from messaging.envelope import of_command
-from messaging.schemas import Note
+from messaging.schemas import MAX_ITEMS, Note
 from storage.database import unless_away
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
@@ -100,18 +101,37 @@ class Command:
         """The mark that its messages carry, if they are about so many items."""
         return CommandMark(items, self.content, self.caller)
 
+    def has_made(self, mark: CommandMark | None) -> bool:
+        """True if a message with this mark was of the same request, by the same caller."""
+        return mark is not None and bool(mark.content) and (mark.content, mark.caller) == (self.content, self.caller)
+
     def item_id(self, index: int) -> str:
         """The id of the item that it makes; the same for a repeat of the command."""
         return str(uuid5(UUID(self.id), str(index))) if self.repeatable else str(uuid7())
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The outcomes of an earlier attempt at a command; none of one without a key, or while MongoDB is away.
+
+    `mark`: that of the request that came first. `ids`: the items that have an outcome. `decided`: those of them that
+    were of this very request, which are answered by their outcomes: neither judged nor published again.
+    """
+
+    mark: CommandMark | None = None
+    ids: frozenset[str] = frozenset()
+    decided: frozenset[str] = frozenset()
+
+
 class _CommandOf:
     """The command that a request is, by its headers, its query, and its body, which has been read before it where there
-    is one. Raises ProblemError."""
+    is one. Raises ProblemError, also for a body that nothing has read."""
 
     openapi: Final = {"parameters": _HEADERS}
 
     async def __call__(self, request: Request) -> Command:
+        if not hasattr(request.state, "body_digest"):
+            await check_no_body(request)
         command = _command(request)
         # For every line of the log that this request brings about.
         structlog.contextvars.bind_contextvars(command_id=command.id)
@@ -177,15 +197,18 @@ async def carry_out(
     messages: Sequence[OutgoingMessage],
     *,
     done: Callable[[], None] = lambda: None,
+    earlier: Earlier | None = None,
 ) -> Response:
     """Publish the messages of a command about these ids, wait if the client wants that, and answer. `done` is called
-    before the answer is given.
+    before the answer is given. `earlier`: what has been looked up already.
 
     Raises ProblemError for a key that stands for another request, and BrokerAwayError; then some of the messages may
     have been taken, and the client is told to try again.
     """
     mark = command.mark(len(ids))
-    await _begin(services, command, mark)
+    if earlier is None:
+        earlier = await earlier_attempt(services, command, most=1)
+    _begin(services, command, mark, earlier.mark)
     await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
     services.recent_commands.accept(command.id)
     if command.wait is not None:
@@ -194,19 +217,28 @@ async def carry_out(
     return JsonResponse(_accepted(command, ids), 202)
 
 
-async def _begin(services: Services, command: Command, mark: CommandMark) -> None:
-    """Note the command. Raises ProblemError when its key stands for another request, as far as that is known here: a
-    consumer looks again."""
-    known = await _known_mark(services, command.id) if command.repeatable else None
-    first = services.recent_commands.begin(command.id, mark)
+async def earlier_attempt(services: Services, command: Command, most: int = MAX_ITEMS) -> Earlier:
+    """Look up the outcomes of a command, so many at most. Raises ProblemError when its key is known to stand for
+    another request."""
+    if not command.repeatable:
+        return Earlier()
+    answers = await unless_away(services.outcomes.of_command(command.id, most), [])
+    known = answers[0].mark if answers else None
+    if known is not None:
+        _begin(services, command, command.mark(known.items), known)
+    return Earlier(
+        known,
+        frozenset(answer.item_id for answer in answers),
+        frozenset(answer.item_id for answer in answers if command.has_made(answer.mark)),
+    )
+
+
+def _begin(services: Services, command: Command, mark: CommandMark, known: CommandMark | None) -> None:
+    """Note the command, or the first one with its key. Raises ProblemError when the key stands for another request, as
+    far as that is known here: a consumer looks again."""
+    first = services.recent_commands.begin(command.id, known or mark)
     if (known or first).is_of_another(mark):
         raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, extra={"commandId": command.id})
-
-
-async def _known_mark(services: Services, command_id: str) -> CommandMark | None:
-    """The mark of a command that has an outcome."""
-    known = await unless_away(services.outcomes.of_command(command_id, 1), [])
-    return known[0].mark if known else None
 
 
 def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import Moderator, Replier, Reporter, Voter
-from api.commands import Command, Commanded, carry_out, command_answers
+from api.commands import Command, Commanded, Earlier, carry_out, command_answers, earlier_attempt
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
@@ -102,8 +102,7 @@ async def vote(
     The last vote of a voter counts.
     """
     told = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
-    await _check_approved(services, caller, id)
-    return await send_feedback(services, caller, command, id, FeedbackAction.VOTE, told)
+    return await _send_of_reader(services, caller, command, id, FeedbackAction.VOTE, told)
 
 
 async def voter_in(
@@ -124,8 +123,7 @@ async def remove_vote(
 ) -> Response:
     """Withdraw a vote on an approved review."""
     told = {"userId": _voter(caller, user_id)}
-    await _check_approved(services, caller, id)
-    return await send_feedback(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
+    return await _send_of_reader(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
 
 
 @router.post("/reports", operation_id="reportReview", **_ANSWERS_OF_READERS)
@@ -137,9 +135,8 @@ async def report(
     services: Injected,
 ) -> Response:
     """Object to an approved review: moderators see it in their lists. It hides nothing by itself."""
-    await _check_approved(services, caller, id)
     told = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
-    return await send_feedback(services, caller, command, id, FeedbackAction.REPORT, told)
+    return await _send_of_reader(services, caller, command, id, FeedbackAction.REPORT, told)
 
 
 @router.get(
@@ -171,6 +168,16 @@ async def _reply(
     return await send_feedback(services, caller, command, id, action, {**told, "moderator": caller.subject})
 
 
+async def _send_of_reader(
+    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+) -> Response:
+    """Send feedback on an approved review, also where a repeat of it finds that one in another status."""
+    earlier = await earlier_attempt(services, command)
+    if id not in earlier.decided:
+        await _check_approved(services, caller, id)
+    return await send_feedback(services, caller, command, id, action, told, earlier)
+
+
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
     """Raises ProblemError unless the review is approved: the others aren't there for readers, as if there were none."""
     place = await services.feedback.place(id)
@@ -189,10 +196,17 @@ def _voter(caller: Caller, user_id: str | None) -> str:
 
 
 async def send_feedback(
-    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+    services: Services,
+    caller: Caller,
+    command: Command,
+    id: str,
+    action: FeedbackAction,
+    told: dict[str, Any],
+    earlier: Earlier | None = None,
 ) -> Response:
     """Publish feedback on a review, keyed by it, and answer as `carry_out` does. `told` is what the action needs."""
     given = {name: value for name, value in told.items() if value is not None}
     value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)
-    return await carry_out(services, command, [id], [message])
+    is_decided = earlier is not None and id in earlier.decided
+    return await carry_out(services, command, [id], [] if is_decided else [message], earlier=earlier)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from api.reviews.edits import Wanted
 from api.services import Services
-from api.web.problems import ItemError, ProblemError, ProblemKind
+from api.web.problems import MAX_ERRORS, ItemError, ProblemError, ProblemKind
 from domain.images import StoredImage, held, holders_after
 from domain.stores import Refusal
 from domain.timestamps import EPOCH
@@ -14,21 +16,24 @@ from messaging.metrics import SUBMISSIONS
 from storage.database import unless_away
 from storage.images_files import is_store_away
 
+_AT_ONCE: Final = 10
+"""The uploads of so many reviews are looked up at once."""
 
-async def check_images(services: Services, wanted: Sequence[Wanted]) -> None:
-    """Raises ProblemError when a review names an image that it can't have. While the database or the store of images is
-    unavailable all pass: the consumer tells."""
-    ids = {id for item in wanted for id in item.review.images or ()}
+
+async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None:
+    """Raises ProblemError when one of these reviews, by their places in the request, names an image that it can't have.
+    While the database or the store of images is unavailable all pass: the consumer tells."""
+    ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
     stored = await unless_away(services.images.of_ids(ids), None)
     if stored is None:
         return
-    uploaded = await _uploaded(services, ids - stored.keys())
+    uploaded = await _uploaded(services, wanted.values(), ids - stored.keys())
     # What has been stored since its upload was gone is found now.
     stored |= await unless_away(services.images.of_ids(ids - stored.keys()), {})
     errors: list[ItemError] = []
-    for index, item in enumerate(wanted):
+    for index, item in wanted.items():
         found = _holders(stored, uploaded, item)
         if isinstance(found, Refusal):
             errors.append({"pointer": f"/{index}/images", "code": found.value, "message": found.message})
@@ -43,11 +48,25 @@ def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wa
     return holders_after(stored, uploaded, item.review.images or (), item.id, item.review.user_id)
 
 
-async def _uploaded(services: Services, ids: Collection[str]) -> set[str]:
-    """Those of these images whose uploads are there; all of them where that can't be told."""
-    try:
-        return {id for id in ids if await services.image_files.has_upload(id)}
-    except Exception as error:
-        if not is_store_away(error):
-            raise
-        return set(ids)
+async def _uploaded(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
+    """Those of these images whose uploads are there; all of them where that can't be told. Once as many reviews lack an
+    upload as an answer lists, the others aren't looked up, and count as there."""
+    named = [set(item.review.images or ()).intersection(ids) for item in wanted]
+    missing: set[str] = set()
+    looked_up: set[str] = set()
+    lacking = 0
+    for at in range(0, len(named), _AT_ONCE):
+        piece = named[at : at + _AT_ONCE]
+        now = list(set().union(*piece) - looked_up)
+        try:
+            found = await asyncio.gather(*(services.image_files.has_upload(id) for id in now))
+        except Exception as error:
+            if not is_store_away(error):
+                raise
+            return set(ids)
+        looked_up.update(now)
+        missing.update(id for id, is_there in zip(now, found, strict=True) if not is_there)
+        lacking += sum(not missing.isdisjoint(each) for each in piece)
+        if lacking >= MAX_ERRORS:
+            break
+    return set(ids) - missing

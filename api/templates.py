@@ -70,7 +70,6 @@ class _Fields(JsonBody[TemplateFields]):
 
     def __init__(self, *, required: bool) -> None:
         super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
-        self._required = required
 
     async def __call__(self, request: Request) -> TemplateFields:
         body = await raw_body(request)

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.commands import Command, Commanded, command_answers
+from api.commands import Command, Commanded, command_answers, earlier_attempt
 from api.feedback import send_feedback
 from api.services import Injected, Services
 from api.web.bodies import JsonBody
@@ -104,9 +104,8 @@ async def report_on_page(
 ) -> Response:
     """Object to a review: moderators see it in their lists. It hides nothing by itself."""
     rates_of(request).reports.take(shopper.address, given.review_id)
-    await _check_shown(services, shopper, given.review_id)
     told = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
-    return await send_feedback(services, shopper.caller, command, given.review_id, FeedbackAction.REPORT, told)
+    return await _send(services, shopper, command, given.review_id, FeedbackAction.REPORT, told)
 
 
 async def _send_vote(
@@ -119,9 +118,18 @@ async def _send_vote(
     told: Mapping[str, Any],
 ) -> Response:
     rates_of(request).votes.take(shopper.address, given.review_id)
-    await _check_shown(services, shopper, given.review_id)
     told = {"userId": visitor_id(shopper.store.id, given.voter), **told}
-    return await send_feedback(services, shopper.caller, command, given.review_id, action, told)
+    return await _send(services, shopper, command, given.review_id, action, told)
+
+
+async def _send(
+    services: Services, shopper: Shopper, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+) -> Response:
+    """Send feedback on a review that the page shows, also where a repeat of it finds that it doesn't any more."""
+    earlier = await earlier_attempt(services, command)
+    if id not in earlier.decided:
+        await _check_shown(services, shopper, id)
+    return await send_feedback(services, shopper.caller, command, id, action, told, earlier)
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:

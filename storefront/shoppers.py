@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Path, Request
+from pydantic import TypeAdapter, ValidationError
 
 from api.auth.permissions import address_of, forbidden
 from api.services import Services, services_of
 from api.web.hygiene import authority
-from api.web.problems import not_found
+from api.web.problems import invalid, item_error, not_found
 from api.web.queries import check_query
 from domain.objects import ObjectPlace
 from domain.permissions import Caller, Permission
@@ -28,6 +29,7 @@ _FOREIGN = "Pages of this origin may not write to the store: add it to the store
 StorePath = Annotated[Id, Path(alias="storeId")]
 TypePath = Annotated[Id, Path(alias="entityType")]
 EntityPath = Annotated[Id, Path(alias="entityId")]
+_PATH: Final = TypeAdapter(dict[str, Id])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,19 @@ class Shopper:
         return Caller(None, _WRITES, frozenset({self.store.id}))
 
 
-async def visited_store(request: Request, store_id: StorePath) -> Store:
-    """The store of the path. Raises ProblemError: 404, 422, 429."""
+async def visit(request: Request) -> None:
+    """Count a request. Raises ProblemError: 429; 422 its query or its path can't be used. FastAPI tells so of a path,
+    too, but only after it has resolved what doesn't depend on that, as the body and the command."""
     request.app.state.rate_limit.take(address_of(request))
     check_query(request.scope)
+    try:
+        _PATH.validate_python(request.path_params)
+    except ValidationError as error:
+        raise invalid([item_error(each) for each in error.errors()]) from None
+
+
+async def visited_store(request: Request, _: Annotated[None, Depends(visit)], store_id: StorePath) -> Store:
+    """The store of the path. Raises ProblemError: 404, 422, 429."""
     services = await services_of(request)
     store = await store_of(services, store_id)
     allow(request, store.settings.storefront_origins)

@@ -33,7 +33,9 @@ _GROUPS: Final = {group.lower(): group for group in ResponseGroup}
 
 
 def _group(value: object) -> object:
-    return _GROUPS.get(value.strip().lower(), value) if isinstance(value, str) and value.strip() else value or None
+    if not isinstance(value, str):
+        return value
+    return _GROUPS.get(value.strip().lower(), value) if value.strip() else None
 
 
 def _several(value: object) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.auth.permissions import forbidden
-from api.commands import Command
+from api.commands import Earlier
 from api.services import Services
 from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
@@ -47,7 +47,7 @@ class Wanted:
 
 
 async def wanted_by(
-    services: Services, caller: Caller, command: Command, reviews: Mapping[str, SubmittedReview]
+    services: Services, caller: Caller, reviews: Mapping[str, SubmittedReview], earlier: Earlier
 ) -> list[Wanted]:
     """Tell edits from new reviews, by one look-up of the ids that the request names. While the database is unavailable
     all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, the caller may only edit, or that
@@ -62,7 +62,7 @@ async def wanted_by(
     for index, (id, review) in enumerate(reviews.items()):
         place = places.get(id)
         item = _wanted(caller, id, review, place)
-        if item is None or not await _is_free(services, command, item, place):
+        if item is None or not await _is_free(services, item, place, earlier):
             message = Refusal.ID_TAKEN.message
             errors.append({"pointer": f"/{index}/id", "code": Refusal.ID_TAKEN.value, "message": message})
         else:
@@ -94,16 +94,15 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | N
     return Wanted(id, filled, _editor(caller, right), right, is_edit=True)
 
 
-async def _is_free(services: Services, command: Command, item: Wanted, place: TakenId | None) -> bool:
+async def _is_free(services: Services, item: Wanted, place: TakenId | None, earlier: Earlier) -> bool:
     """True unless the id is a deleted review's, or that of a review which the caller may not edit.
 
     What changes nothing is no edit: a repeat of a command, and a review that is sent again as it is.
     """
-    if place is None or place.refused:
+    if place is None or place.refused or item.id in earlier.decided:
         return True
     if place.identity is None:
-        key = (command.id, item.id)
-        return command.repeatable and key in await services.outcomes.answers([key])
+        return item.id in earlier.ids
     if item.right:
         return True
     stored = await services.reviews.get(item.id)

@@ -57,10 +57,12 @@ async def read_proofs(services: Services, reviews: Sequence[SubmittedReview]) ->
 
 
 async def check_rules(
-    services: Services, wanted: Sequence[Wanted], proofs: Mapping[int, ReviewToken | Refusal]
+    services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> None:
-    """Raises ProblemError when one of these reviews can't be taken. What moderators edit is."""
-    ruled = {index: item for index, item in enumerate(wanted) if not item.is_moderated}
+    """Raises ProblemError when one of these reviews, by their places in the request, can't be taken. What moderators
+    edit is."""
+    proofs = {index: proof for index, proof in proofs.items() if index in wanted}
+    ruled = {index: item for index, item in wanted.items() if not item.is_moderated}
     objects, reasons = await asyncio.gather(
         unless_away(services.lookups.objects({item.place for item in ruled.values()}), {}),
         _reasons_of_stores(services, ruled, proofs),
@@ -78,7 +80,7 @@ async def check_rules(
 
 
 async def _reasons_of_tokens(
-    services: Services, wanted: Sequence[Wanted], proofs: Mapping[int, ReviewToken | Refusal]
+    services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> dict[int, Refusal]:
     """The reasons against tokens: what is known of their use may have changed when the reviews are stored."""
     lines = {index: proof.line for index, proof in proofs.items() if isinstance(proof, ReviewToken)}

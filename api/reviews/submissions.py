@@ -7,7 +7,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from api.commands import Command, carry_out
+from api.commands import Command, Earlier, carry_out, earlier_attempt
 from api.images_checks import check_images
 from api.reviews.edits import Wanted, wanted_by
 from api.reviews.rules import check_rules, read_proofs
@@ -20,7 +20,6 @@ from domain.places import bucket_in, bucket_of, entity_key, placed
 from domain.reviews_facts import Source
 from messaging.reviews import SubmittedReview
 from messaging.topics import Topic
-from storage.database import unless_away
 
 
 async def submit_reviews(
@@ -32,22 +31,24 @@ async def submit_reviews(
 ) -> Response:
     """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
     does. Raises ProblemError when one can't be taken; then none is."""
-    ids = await _ids(services, command, reviews)
+    earlier = await earlier_attempt(services, command)
+    ids = _ids(services, command, reviews, earlier)
     _check_different(ids)
     proofs = await read_proofs(services, reviews)
-    wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
-    moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
-    check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
-    await check_rules(services, wanted, proofs.of_reviews)
-    await check_images(services, wanted)
+    wanted = await wanted_by(services, caller, dict(zip(ids, proofs.reviews, strict=True)), earlier)
+    undecided = {index: item for index, item in enumerate(wanted) if item.id not in earlier.decided}
+    free = {index for index, item in enumerate(wanted) if item.is_moderated or index not in undecided}
+    check_submissions(caller, [item.review for item in wanted], free | proofs.proven)
+    await check_rules(services, undecided, proofs.of_reviews)
+    await check_images(services, undecided)
     messages = [
         _submission(services, command, index, item, Source.REMINDER if index in proofs.proven else source)
-        for index, item in enumerate(wanted)
+        for index, item in undecided.items()
     ]
-    return await carry_out(services, command, ids, messages)
+    return await carry_out(services, command, ids, messages, earlier=earlier)
 
 
-async def _ids(services: Services, command: Command, reviews: Sequence[SubmittedReview]) -> list[str]:
+def _ids(services: Services, command: Command, reviews: Sequence[SubmittedReview], earlier: Earlier) -> list[str]:
     """The ids of these reviews. A repeat gives the same ones, also where the database got places since, or the facade
     of the first attempt didn't know yet that it has some."""
     if all(review.id for review in reviews):
@@ -55,10 +56,8 @@ async def _ids(services: Services, command: Command, reviews: Sequence[Submitted
     plain = [command.item_id(index) for index, _ in enumerate(reviews)]
     in_place = [placed(UUID(id), bucket_of(review.entity)) for id, review in zip(plain, reviews, strict=True)]
     given, others = (in_place, plain) if services.publisher.has_places else (plain, in_place)
-    if command.repeatable:
-        known = await unless_away(services.outcomes.of_command(command.id, 1), [])
-        if any(answer.item_id in others for answer in known):
-            given = others
+    if not earlier.ids.isdisjoint(others):
+        given = others
     return [review.id or id for review, id in zip(reviews, given, strict=True)]
 
 

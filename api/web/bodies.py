@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect, Request
@@ -16,12 +16,16 @@ from messaging.reading import InvalidContentError, Read, Reader, reader_of
 
 T = TypeVar("T")
 
+_NOTHING: Final = frozenset({b"", b"{}", b"null"})
+_UNEXPECTED: Final = "This takes no body: what it is about is said by the path and the query. Nothing was accepted."
+
 
 class JsonBody(Generic[T]):
     """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
 
     FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
-    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with.
+    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with. An empty
+    body that isn't required is None.
     """
 
     def __init__(
@@ -33,6 +37,7 @@ class JsonBody(Generic[T]):
         hidden: Collection[str] = (),
     ) -> None:
         self.reader = Reader(adapter, hidden=hidden)
+        self._required = required
         schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
         for part in (schema, *schema.get("$defs", {}).values()):
             for name in hidden:
@@ -41,9 +46,12 @@ class JsonBody(Generic[T]):
         content = {"application/json": {"schema": schema, "examples": shown}}
         self.openapi = {"requestBody": {"required": required, "content": content}}
 
-    async def __call__(self, request: Request) -> T:
+    async def __call__(self, request: Request) -> T | None:
         """The content of the body. Raises ProblemError."""
-        content, ignored = read_json(self.reader, await raw_body(request))
+        body = await raw_body(request)
+        if not (self._required or body.strip()):
+            return None
+        content, ignored = read_json(self.reader, body)
         if ignored:
             note_ignored(request.scope, ignored)
         return content
@@ -55,6 +63,20 @@ async def raw_body(request: Request) -> bytes:
     `request.state.body_digest` is the digest of them then, by which a command tells another one with its key.
     """
     check_media_type(request.headers.get("content-type"))
+    body = await _content(request)
+    request.state.body_digest = sha256(body).digest()
+    return body
+
+
+async def check_no_body(request: Request) -> None:
+    """Raises ProblemError when a request whose body nobody reads has one that says something. An empty one, `{}` and
+    null say nothing, whatever their media type."""
+    if b"".join((await _content(request)).split()) not in _NOTHING:
+        raise invalid([{"pointer": "", "code": "unexpected-body", "message": _UNEXPECTED}])
+
+
+async def _content(request: Request) -> bytes:
+    """The bytes of the body. Raises ProblemError: too large, or cut off."""
     services: Services = request.app.state.services
     limit = services.limits.max_body_bytes
     announced = request.headers.get("content-length", "")
@@ -70,9 +92,7 @@ async def raw_body(request: Request) -> bytes:
                 raise _too_large(limit)
     except ClientDisconnect as gone:
         raise ProblemError(ProblemKind.MALFORMED_JSON, "The connection ended before the body did.") from gone
-    body = b"".join(chunks)
-    request.state.body_digest = sha256(body).digest()
-    return body
+    return b"".join(chunks)
 
 
 def check_media_type(content_type: str | None) -> None:

@@ -75,29 +75,27 @@ class Kept(Generic[K, V]):
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]], age_s: float) -> None:
         self._together = Together(ask)
         self._age_s = age_s
-        self._kept: dict[K, tuple[float, V]] = {}
+        self._kept: dict[K, tuple[int, float, V]] = {}
         self._forgotten = 0
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
         """The values of these keys; raises the errors of the query."""
-        now = monotonic()
-        known = {key: kept[1] for key in keys if (kept := self._kept.get(key)) and kept[0] > now}
+        now, forgotten = monotonic(), self._forgotten
+        known = {key: kept[2] for key in keys if (kept := self._kept.get(key)) and kept[:2] > (forgotten, now)}
         if len(known) == len(keys):
             return known
-        forgotten = self._forgotten
         found = await self._together.of([key for key in keys if key not in known])
         # What was asked for before it was to be forgotten may be of before.
         if forgotten == self._forgotten:
             if len(self._kept) + len(found) > _MOST_KEPT:
                 self._kept.clear()
-            self._kept |= {key: (now + self._age_s, answer) for key, answer in found.items()}
+            self._kept |= {key: (forgotten, now + self._age_s, answer) for key, answer in found.items()}
         return known | found
 
     def remembered(self, keys: Collection[K]) -> dict[K, V]:
         """The last values of these keys, however old, as far as they are kept."""
-        return {key: self._kept[key][1] for key in keys if key in self._kept}
+        return {key: self._kept[key][2] for key in keys if key in self._kept}
 
     def forget(self) -> None:
-        """Drop the cached values: they have changed, or a client has seen newer ones."""
-        self._kept.clear()
+        """Ask for every value anew: they have changed, or a client has seen newer ones. `remembered` still has them."""
         self._forgotten += 1

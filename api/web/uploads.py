@@ -28,7 +28,8 @@ _BODY: Final = {"type": "string", "format": "binary"}
 class Upload:
     """A dependency that reads the file of a request, at most MAX_UPLOAD_BYTES of it, and nothing beyond.
 
-    `request.state.body_digest` is the digest of the whole body then, by which a command tells another one with its key.
+    `request.state.body_digest` is the digest of the file then, by which a command tells another one with its key: the
+    boundary of a form is another one each time that it is sent.
     """
 
     openapi: Final = {
@@ -45,23 +46,29 @@ class Upload:
         """The file. Raises ProblemError."""
         media_type, options = parse_options_header(request.headers.get("content-type"))
         name = media_type.decode("latin-1").lower()
-        content = bytearray()
+        content, digest = bytearray(), blake2b(digest_size=_DIGEST_BYTES)
+
+        def write(part: bytes | memoryview) -> None:
+            content.extend(part)
+            digest.update(part)
+
         if name == FORM:
-            await _read(request, _form_writer(options.get(b"boundary", b""), content))
+            await _read(request, _form_writer(options.get(b"boundary", b""), write))
         elif name in _RAW:
-            await _read(request, content.extend)
+            await _read(request, write)
         else:
             raise ProblemError(
                 ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"Send the image itself, as {', '.join(ImageFormat)}, or as {FORM}."
             )
         if len(content) > MAX_UPLOAD_BYTES:
             raise _too_large()
+        request.state.body_digest = digest.digest()
         return bytes(content)
 
 
 async def _read(request: Request, write: Callable[[bytes], object]) -> None:
     """Pass the body on part by part. Raises ProblemError."""
-    digest, size = blake2b(digest_size=_DIGEST_BYTES), 0
+    size = 0
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > 19 or int(announced) > MAX_BODY_BYTES):
         raise _too_large()
@@ -70,17 +77,15 @@ async def _read(request: Request, write: Callable[[bytes], object]) -> None:
             size += len(chunk)
             if size > MAX_BODY_BYTES:
                 raise _too_large()
-            digest.update(chunk)
             write(chunk)
     except ClientDisconnect as gone:
         raise _malformed("The connection ended before the body did.") from gone
     except FormParserError as error:
         raise _unreadable(error) from None
-    request.state.body_digest = digest.digest()
 
 
-def _form_writer(boundary: bytes, content: bytearray) -> Callable[[bytes], object]:
-    """A writer of the body of a form, from which the only part goes to `content`. Raises ProblemError."""
+def _form_writer(boundary: bytes, write: Callable[[memoryview], object]) -> Callable[[bytes], object]:
+    """A writer of the body of a form, of which it writes the only part. Raises ProblemError."""
     parts = 0
 
     def on_part_begin() -> None:
@@ -90,7 +95,7 @@ def _form_writer(boundary: bytes, content: bytearray) -> Callable[[bytes], objec
             raise _malformed("Send one file, and nothing else in the form.")
 
     def on_part_data(data: bytes, start: int, end: int) -> None:
-        content.extend(memoryview(data)[start:end])
+        write(memoryview(data)[start:end])
 
     if not boundary:
         raise _malformed("The form names no boundary.")

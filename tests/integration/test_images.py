@@ -77,6 +77,11 @@ async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) ->
     png = picture()
     upload = partial(http.post, IMAGES, files={"file": ("a.exe", png, "text/html")}, headers=once())
     assert await images.status(body_of(await decided(upload), dict)["id"]) == 200
+    # Sent again with its key, in a form with another boundary.
+    assert body_of(await decided(upload), dict) == body_of(await decided(upload), dict)
+    for other in ({"files": {"file": ("a.exe", picture(colour="blue"))}}, {"params": {"userId": "anna"}}):
+        problem = problem_of(await upload(**other), 422)
+        assert problem["type"].endswith("idempotency-key-reused")
     two = {"file": ("a", png), "other": ("b", png)}
     problem_of(await http.post(IMAGES, files=two), 400)
     problem_of(await http.post(IMAGES, content=b"x", headers={"Content-Type": "multipart/form-data"}), 400)

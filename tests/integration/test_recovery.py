@@ -142,6 +142,9 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
             async with load(service) as under:
                 assert [await submit(known), await submit(once)] == [202, 202]
                 await under.goes_on()
+                # What a client is told of a store makes the process look up all anew, and forget none.
+                about = {"storeId": once, "entityType": "Product", "entityId": new_id(), "userId": "anna"}
+                assert (await client.get(f"{REVIEWS}/canLeaveFeedback", params=about)).is_success
                 await mongo.stop()
                 # Commands are taken by the rules that the process remembers.
                 assert set(await asyncio.gather(submit(known), submit(None))) == {202}

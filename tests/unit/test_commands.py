@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, cast, get_args
 from urllib.parse import unquote
 
@@ -10,14 +11,16 @@ import pytest
 from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.errors import AutoReconnect
 from starlette.requests import Request
 
 from api.app import ROUTERS
-from api.commands import Command, Commanded
+from api.commands import Command, Commanded, Earlier, carry_out, earlier_attempt
 from api.outcomes import caller_digest, results_within
 from api.recent_commands import RecentCommands
 from api.services import Services, services_of
 from api.waits import Key, Waits
+from api.web.problems import ProblemError, ProblemKind
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome, mark_from
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
@@ -135,6 +138,7 @@ async def _id_at(raw_path: str, key: str = "k") -> str:
     scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": ("127.0.0.1", 1)}
     request = Request(scope)
     request.state.caller = Caller(None, frozenset())
+    request.state.body_digest = b""
     command: Command = await get_args(Commanded)[1].dependency(request)
     return command.id
 
@@ -161,3 +165,65 @@ def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
                 route.path
             )
     assert commands >= 12
+
+
+class _Facade:
+    """The parts of the facade's services by which commands are published; MongoDB may be away."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.stored = answers
+        self.is_away = False
+        self.published = 0
+        self.outcomes = self.publisher = self
+        self.recent_commands = RecentCommands()
+
+    async def of_command(self, command_id: str, limit: int) -> list[Answer]:
+        if self.is_away:
+            raise AutoReconnect
+        return [answer for answer in self.stored if answer.command_id == command_id][:limit]
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        self.published += 1
+
+    async def send(self, content: str) -> int:
+        """The status of a command with the key of `c1` and this content."""
+        command = Command("c1", None, repeatable=True, client="", content=content)
+        try:
+            return (await carry_out(cast(Services, self), command, ["a"], [])).status_code
+        except ProblemError as problem:
+            return problem.kind.status
+
+
+async def test_a_request_that_is_refused_for_its_key_leaves_that_to_the_first_one() -> None:
+    facade = _Facade(Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(1, "aa")))
+    assert await facade.send("bb") == 422
+    facade.is_away = True
+    assert [await facade.send(content) for content in ("aa", "bb")] == [202, 422]
+    assert facade.published == 1
+
+
+async def test_a_command_is_answered_by_the_outcomes_of_the_same_request_alone() -> None:
+    mine = CommandMark(3, "aa", "cc")
+    facade = _Facade(
+        Answer("c1", "mine", Outcome.APPLIED, mark=mine),
+        Answer("c1", "other-content", Outcome.APPLIED, mark=CommandMark(3, "bb", "cc")),
+        Answer("c1", "other-caller", Outcome.APPLIED, mark=CommandMark(3, "aa", "dd")),
+        Answer("c1", "no-mark", Outcome.APPLIED),
+        Answer("c2", "other-command", Outcome.APPLIED, mark=mine),
+    )
+    services = cast(Services, facade)
+    command = Command("c1", None, repeatable=True, client="", content="aa", caller="cc")
+    all_ids = frozenset({"mine", "other-content", "other-caller", "no-mark"})
+    assert await earlier_attempt(services, command) == Earlier(mine, all_ids, frozenset({"mine"}))
+    without_key = Command("c1", None, repeatable=False, client="", caller="cc")
+    assert await earlier_attempt(services, without_key) == Earlier()
+    with pytest.raises(ProblemError) as refused:
+        await earlier_attempt(services, replace(command, content="ee"))
+    assert refused.value.kind is ProblemKind.KEY_REUSED
+    facade.is_away = True
+    assert await earlier_attempt(services, command) == Earlier()
+
+
+def test_a_mark_without_content_is_of_no_request() -> None:
+    command = Command("c1", None, repeatable=True, client="")
+    assert not command.has_made(CommandMark(1))

@@ -93,6 +93,10 @@ def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
         ({"sort": ["Ascending"]}, "/sort"),
         ({"responseGroup": "Full"}, "/responseGroup"),
         ({"responseGroup": 1}, "/responseGroup"),
+        ({"responseGroup": 0}, "/responseGroup"),
+        ({"responseGroup": False}, "/responseGroup"),
+        ({"responseGroup": {}}, "/responseGroup"),
+        ({"responseGroup": []}, "/responseGroup"),
         ({"ids": ["a"] * 1_001}, "/ids"),
     ],
 )
@@ -102,7 +106,7 @@ def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) ->
 
 @pytest.mark.parametrize(
     ("said", "with_orders"),
-    [(None, True), ("", True), ("Default", True), ("withorders", True), ("None", False), ("none", False)],
+    [(None, True), ("", True), (" ", True), ("Default", True), ("withorders", True), ("None", False), ("none", False)],
 )
 def test_response_groups(said: str | None, with_orders: bool) -> None:
     assert parse_json(RETURN_SEARCH, json.dumps({"responseGroup": said}).encode()).with_orders is with_orders

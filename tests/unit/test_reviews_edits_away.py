@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.commands import Command
+from api.commands import Earlier
 from api.reviews.edits import wanted_by
 from api.services import Services
 from api.web.problems import ProblemError
@@ -16,7 +16,6 @@ from messaging.topics import TopicNames
 from storage.database import connect
 from tests.support.app import NOWHERE, REVIEW
 
-COMMAND = Command("c", None, repeatable=True, client="address ")
 CREATE, OTHERS, MODERATE = (
     Permission.CREATE_REVIEWS,
     Permission.CREATE_REVIEWS_FOR_OTHERS,
@@ -31,7 +30,7 @@ async def status_of(caller: Caller, id: str | None = "r") -> int:
     async with client:
         services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
         try:
-            await wanted_by(services, caller, COMMAND, {id or "new": review})
+            await wanted_by(services, caller, {id or "new": review}, Earlier())
         except ProblemError as problem:
             return problem.kind.status
     return 202

@@ -105,6 +105,19 @@ async def test_an_old_answer_is_asked_for_again() -> None:
     assert await kept.of(["a"]) == {"a": 7}
 
 
+async def test_what_is_forgotten_is_asked_for_anew_and_remembered_all_the_same() -> None:
+    shelf = Shelf()
+    shelf.go_on.set()
+    kept = Kept(shelf, age_s=60)
+    await kept.of(["a", "b"])
+    kept.forget()
+    assert kept.remembered(["a", "c"]) == {"a": 1}
+    shelf.things["a"] = 7
+    assert await kept.of(["a"]) == {"a": 7}
+    assert kept.remembered(["a", "b"]) == {"a": 7, "b": 2}
+    assert shelf.asked == [{"a", "b"}, {"a"}]
+
+
 async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
     shelf = Shelf()
     kept = Kept(shelf, age_s=60)

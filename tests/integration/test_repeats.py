@@ -1,0 +1,106 @@
+"""Requests that are sent again with their key, once what they were judged by is another: answered by what became of
+them, and nothing else comes in that way."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from domain.review_tokens import ReviewToken, signed
+from storage.review_tokens import ReviewTokenRepository
+from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.images import Images
+from tests.support.patience import decided
+from tests.support.service import Json, Service
+
+
+async def applied(http: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Json:
+    """The answer to a command that must have been applied."""
+    answer = body_of(await decided(partial(http.post, path, json=body, headers=headers)), dict)
+    assert answer["outcome"] == "applied"
+    return answer
+
+
+async def test_a_submission_to_a_store_that_has_closed_since(
+    http: httpx.AsyncClient, facade: Facade, product: str
+) -> None:
+    store, key = await facade.open_store(), once()
+    body = [submission(product, n, storeId=store, userId=new_id("u"), userName=None) for n in (3, 4)]
+    first = await applied(http, REVIEWS, body, key)
+    await facade.open_store(store, reviewsEnabled=False)
+    assert await applied(http, REVIEWS, body, key) == first
+    # Another request with that key, and the same one with another.
+    for other in (body[:1], [body[0], {**body[1], "title": "Another one"}], [*body, submission(product)]):
+        problem = problem_of(await http.post(REVIEWS, json=other, headers=key), 422)
+        assert problem["type"].endswith("idempotency-key-reused")
+    assert errors_of(await http.post(REVIEWS, json=body, headers=once()), 403) == [
+        ("/0", "reviews-disabled"),
+        ("/1", "reviews-disabled"),
+    ]
+    assert sorted(await facade.listed(entityIds=[product])) == sorted(first["ids"])
+
+
+async def test_a_submission_whose_token_has_expired_since(
+    service: Service, http: httpx.AsyncClient, facade: Facade, product: str
+) -> None:
+    async with service.mongo() as database:
+        token_key = (await ReviewTokenRepository(database).keys())[0]
+    store, key = await facade.open_store(anonymousReviewsAllowed=False, purchaseRequired=True), once()
+    expires = datetime.now(UTC) + timedelta(seconds=8)
+    token = signed(ReviewToken(store, new_id("order"), "1", product, new_id("anna"), expires), token_key)
+    body = [submission(product, storeId=store, userId=None, token=token)]
+    first = await applied(http, REVIEWS, body, key)
+    await asyncio.sleep((expires - datetime.now(UTC)).total_seconds() + 1)
+    assert await applied(http, REVIEWS, body, key) == first
+    assert errors_of(await http.post(REVIEWS, json=body, headers=once()), 403) == [("/0", "token-expired")]
+
+
+async def test_an_edit_whose_image_is_gone_since(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+    images, key = Images(http), once()
+    image = await images.upload()
+    (review,) = await facade.submit(submission(product))
+    body = [submission(product, id=review, images=[image])]
+    first = await applied(http, REVIEWS, body, key)
+    await facade.submit(submission(product, id=review, images=[]))
+    assert await applied(http, REVIEWS, body, key) == first
+    assert errors_of(await http.post(REVIEWS, json=body, headers=once()), 403) == [("/0/images", "unknown-image")]
+    assert (await facade.review(review))["images"] == []
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("votes", {"userId": "zoe", "helpful": True}),
+        ("reports", {"reason": "spam", "explanation": "An advertisement", "email": "b@x.org", "goodFaith": True}),
+    ],
+)
+async def test_feedback_on_a_review_that_is_rejected_since(
+    http: httpx.AsyncClient, facade: Facade, product: str, what: str, body: Json
+) -> None:
+    (review,) = await facade.submit_approved(submission(product))
+    path, key = f"{REVIEWS}/{review}/{what}", once()
+    first = await applied(http, path, body, key)
+    await facade.moderate("reject", review)
+    assert await applied(http, path, body, key) == first
+    problem_of(await http.post(path, json=body, headers=once()), 404)
+    other = {**body, "userId": "bert"} if what == "votes" else {**body, "explanation": "Another one"}
+    assert problem_of(await http.post(path, json=other, headers=key), 422)["type"].endswith("idempotency-key-reused")
+
+
+async def test_a_vote_on_a_page_that_does_not_show_the_review_any_more(
+    http: httpx.AsyncClient, facade: Facade, product: str
+) -> None:
+    store = await facade.open_store()
+    (review,) = await facade.submit_approved(submission(product, storeId=store))
+    path, key = f"/storefront/v1/{store}/Product/{product}/votes", once()
+    body = {"reviewId": review, "voter": new_id("browser-of-somebody"), "helpful": True}
+    first = await applied(http, path, body, key)
+    await facade.moderate("reject", review)
+    assert await applied(http, path, body, key) == first
+    problem_of(await http.post(path, json=body, headers=once()), 404)
+    assert (await facade.review(review))["helpful"] == 1

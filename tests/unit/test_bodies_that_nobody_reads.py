@@ -1,0 +1,52 @@
+"""Operations without a body: what they take for none, and that they drop nothing that says something."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.app import client_without_servers
+from tests.support.facade import REVIEWS, errors_of, problem_of
+
+IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
+WITHOUT_BODY = [
+    ("DELETE", "/api/return?ids=a"),
+    ("DELETE", f"{REVIEWS}/r/reply"),
+    ("DELETE", "/api/notificationTemplates/OrderReviewRequest"),
+    ("POST", "/api/rating/calculateStore?storeId=A"),
+    ("POST", f"{REVIEWS}/r/images/{IMAGE}/hide"),
+    ("POST", f"{REVIEWS}/r/images/{IMAGE}/show"),
+]
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(("method", "path"), WITHOUT_BODY)
+async def test_a_body_that_says_something_is_refused(method: str, path: str) -> None:
+    async with client_without_servers() as http:
+        for content, headers in (
+            (b'{"reason": "x"}', {}),
+            (b'{"ids": ["b"]}', {}),
+            (b"[]", {}),
+            (b"x", {"content-type": "text/plain"}),
+            (b"reason=x", FORM),
+        ):
+            response = await http.request(method, path, content=content, headers=headers)
+            assert errors_of(response) == [("", "unexpected-body")], content
+        assert "takes no body" in problem_of(response, 422)["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b" { }\n", b"null", b"\r\n"])
+async def test_a_body_that_says_nothing_is_none(content: bytes) -> None:
+    async with client_without_servers() as http:
+        for headers in ({}, FORM, {"content-type": "application/json"}):
+            # As it goes on: Kafka is away.
+            path = "/api/notificationTemplates/OrderReviewRequest"
+            assert (await http.request("DELETE", path, content=content, headers=headers)).status_code == 503
+
+
+@pytest.mark.parametrize("content", [b"", b"\n"])
+async def test_a_claim_needs_no_body(content: bytes) -> None:
+    async with client_without_servers() as http:
+        # As it goes on: MongoDB is away.
+        assert (await http.post(f"{REVIEWS}/r/claim", content=content)).status_code == 503
+        assert errors_of(await http.post(f"{REVIEWS}/r/claim", json={"desks": "d"})) == [("/desks", "unknown-field")]
+        problem_of(await http.post(f"{REVIEWS}/r/claim", content=b"{"), 400)
