@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -18,9 +18,10 @@ from aiokafka.errors import (
 )
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import assignment_end, forget_commits, wait_in_fetches
+from messaging.kafka.aiokafka_internals import assignment_end, guard_commits, wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
+from messaging.kafka.tenure import Tenure
 from messaging.metrics import MISSED, topic_label
 
 log = structlog.get_logger()
@@ -58,13 +59,18 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
+
+    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last.
     """
+
+    _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
         super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()
+        self.polled = 0
         self._is_astray = False
         self._is_settled = False
         self._told: dict[TopicPartition, int] = {}
@@ -75,7 +81,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         token = allowance.set(self._allowance)
         try:
             await super().start()
-            forget_commits(self)
+            self._tenure = Tenure(self)
+            guard_commits(self, lambda: self._tenure.is_current)
         finally:
             allowance.reset(token)
 
@@ -91,6 +98,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 # To aiokafka none are all.
                 wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
                 found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)
+                self.polled = self._tenure.assignments
                 wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
                 raise
@@ -183,6 +191,24 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             committing.cancel()
         self._is_settled = True
 
+    async def still_ours(self, places: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
+        """Those of these partitions in which offsets of the records of a poll may be committed.
+
+        Under a later assignment they are those that nobody else has had since, and for which the group still has an
+        offset: Kafka drops it with its topic.
+        """
+        held = self._tenure.held_since(polled) & set(places)
+        now = self._tenure.assignments
+        if now == polled:
+            return held
+        committed = await self._committed(held)
+        return {place for place in held if committed[place] is not None} if now == self._tenure.assignments else set()
+
+    def rewind(self, place: TopicPartition, offset: int, polled: int) -> None:
+        """Go back to a record of a poll. A later assignment begins at what is committed by itself."""
+        if polled == self._tenure.assignments and place in self.assignment():
+            self.seek(place, offset)
+
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
         try:
@@ -209,6 +235,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return dict(zip(places, await asyncio.gather(*map(self.committed, places)), strict=True))
 
     async def _each_by_itself(self, max_records: int) -> Found:
+        self.polled = self._tenure.assignments
         found: Found = {}
         for partition in self._cleared & self.assignment():
             records = await self._up_to_unreadable(partition, max_records - sum(map(len, found.values())))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, patch
@@ -15,7 +16,13 @@ import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import conn
 from aiokafka.consumer import group_coordinator
-from aiokafka.errors import KafkaConnectionError, KafkaError, OffsetMetadataTooLargeError, ProducerClosed
+from aiokafka.errors import (
+    CommitFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    OffsetMetadataTooLargeError,
+    ProducerClosed,
+)
 from aiokafka.producer.sender import Sender
 from aiokafka.protocol.fetch import FetchRequest_v4
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
@@ -168,9 +175,9 @@ async def check_assignment(ours: Any) -> None:
 
 
 async def check_commits(ours: Any) -> None:
-    """The error of a commit that was given up is reported to nobody; others are raised."""
+    """The error of a commit that was given up is told to nobody, others are raised. One that may not be isn't sent."""
     reported: list[dict[str, Any]] = []
-    loop, goes_on = asyncio.get_running_loop(), asyncio.Event()
+    loop, goes_on, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
     loop.set_exception_handler(lambda _, context: reported.append(context))
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
     coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
@@ -183,7 +190,7 @@ async def check_commits(ours: Any) -> None:
     if hasattr(consumer, "_coordinator"):  # as once it has started
         consumer._coordinator = coordinator
     try:
-        ours.forget_commits(consumer)
+        ours.guard_commits(consumer, lambda: may_commit[-1])
         offsets = {PLACE: OffsetAndMetadata(1, "")}
         given_up = asyncio.create_task(coordinator.commit_offsets(None, offsets))
         await asyncio.sleep(0)  # it begins
@@ -193,10 +200,33 @@ async def check_commits(ours: Any) -> None:
         goes_on.set()
         with pytest.raises(OffsetMetadataTooLargeError):
             await coordinator.commit_offsets(None, offsets)
+        may_commit.append(False)
+        with pytest.raises(CommitFailedError):
+            await coordinator.commit_offsets(None, offsets)
         gc.collect()  # also of what tests before have left
         assert OffsetMetadataTooLargeError not in {type(context.get("exception")) for context in reported}
     finally:
         loop.set_exception_handler(None)
+        await coordinator.close()
+        await consumer.stop()
+
+
+async def check_generation(ours: Any) -> None:
+    """A consumer that is in no group yet, or any more, has a negative generation."""
+    async with coordinated() as (consumer, _):
+        assert ours.generation(consumer) < 0
+
+
+@asynccontextmanager
+async def coordinated() -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer with a coordinator, as once it has started, but without a topic."""
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="group")
+    coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
+    if hasattr(consumer, "_coordinator"):
+        consumer._coordinator = coordinator
+    try:
+        yield consumer, coordinator
+    finally:
         await coordinator.close()
         await consumer.stop()
 
@@ -211,6 +241,7 @@ CHECKS: list[Check] = [
     check_assignment,
     check_questions,
     check_commits,
+    check_generation,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -227,6 +258,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
     ("aiokafka.consumer.consumer", "_coordinator", check_commits),
     ("aiokafka.consumer.group_coordinator", "_do_commit_offsets", check_commits),
+    ("aiokafka.consumer.consumer", "_coordinator", check_generation),
+    ("aiokafka.consumer.group_coordinator", "generation", check_generation),
 ]
 
 
