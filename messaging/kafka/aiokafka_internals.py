@@ -16,8 +16,15 @@ import aiokafka.client as client
 import aiokafka.consumer.fetcher as fetcher
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import IllegalGenerationError, KafkaConnectionError, ProducerClosed
+from aiokafka.errors import (
+    IllegalGenerationError,
+    KafkaConnectionError,
+    NotCoordinatorForGroupError,
+    ProducerClosed,
+    for_code,
+)
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
@@ -146,6 +153,29 @@ def guard_commits(consumer: AIOKafkaConsumer, may_commit: Callable[[], bool]) ->
         return committing
 
     coordinator._do_commit_offsets = looked_at
+
+
+def read_group_errors(consumer: AIOKafkaConsumer) -> None:
+    """Have a consumer that has started see that its group's offsets aren't told at the moment: `_coordinator`, its
+    `_send_req` and `coordinator_dead`.
+
+    A broker that isn't the group's coordinator any more, or still loads the group, says so once for all partitions, and
+    names none. aiokafka doesn't look there, and takes them for partitions that were never committed.
+    """
+    coordinator = consumer._coordinator
+    send, forget = coordinator._send_req, coordinator.coordinator_dead
+
+    async def checked(request: Any) -> Any:
+        response = await send(request)
+        code = getattr(response, "error_code", 0) if isinstance(request, OffsetFetchRequest) else 0
+        if code:
+            error = for_code(code)
+            if error is NotCoordinatorForGroupError:
+                forget()
+            raise error("offsets of the group aren't told")
+        return response
+
+    coordinator._send_req = checked
 
 
 def replace_batch_reader(reader: type) -> None:

@@ -18,7 +18,7 @@ from aiokafka.errors import (
 )
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import assignment_end, guard_commits, wait_in_fetches
+from messaging.kafka.aiokafka_internals import assignment_end, guard_commits, read_group_errors, wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
 from messaging.kafka.tenure import Tenure
@@ -83,6 +83,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             await super().start()
             self._tenure = Tenure(self)
             guard_commits(self, lambda: self._tenure.is_current)
+            read_group_errors(self)
         finally:
             allowance.reset(token)
 

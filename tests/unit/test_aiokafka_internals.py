@@ -24,6 +24,7 @@ from aiokafka.errors import (
     ProducerClosed,
 )
 from aiokafka.producer.sender import Sender
+from aiokafka.protocol.commit import OffsetFetchResponse_v3
 from aiokafka.protocol.fetch import FetchRequest_v4
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 from aiokafka.record.memory_records import MemoryRecords
@@ -35,6 +36,8 @@ from tests.support.raw_batches import batch, record
 from tests.support.renaming import loaded_anew, rename
 
 PLACE = aiokafka.TopicPartition("topic", 0)
+TOLD = [("topic", [(0, 7, "", 0)])]
+"""The offset of that, as a broker tells it."""
 Check = Callable[[Any], Awaitable[None]]
 
 
@@ -217,6 +220,26 @@ async def check_generation(ours: Any) -> None:
         assert ours.generation(consumer) < 0
 
 
+async def check_offsets(ours: Any) -> None:
+    """Offsets that a broker can't tell for now are asked for again, of another one where it isn't the right one."""
+    loading, moved, there = (
+        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, TOLD))
+    )
+    async with coordinated() as (consumer, coordinator):
+        known = []
+
+        async def look_up() -> None:
+            known.append(coordinator.coordinator_id)
+            coordinator.coordinator_id = 0
+
+        coordinator.ensure_coordinator_known, coordinator._retry_backoff_ms = look_up, 0
+        ours.read_group_errors(consumer)
+        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, there])):
+            offsets = await coordinator.fetch_committed_offsets([PLACE])
+        assert offsets == {PLACE: OffsetAndMetadata(7, "")}
+        assert known == [None, 0, None]
+
+
 @asynccontextmanager
 async def coordinated() -> AsyncIterator[tuple[Any, Any]]:
     """A consumer with a coordinator, as once it has started, but without a topic."""
@@ -242,6 +265,7 @@ CHECKS: list[Check] = [
     check_questions,
     check_commits,
     check_generation,
+    check_offsets,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -260,6 +284,9 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.group_coordinator", "_do_commit_offsets", check_commits),
     ("aiokafka.consumer.consumer", "_coordinator", check_generation),
     ("aiokafka.consumer.group_coordinator", "generation", check_generation),
+    ("aiokafka.consumer.consumer", "_coordinator", check_offsets),
+    ("aiokafka.consumer.group_coordinator", "_send_req", check_offsets),
+    ("aiokafka.consumer.group_coordinator", "coordinator_dead", check_offsets),
 ]
 
 

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from unittest.mock import AsyncMock
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from aiokafka.structs import OffsetAndMetadata
 
 from consumers.subscriptions import Batch
-from messaging.kafka.aiokafka_internals import guard_commits
 from messaging.kafka.patient_consumer import PatientConsumer
-from messaging.kafka.tenure import Tenure
 from tests.support.records import Record
 
 PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
 
 class Group(GroupCoordinator):  # type: ignore[misc]
-    """A group with one member, which keeps its offsets without Kafka."""
+    """A group with one member, which keeps its offsets without Kafka, and tells them once all refusals are told."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 1
+        self.group_id = "group"
+        self.coordinator_id = 0
         self.offsets: dict[TopicPartition, int] = {}
+        self.refusals: list[int] = []
         self._commit_lock = asyncio.Lock()
+        self._retry_backoff_ms = 0
 
     async def ensure_coordinator_known(self) -> None:
         """It is."""
@@ -34,42 +37,42 @@ class Group(GroupCoordinator):  # type: ignore[misc]
     async def close(self) -> None:
         """Nothing is open."""
 
+    def coordinator_dead(self) -> None:
+        """Another one is the same."""
+
     async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.offsets |= {place: each.offset for place, each in offsets.items()}
 
-    async def fetch_committed_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        return {place: OffsetAndMetadata(self.offsets[place], "") for place in places if place in self.offsets}
+    async def _send_req(self, request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
+        if self.refusals:
+            return OffsetFetchResponse_v3(0, [], self.refusals.pop())
+        told = [(place.topic, [(place.partition, offset, "", 0)]) for place, offset in self.offsets.items()]
+        return OffsetFetchResponse_v3(0, told, 0)
 
 
 class Member(PatientConsumer):
     """A member of such a group, with a batch of twenty records of each partition in hand."""
 
-    group: Group
-
-    async def begin(self) -> None:
+    def __init__(self) -> None:
+        super().__init__("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
         self._coordinator = self.group = Group()
-        await self.is_assigned(PLACE, OTHER, generation=1, has_begun=False)
-        self._tenure = Tenure(self)
-        guard_commits(self, lambda: self._tenure.is_current)
-        self.polled = self._tenure.assignments
+        self._subscription.assign_from_subscribed([PLACE, OTHER])
 
-    async def is_assigned(self, *places: TopicPartition, generation: int, has_begun: bool = True) -> None:
+    async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
         self.group.generation = generation
         self._subscription.assign_from_subscribed(places)
-        if has_begun:
-            await asyncio.sleep(0)  # the loop tells who waits for it
+        await asyncio.sleep(0)  # the loop tells who waits for it
 
     def batch(self) -> Batch:
-        records = [
-            Record(n, (), place.topic, place.partition, 1_000, b"") for place in (PLACE, OTHER) for n in range(20)
-        ]
-        return Batch(self, records, self.polled)
+        places = (PLACE, OTHER)
+        return Batch(self, [Record(n, (), "topic", place.partition) for place in places for n in range(20)], 1)
 
 
 @pytest.fixture
-async def member() -> AsyncIterator[Member]:
-    consumer = Member("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
-    await consumer.begin()
+async def member(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
+    monkeypatch.setattr(AIOKafkaConsumer, "start", AsyncMock())
+    consumer = Member()
+    await consumer.start()
     yield consumer
     await consumer.stop()
 
@@ -130,3 +133,9 @@ async def test_a_batch_that_failed_goes_back_under_its_own_assignment_alone(
     await member.is_assigned(PLACE, OTHER, generation=2)
     batch.seek(OTHER, 5)
     assert went == [(PLACE, 5)]
+
+
+async def test_a_group_whose_offsets_are_not_told_for_now_is_asked_again(member: Member) -> None:
+    member.group.offsets, member.group.refusals = {PLACE: 7}, [14, 16]
+    assert await member.committed(PLACE) == 7
+    assert member.group.refusals == []
