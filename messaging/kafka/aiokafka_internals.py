@@ -178,6 +178,15 @@ def read_group_errors(consumer: AIOKafkaConsumer) -> None:
     coordinator._send_req = checked
 
 
+def join_anew(consumer: AIOKafkaConsumer) -> None:
+    """Have a consumer that has started join its group once more: `_coordinator`, its `request_rejoin`.
+
+    Once a heartbeat or a look for offsets was answered by a code that aiokafka doesn't foresee, the task for it is
+    over, and its error is raised at each poll; joining begins both tasks anew.
+    """
+    consumer._coordinator.request_rejoin()
+
+
 def replace_batch_reader(reader: type) -> None:
     """Have all consumers read the batches of a fetch by this class: replaces `MemoryRecords` of the fetcher.
 

@@ -16,6 +16,7 @@ import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import conn
 from aiokafka.consumer import group_coordinator
+from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.errors import (
     CommitFailedError,
     KafkaConnectionError,
@@ -26,6 +27,13 @@ from aiokafka.errors import (
 from aiokafka.producer.sender import Sender
 from aiokafka.protocol.commit import OffsetFetchResponse_v3
 from aiokafka.protocol.fetch import FetchRequest_v4
+from aiokafka.protocol.group import (
+    HeartbeatResponse_v1,
+    JoinGroupRequest,
+    JoinGroupResponse_v5,
+    SyncGroupRequest,
+    SyncGroupResponse_v3,
+)
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import OffsetAndMetadata
@@ -34,10 +42,12 @@ from messaging.kafka import aiokafka_internals
 from messaging.kafka.record_batches import ReadableBatches
 from tests.support.raw_batches import batch, record
 from tests.support.renaming import loaded_anew, rename
+from tests.support.waiting import eventually
 
 PLACE = aiokafka.TopicPartition("topic", 0)
 TOLD = [("topic", [(0, 7, "", 0)])]
 """The offset of that, as a broker tells it."""
+SUBSCRIBED = SimpleNamespace(assignment=[PLACE])
 Check = Callable[[Any], Awaitable[None]]
 
 
@@ -240,11 +250,41 @@ async def check_offsets(ours: Any) -> None:
         assert known == [None, 0, None]
 
 
+async def check_join(ours: Any) -> None:
+    """A member whose heartbeat was answered by an unforeseen code is told so at each poll, until it joins anew."""
+    beats = iter([999])
+    joined: list[Any] = []
+    assigned = ConsumerProtocol.ASSIGNMENT(0, [("topic", [0])], b"").encode()
+
+    async def answer(request: Any) -> Any:
+        if isinstance(request, JoinGroupRequest):
+            joined.append(request)
+            return JoinGroupResponse_v5(0, 0, len(joined), "roundrobin", "another", "one", [])
+        if isinstance(request, SyncGroupRequest):
+            return SyncGroupResponse_v3(0, 0, assigned)
+        return HeartbeatResponse_v1(0, next(beats, 0))
+
+    async with coordinated("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
+        coordinator._send_req, coordinator.ensure_coordinator_known = answer, AsyncMock()
+        for _ in range(3):
+            await eventually(lambda: coordinator._pending_exception)
+            with pytest.raises(KafkaError, match="heartbeat"):
+                coordinator.check_errors()
+        assert len(joined) == 1
+        ours.join_anew(consumer)
+        await eventually(lambda: len(joined) == 2)
+        await eventually(lambda: coordinator.generation == 2 and not coordinator.need_rejoin(SUBSCRIBED))
+        coordinator.check_errors()
+
+
 @asynccontextmanager
-async def coordinated() -> AsyncIterator[tuple[Any, Any]]:
-    """A consumer with a coordinator, as once it has started, but without a topic."""
-    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="group")
-    coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
+async def coordinated(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer with a coordinator, as once it has started."""
+    consumer = aiokafka.AIOKafkaConsumer(*topics, bootstrap_servers="127.0.0.1:1", group_id="group")
+    consumer._subscription.register_fetch_waiters(set())
+    coordinator = group_coordinator.GroupCoordinator(
+        consumer._client, consumer._subscription, group_id="group", **options
+    )
     if hasattr(consumer, "_coordinator"):
         consumer._coordinator = coordinator
     try:
@@ -266,6 +306,7 @@ CHECKS: list[Check] = [
     check_commits,
     check_generation,
     check_offsets,
+    check_join,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -287,6 +328,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.consumer", "_coordinator", check_offsets),
     ("aiokafka.consumer.group_coordinator", "_send_req", check_offsets),
     ("aiokafka.consumer.group_coordinator", "coordinator_dead", check_offsets),
+    ("aiokafka.consumer.consumer", "_coordinator", check_join),
+    ("aiokafka.consumer.group_coordinator", "request_rejoin", check_join),
 ]
 
 

@@ -1,19 +1,31 @@
-"""The consumer between polls: offsets are committed of what is still ours."""
+"""The consumer at the edges of its polls: what it commits, and what it puts down to records."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import (
+    CorruptRecordException,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    RecordTooLargeError,
+    UnknownError,
+    UnsupportedCodecError,
+)
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from aiokafka.structs import OffsetAndMetadata
 
 from consumers.subscriptions import Batch
-from messaging.kafka.patient_consumer import PatientConsumer
+from messaging.kafka.patient_consumer import TRIES, PatientConsumer
 from tests.support.records import Record
 
 PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
@@ -28,6 +40,7 @@ class Group(GroupCoordinator):  # type: ignore[misc]
         self.coordinator_id = 0
         self.offsets: dict[TopicPartition, int] = {}
         self.refusals: list[int] = []
+        self.joins = 0
         self._commit_lock = asyncio.Lock()
         self._retry_backoff_ms = 0
 
@@ -39,6 +52,10 @@ class Group(GroupCoordinator):  # type: ignore[misc]
 
     def coordinator_dead(self) -> None:
         """Another one is the same."""
+
+    def request_rejoin(self) -> None:
+        """Joining takes no time."""
+        self.joins += 1
 
     async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.offsets |= {place: each.offset for place, each in offsets.items()}
@@ -58,6 +75,8 @@ class Member(PatientConsumer):
         self._coordinator = self.group = Group()
         self._subscription.assign_from_subscribed([PLACE, OTHER])
 
+        self._fetcher = SimpleNamespace(seek_to=self._subscription.seek, close=AsyncMock(), _fetch_max_wait_ms=0)
+
     async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
         self.group.generation = generation
         self._subscription.assign_from_subscribed(places)
@@ -68,10 +87,23 @@ class Member(PatientConsumer):
         return Batch(self, [Record(n, (), "topic", place.partition) for place in places for n in range(20)], 1)
 
 
+class Polls:
+    """The answers of aiokafka's polls: errors first, then a record for each at the position of its partition."""
+
+    def __init__(self, member: Member, errors: list[Exception]) -> None:
+        self.member = member
+        self.errors = errors
+
+    async def __call__(self, *places: TopicPartition, **_: object) -> dict[TopicPartition, list[Record]]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return {place: [Record(await self.member.position(place))] for place in sorted(places)}
+
+
 @pytest.fixture
 async def member(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
-    monkeypatch.setattr(AIOKafkaConsumer, "start", AsyncMock())
     consumer = Member()
+    monkeypatch.setattr(AIOKafkaConsumer, "start", AsyncMock())
     await consumer.start()
     yield consumer
     await consumer.stop()
@@ -139,3 +171,67 @@ async def test_a_group_whose_offsets_are_not_told_for_now_is_asked_again(member:
     member.group.offsets, member.group.refusals = {PLACE: 7}, [14, 16]
     assert await member.committed(PLACE) == 7
     assert member.group.refusals == []
+
+
+UNFORESEEN = KafkaError("Unexpected exception in heartbeat task: UnknownError()")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UNFORESEEN, UnknownError(), InconsistentGroupProtocolError(), GroupAuthorizationFailedError("group")],
+    ids=repr,
+)
+async def test_an_error_of_the_group_is_put_down_to_no_record(
+    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 2 * TRIES))
+    for _ in range(2 * TRIES):
+        with pytest.raises(type(error)):
+            await member.getmany()
+    # The task that has met it is over: only joining begins another one.
+    assert member.group.joins == 2 * TRIES
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+
+
+async def test_neither_is_one_that_comes_while_partitions_are_read_one_by_one(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    errors = [CorruptRecordException(), UNFORESEEN]
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, errors * TRIES))
+    for _ in range(TRIES):
+        with pytest.raises(KafkaError, match="heartbeat"):
+            await member.getmany()
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptRecordException("Invalid CRC"),
+        RecordTooLargeError("larger than the fetch size"),
+        UnsupportedCodecError("no library"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        IndexError("index out of range"),
+    ],
+    ids=repr,
+)
+async def test_a_record_that_cannot_be_read_is_handed_over_as_such(
+    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 3 * TRIES))
+    found: dict[TopicPartition, list[Any]] = await member.getmany(max_records=10)
+    assert {(place, told.offset, told.value.code) for place, (told,) in found.items()} == {
+        (place, 5, "undecodable") for place in (PLACE, OTHER)
+    }
+    assert all(type(error).__name__ in told.value.reason for (told,) in found.values())
+    assert member.group.joins == 0
+
+
+async def test_a_rebalance_while_a_consumer_begins_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [IllegalStateError("not assigned")]))
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+    assert member.group.joins == 0
