@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
@@ -50,28 +50,33 @@ class Batch:
     """Records in progress, as FastStream acknowledges them: it commits and rewinds their offsets alone.
 
     By itself FastStream commits the position of the consumer, whatever became of the records up to there. Partitions
-    that have been assigned to another consumer meanwhile are left to that one.
+    that have been assigned to another consumer meanwhile are left to that one, and those of a topic that was made anew
+    begin at its oldest record: `polled` is the assignment that the records are of.
     """
 
-    consumer: AIOKafkaConsumer
+    consumer: PatientConsumer
     records: Sequence[RawRecord]
+    polled: int
 
     async def commit(self) -> None:
-        """Commit that these records were processed; whoever has their partitions by now gets them again."""
+        """Commit that these records were processed; whoever has their partitions by now gets the others again."""
         processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
-        assigned = self.consumer.assignment()
-        if offsets := {place: offset for place, offset in processed.items() if place in assigned}:
-            try:
-                await self.consumer.commit(offsets)
-            except (CommitFailedError, IllegalStateError):
-                log.warning(
-                    "a batch isn't committed: its partitions have been assigned anew", topic=self.records[0].topic
-                )
+        ours = await self.consumer.still_ours(processed, self.polled)
+        try:
+            if ours:
+                await self.consumer.commit({place: processed[place] for place in ours})
+        except (CommitFailedError, IllegalStateError):
+            ours = set()
+        if left := len(processed) - len(ours):
+            log.warning(
+                "a batch isn't committed: its partitions have been assigned anew",
+                topic=self.records[0].topic,
+                partitions=left,
+            )
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go back, so that the records are delivered again."""
-        if partition in self.consumer.assignment():
-            self.consumer.seek(partition, offset)
+        self.consumer.rewind(partition, offset, self.polled)
 
 
 def subscribed_broker(
@@ -134,10 +139,11 @@ async def start(broker: KafkaBroker, topics: TopicNames, growth: GrowthRepositor
 def _attach(subscriber: BatchSubscriber, inbox: Inbox[Any]) -> None:
     async def parse(records: tuple[RawRecord, ...]) -> KafkaAckableMessage:
         # FastStream's own parser decodes every header of every record, and fails on one that isn't UTF-8.
-        if subscriber.consumer is None:
-            raise RuntimeError("FastStream delivered records of a subscriber that has no consumer")
+        consumer = subscriber.consumer
+        if not isinstance(consumer, PatientConsumer):
+            raise TypeError("FastStream delivered records of a subscriber whose consumer isn't ours")
         return KafkaAckableMessage(
-            raw_message=records, body=b"", headers={}, consumer=Batch(subscriber.consumer, records)
+            raw_message=records, body=b"", headers={}, consumer=Batch(consumer, records, consumer.polled)
         )
 
     async def raw_records(message: Any) -> Sequence[RawRecord]:

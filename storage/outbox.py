@@ -5,6 +5,7 @@ One document holds the messages of a whole batch, so the promise costs one inser
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -31,6 +32,8 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 _PAGE: Final = 5
 
+_LOOK_S: Final = 0.1
+
 Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
 
 
@@ -47,6 +50,7 @@ class Outbox:
     def __init__(self, database: Database, publish: Publish) -> None:
         self._outbox = database[COLLECTION]
         self._publish = publish
+        self._too_large: list[ObjectId] = []
 
     async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
         """Owe these messages; `settle` publishes them once the transaction is committed."""
@@ -74,11 +78,21 @@ class Outbox:
     async def settle_overdue(self) -> int:
         """Publish what processes that died still owe, the oldest first. Returns how many batches there were."""
         count, kept = 0, list[ObjectId]()
-        while owed := await self._overdue(kept):
+        while owed := await self._owed_before(datetime.now(UTC) - OVERDUE, kept):
             too_large = await self.settle(owed)
             count += len(owed) - len(too_large)
             kept += too_large
         return count
+
+    async def settle_before(self, moment: datetime) -> None:
+        """Wait until all that was owed before a moment is published: by whoever owes it, or by this process once that
+        is overdue. Messages that are too large for their topic are tried once, and left.
+        """
+        while await self._outbox.find_one(_before(moment, self._too_large), {"_id": 1}):
+            overdue = await self._owed_before(min(moment, datetime.now(UTC) - OVERDUE), self._too_large)
+            self._too_large += await self.settle(overdue)
+            if not overdue:
+                await asyncio.sleep(_LOOK_S)
 
     async def _published(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
         """Publish messages; returns those that are too large."""
@@ -95,12 +109,14 @@ class Outbox:
             return [left for message in messages for left in await self._published([message])]
         return ()
 
-    async def _overdue(self, kept: Sequence[ObjectId]) -> list[Owed]:
-        before: Document = {"at": {"$lt": datetime.now(UTC) - OVERDUE}}
-        if kept:
-            before["_id"] = {"$nin": kept}
-        found = self._outbox.find(before).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
+    async def _owed_before(self, moment: datetime, kept: Sequence[ObjectId]) -> list[Owed]:
+        found = self._outbox.find(_before(moment, kept)).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
         return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
+
+
+def _before(moment: datetime, kept: Sequence[ObjectId]) -> Document:
+    wanted: Document = {"at": {"$lt": moment}}
+    return wanted | ({"_id": {"$nin": kept}} if kept else {})
 
 
 def _packed(message: OutgoingMessage) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ docs/library-proposals.md proposes public ones.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -15,8 +16,15 @@ import aiokafka.client as client
 import aiokafka.consumer.fetcher as fetcher
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaConnectionError, ProducerClosed
+from aiokafka.errors import (
+    IllegalGenerationError,
+    KafkaConnectionError,
+    NotCoordinatorForGroupError,
+    ProducerClosed,
+    for_code,
+)
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
@@ -116,21 +124,67 @@ def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:
     return end
 
 
-def forget_commits(consumer: AIOKafkaConsumer) -> None:
-    """Have nobody told how a commit ends that was given up, of a consumer that has started: `_coordinator`, its
-    `_do_commit_offsets`.
+def generation(consumer: AIOKafkaConsumer) -> int:
+    """The generation of its group that a consumer that has started is in, negative once it has left: `_coordinator`,
+    its `generation`."""
+    number: int = consumer._coordinator.generation
+    return number
 
-    That runs on when `commit` is cancelled, and its error would be reported as one that nobody has looked at.
+
+def guard_commits(consumer: AIOKafkaConsumer, may_commit: Callable[[], bool]) -> None:
+    """Have a consumer that has started commit only while that is true, and nobody told how a commit ends that was given
+    up: `_coordinator`, its `_do_commit_offsets`.
+
+    aiokafka commits in the generation of the moment, in none once it has left its group, which Kafka takes where the
+    group is empty. What sends a commit runs on when `commit` is cancelled, and its error would be reported as one that
+    nobody has looked at.
     """
     coordinator = consumer._coordinator
     commit = coordinator._do_commit_offsets
 
+    async def guarded(*arguments: Any) -> None:
+        if not may_commit():
+            raise IllegalGenerationError
+        await commit(*arguments)
+
     def looked_at(*arguments: Any) -> asyncio.Task[None]:
-        committing: asyncio.Task[None] = asyncio.ensure_future(commit(*arguments))
+        committing = asyncio.ensure_future(guarded(*arguments))
         committing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return committing
 
     coordinator._do_commit_offsets = looked_at
+
+
+def read_group_errors(consumer: AIOKafkaConsumer) -> None:
+    """Have a consumer that has started see that its group's offsets aren't told at the moment: `_coordinator`, its
+    `_send_req` and `coordinator_dead`.
+
+    A broker that isn't the group's coordinator any more, or still loads the group, says so once for all partitions, and
+    names none. aiokafka doesn't look there, and takes them for partitions that were never committed.
+    """
+    coordinator = consumer._coordinator
+    send, forget = coordinator._send_req, coordinator.coordinator_dead
+
+    async def checked(request: Any) -> Any:
+        response = await send(request)
+        code = getattr(response, "error_code", 0) if isinstance(request, OffsetFetchRequest) else 0
+        if code:
+            error = for_code(code)
+            if error is NotCoordinatorForGroupError:
+                forget()
+            raise error("offsets of the group aren't told")
+        return response
+
+    coordinator._send_req = checked
+
+
+def join_anew(consumer: AIOKafkaConsumer) -> None:
+    """Have a consumer that has started join its group once more: `_coordinator`, its `request_rejoin`.
+
+    Once a heartbeat or a look for offsets was answered by a code that aiokafka doesn't foresee, the task for it is
+    over, and its error is raised at each poll; joining begins both tasks anew.
+    """
+    consumer._coordinator.request_rejoin()
 
 
 def replace_batch_reader(reader: type) -> None:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
+    GroupAuthorizationFailedError,
     IllegalStateError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import assignment_end, forget_commits, wait_in_fetches
+from messaging.kafka.aiokafka_internals import (
+    assignment_end,
+    guard_commits,
+    join_anew,
+    read_group_errors,
+    wait_in_fetches,
+)
 from messaging.kafka.connection import is_broker_away
-from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
+from messaging.kafka.record_batches import Allowance, allowance
+from messaging.kafka.tenure import Tenure
+from messaging.kafka.unreadable import is_of_records, unreadable_record
 from messaging.metrics import MISSED, topic_label
 
 log = structlog.get_logger()
@@ -50,7 +58,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     aiokafka takes records out of its partitions one partition after the other; when it raises at one of them, what it
     has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
     is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
-    once it has raised TRIES times. Records are delivered at least once.
+    once it has raised TRIES times. Records are delivered at least once. Errors that no record is to blame for are
+    raised; after those of the group, whose task has ended with them, the consumer joins it anew.
 
     A partition that its group never committed is read from its oldest record on, as is one whose records at the
     committed offset are gone; that is told, with their number. Give `auto_offset_reset="none"`: aiokafka's own way to
@@ -58,13 +67,18 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
+
+    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last.
     """
+
+    _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
         super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()
+        self.polled = 0
         self._is_astray = False
         self._is_settled = False
         self._told: dict[TopicPartition, int] = {}
@@ -75,12 +89,14 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         token = allowance.set(self._allowance)
         try:
             await super().start()
-            forget_commits(self)
+            self._tenure = Tenure(self)
+            guard_commits(self, lambda: self._tenure.is_current)
+            read_group_errors(self)
         finally:
             allowance.reset(token)
 
     async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None) -> Found:
-        """Wait for records, for as long as it takes. Raises aiokafka's errors if Kafka is unavailable."""
+        """Wait for records, for as long as it takes. Raises aiokafka's errors that aren't those of records."""
         found: Found = {}
         while not found:
             self._allowance.renew()
@@ -91,12 +107,18 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 # To aiokafka none are all.
                 wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
                 found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)
+                self.polled = self._tenure.assignments
                 wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
                 raise
+            except IllegalStateError:
+                self._is_astray = True  # a rebalance: what was taken out of other partitions is gone
+                continue
             except Exception as error:
                 self._is_astray = True
-                if is_broker_away(error):
+                if not is_of_records(error):
+                    if not is_broker_away(error) or isinstance(error, GroupAuthorizationFailedError):
+                        join_anew(self)
                     raise
                 log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
                 await self._return_to_committed()
@@ -183,6 +205,24 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             committing.cancel()
         self._is_settled = True
 
+    async def still_ours(self, places: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
+        """Those of these partitions in which offsets of the records of a poll may be committed.
+
+        Under a later assignment they are those that nobody else has had since, and for which the group still has an
+        offset: Kafka drops it with its topic.
+        """
+        held = self._tenure.held_since(polled) & set(places)
+        now = self._tenure.assignments
+        if now == polled:
+            return held
+        committed = await self._committed(held)
+        return {place for place in held if committed[place] is not None} if now == self._tenure.assignments else set()
+
+    def rewind(self, place: TopicPartition, offset: int, polled: int) -> None:
+        """Go back to a record of a poll. A later assignment begins at what is committed by itself."""
+        if polled == self._tenure.assignments and place in self.assignment():
+            self.seek(place, offset)
+
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
         try:
@@ -209,6 +249,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return dict(zip(places, await asyncio.gather(*map(self.committed, places)), strict=True))
 
     async def _each_by_itself(self, max_records: int) -> Found:
+        self.polled = self._tenure.assignments
         found: Found = {}
         for partition in self._cleared & self.assignment():
             records = await self._up_to_unreadable(partition, max_records - sum(map(len, found.values())))
@@ -226,12 +267,12 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             except ConsumerStoppedError:
                 raise
             except Exception as error:
-                if is_broker_away(error):
+                if not is_of_records(error):
                     self._is_astray = True
                     raise
                 self.seek(partition, position)
                 if not records and self._is_given_up(partition, position):
-                    records.append(_unreadable(partition, position, error))
+                    records.append(unreadable_record(partition, position, error))
                     self.seek(partition, position + 1)
                 break
             if not one:
@@ -245,12 +286,3 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         attempts = attempts + 1 if position == failed_at else TRIES if position == failed_at + 1 else 1
         self._failures[partition] = position, attempts
         return attempts >= TRIES
-
-
-def _unreadable(partition: TopicPartition, offset: int, error: Exception) -> RawRecord:
-    value = UnreadableValue(b"", UNDECODABLE, f"{type(error).__name__}: {error}")
-    now = int(time.time() * 1000)
-    record: RawRecord = ConsumerRecord(
-        partition.topic, partition.partition, offset, now, 0, None, value, None, -1, 0, ()
-    )
-    return record

@@ -124,10 +124,12 @@ class ReadableBatch:
         return self._readable()
 
     def __next__(self) -> Any:
-        """The next record, for control batches, which aiokafka reads one by one."""
+        """The next record, for control batches, of which aiokafka takes the first. Raises CorruptRecordException."""
         if self._records is None:
             self._records = iter(self._whole)
-        return next(self._records)
+        for record in self._records:
+            return record
+        raise CorruptRecordException("a control batch has no records")
 
     def _readable(self) -> Iterator[Any]:
         header = Header.of(self._batch)

@@ -68,7 +68,8 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     """Publish letters to their topics, and say how many.
 
     Letters are marked in the transaction that owes their messages to Kafka. Cut short, what was marked is published
-    by this or by a worker, and the next replay goes on behind it; of several replays at once one publishes a letter.
+    by this or by a worker, and the next replay goes on behind it, once that is done; of several replays at once one
+    publishes a letter.
     A letter that fails again is the same letter: it is replayed if it is named, or `again`. What becomes a dead letter
     during the replay is left for the next one. Raises UsageError or CommandError.
     """
@@ -87,6 +88,8 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
                     if order.dry_run:
                         done, hindered = await _choice(chunk, order, left, repositories)
                     else:
+                        # What another replay has marked before is published before what comes behind it.
+                        await transactions.outbox.settle_before(datetime.now(UTC))
                         done, hindered = await transactions.run(partial(_replay, chunk, order, left))
                     replayed += len(done)
                     left_out += hindered

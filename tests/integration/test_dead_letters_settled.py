@@ -6,10 +6,17 @@ import asyncio
 import json
 import signal
 from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
+from domain.delivery import OutgoingMessage
+from messaging.dead_letters_replays import letter_id, replayed_message
+from messaging.kafka.connection import BrokerAwayError
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions, UnitOfWork
 from tests.support.facade import new_id
 from tests.support.forks import ForkedCommand
 from tests.support.messages import Message
@@ -95,3 +102,25 @@ async def test_a_replay_that_is_killed_goes_on(own_service: Service) -> None:
     await dead(service, count + (await replays(service)).total())
     told = await asked(service, "summary")
     assert (told["open"], told["groups"][0]["failedAgain"]) == (count, count)
+
+
+async def test_a_replay_behind_one_that_was_cut_short_keeps_the_order_of_a_key(own_service: Service) -> None:
+    service, key = own_service, new_id("store")
+    await service.publish(TOPIC, *(Message(key, b"no JSON") for _ in range(2)))
+    await dead(service, 2)
+    assert await service.stop("worker") == 0
+    first, _ = letters = await service.records(f"{TOPIC}.dlq")
+
+    async def away(_: Sequence[OutgoingMessage]) -> None:
+        raise BrokerAwayError
+
+    async def replay(work: UnitOfWork) -> None:
+        await work.repositories.replays.remember({letter_id(first): letter_id(first)}, datetime.now(UTC), work.session)
+        work.emit([replayed_message(first)])
+
+    async with service.mongo() as database:
+        with pytest.raises(BrokerAwayError):
+            await Transactions(database, Repositories(database), away).run(replay)
+    assert (await asked(service, "replay"))["replayed"] == 1
+    replayed = [dict(record.headers).get("x-replayed-from") for record in await service.keyed(TOPIC, key)]
+    assert replayed[2:] == [letter_id(letter).encode() for letter in letters]

@@ -15,6 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
 
+from consumers.subscriptions import Batch
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
@@ -102,35 +103,96 @@ async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, mo
         await consumer.stop()
 
 
-async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
-    topic, group = new_id("topic"), new_id("group")
-    place = TopicPartition(topic, 0)
+async def publish(servers: Servers, topic: str, count: int) -> None:
+    """Publish so many records to the first partition of a topic."""
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+        for _ in range(count):
+            await producer.send_and_wait(topic, b"value", partition=0)
 
-    async def publish(count: int) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
-            for _ in range(count):
-                await producer.send_and_wait(topic, b"value")
 
-    await create(servers, topic, 1)
-    await publish(3)
+@asynccontextmanager
+async def member(servers: Servers, topic: str, group: str) -> AsyncIterator[PatientConsumer]:
+    """A consumer in a group that commits when it is told to, and soon sees what becomes of its topic."""
     options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none", **UNHURRIED}
     consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
     await consumer.start()
     try:
-        async with asyncio.timeout(120):
-            await consumer.getmany(timeout_ms=1_000)
-            await delete_topic(servers, topic)
-            # The latter where it has noticed by now that its partition is gone.
-            with pytest.raises((CommitFailedError, IllegalStateError)):
-                await consumer.commit({place: 3})
-            await create(servers, topic, 1)
-            await publish(9)
-            read: list[int] = []
-            while len(read) < 9:
-                read += [record.offset for record in (await consumer.getmany(timeout_ms=1_000))[place]]
-        assert read == list(range(9))
+        yield consumer
     finally:
         await consumer.stop()
+
+
+async def batch_of(consumer: PatientConsumer) -> Batch:
+    """The records of a poll."""
+    found = await consumer.getmany(timeout_ms=1_000)
+    return Batch(consumer, [record for records in found.values() for record in records], consumer.polled)
+
+
+async def offsets_of(consumer: PatientConsumer, count: int) -> list[int]:
+    """The offsets of so many records, as they come."""
+    read: list[int] = []
+    while len(read) < count:
+        read += [record.offset for record in (await batch_of(consumer)).records]
+    return read
+
+
+async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
+    topic = new_id("topic")
+    await create(servers, topic, 1)
+    await publish(servers, topic, 3)
+    async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
+        await batch_of(consumer)
+        await delete_topic(servers, topic)
+        # The latter where it has noticed by now that its partition is gone.
+        with pytest.raises((CommitFailedError, IllegalStateError)):
+            await consumer.commit({TopicPartition(topic, 0): 3})
+        await create(servers, topic, 1)
+        await publish(servers, topic, 9)
+        assert await offsets_of(consumer, 9) == list(range(9))
+
+
+@pytest.mark.parametrize("is_seen_gone", [True, False])
+async def test_a_batch_in_hand_while_its_topic_is_made_anew_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
+    topic = new_id("topic")
+    await create(servers, topic, 1)
+    await publish(servers, topic, 3)
+    async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
+        batch = await batch_of(consumer)
+        await batch.commit()
+        await publish(servers, topic, 2)
+        batch = await batch_of(consumer)
+        assert batch.records[0].offset == 3
+        await delete_topic(servers, topic)
+        if is_seen_gone:
+            await eventually(lambda: not consumer.assignment())
+        # With another number of partitions, so that it is noticed in any case.
+        await create(servers, topic, 2)
+        await publish(servers, topic, 9)
+        await eventually(lambda: len(consumer.assignment()) == 2)
+        await batch.commit()
+        assert await offsets_of(consumer, 9) == list(range(9))
+
+
+async def test_a_batch_in_hand_while_others_come_and_go_is_committed(servers: Servers) -> None:
+    """Where its partition stays; the other one, which somebody else had, is delivered again."""
+    topic, group = new_id("topic"), new_id("group")
+    places = [TopicPartition(topic, number) for number in range(2)]
+    await create(servers, topic, 2)
+    async with member(servers, topic, group) as consumer, asyncio.timeout(120):
+        await consumer.commit(dict.fromkeys(places, 0))
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for place in places:
+                await producer.send_and_wait(topic, b"value", partition=place.partition)
+        records = [*(await batch_of(consumer)).records]
+        while len(records) < 2:
+            records += (await batch_of(consumer)).records
+        batch = Batch(consumer, records, consumer.polled)
+        async with member(servers, topic, group):
+            (kept,) = await eventually(consumer.assignment, lambda places: len(places) == 1)
+        await eventually(lambda: len(consumer.assignment()) == 2)
+        await batch.commit()
+        committed = {place: await consumer.committed(place) for place in places}
+        assert committed == {place: int(place == kept) for place in places}
 
 
 async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
@@ -13,9 +15,11 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from storage.database import Database, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
+from storage.outbox import Owed
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
 from tests.support.service import Service, own_database
+from tests.support.waiting import eventually
 
 THINGS = "things"
 MESSAGE = OutgoingMessage("topic", b"key", b"value", (("name", None),))
@@ -138,6 +142,37 @@ async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(data
     assert await transactions.outbox.settle_overdue() == 2
     assert kafka.published == [small, large, large]
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_what_was_owed_before_is_published_before_what_comes_behind_it(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+    overdue, living, large = (MESSAGE._replace(value=value) for value in (b"overdue", b"living", bytes(101)))
+
+    async def owe(*messages: OutgoingMessage) -> Sequence[Owed]:
+        async def work(unit: UnitOfWork) -> None:
+            unit.emit(messages)
+
+        return (await transactions.commit(work))[1]
+
+    kafka.largest = 100
+    await owe(large)
+    await owe(overdue)
+    await age(database, seconds=60)
+    owed = await owe(living)
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    waiting = asyncio.create_task(transactions.outbox.settle_before(now))
+    await eventually(lambda: kafka.published == [overdue])
+    assert not waiting.done()
+    # As its own process does, which lives.
+    await transactions.outbox.settle(owed)
+    await waiting
+    assert kafka.published == [overdue, living]
+    kafka.largest = 101
+    await transactions.outbox.settle_before(now)
+    assert kafka.published == [overdue, living]
+    assert await transactions.outbox.settle_overdue() == 1
+    assert kafka.published == [overdue, living, large]
 
 
 async def test_what_no_majority_has_yet_is_waited_for_even_where_it_is_a_repeat(database: Database) -> None:

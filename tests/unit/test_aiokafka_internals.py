@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, patch
@@ -15,9 +16,24 @@ import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import conn
 from aiokafka.consumer import group_coordinator
-from aiokafka.errors import KafkaConnectionError, KafkaError, OffsetMetadataTooLargeError, ProducerClosed
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.errors import (
+    CommitFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    OffsetMetadataTooLargeError,
+    ProducerClosed,
+)
 from aiokafka.producer.sender import Sender
+from aiokafka.protocol.commit import OffsetFetchResponse_v3
 from aiokafka.protocol.fetch import FetchRequest_v4
+from aiokafka.protocol.group import (
+    HeartbeatResponse_v1,
+    JoinGroupRequest,
+    JoinGroupResponse_v5,
+    SyncGroupRequest,
+    SyncGroupResponse_v3,
+)
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import OffsetAndMetadata
@@ -26,8 +42,12 @@ from messaging.kafka import aiokafka_internals
 from messaging.kafka.record_batches import ReadableBatches
 from tests.support.raw_batches import batch, record
 from tests.support.renaming import loaded_anew, rename
+from tests.support.waiting import eventually
 
 PLACE = aiokafka.TopicPartition("topic", 0)
+TOLD = [("topic", [(0, 7, "", 0)])]
+"""The offset of that, as a broker tells it."""
+SUBSCRIBED = SimpleNamespace(assignment=[PLACE])
 Check = Callable[[Any], Awaitable[None]]
 
 
@@ -168,9 +188,9 @@ async def check_assignment(ours: Any) -> None:
 
 
 async def check_commits(ours: Any) -> None:
-    """The error of a commit that was given up is reported to nobody; others are raised."""
+    """The error of a commit that was given up is told to nobody, others are raised. One that may not be isn't sent."""
     reported: list[dict[str, Any]] = []
-    loop, goes_on = asyncio.get_running_loop(), asyncio.Event()
+    loop, goes_on, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
     loop.set_exception_handler(lambda _, context: reported.append(context))
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
     coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
@@ -183,7 +203,7 @@ async def check_commits(ours: Any) -> None:
     if hasattr(consumer, "_coordinator"):  # as once it has started
         consumer._coordinator = coordinator
     try:
-        ours.forget_commits(consumer)
+        ours.guard_commits(consumer, lambda: may_commit[-1])
         offsets = {PLACE: OffsetAndMetadata(1, "")}
         given_up = asyncio.create_task(coordinator.commit_offsets(None, offsets))
         await asyncio.sleep(0)  # it begins
@@ -193,10 +213,83 @@ async def check_commits(ours: Any) -> None:
         goes_on.set()
         with pytest.raises(OffsetMetadataTooLargeError):
             await coordinator.commit_offsets(None, offsets)
+        may_commit.append(False)
+        with pytest.raises(CommitFailedError):
+            await coordinator.commit_offsets(None, offsets)
         gc.collect()  # also of what tests before have left
         assert OffsetMetadataTooLargeError not in {type(context.get("exception")) for context in reported}
     finally:
         loop.set_exception_handler(None)
+        await coordinator.close()
+        await consumer.stop()
+
+
+async def check_generation(ours: Any) -> None:
+    """A consumer that is in no group yet, or any more, has a negative generation."""
+    async with coordinated() as (consumer, _):
+        assert ours.generation(consumer) < 0
+
+
+async def check_offsets(ours: Any) -> None:
+    """Offsets that a broker can't tell for now are asked for again, of another one where it isn't the right one."""
+    loading, moved, there = (
+        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, TOLD))
+    )
+    async with coordinated() as (consumer, coordinator):
+        known = []
+
+        async def look_up() -> None:
+            known.append(coordinator.coordinator_id)
+            coordinator.coordinator_id = 0
+
+        coordinator.ensure_coordinator_known, coordinator._retry_backoff_ms = look_up, 0
+        ours.read_group_errors(consumer)
+        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, there])):
+            offsets = await coordinator.fetch_committed_offsets([PLACE])
+        assert offsets == {PLACE: OffsetAndMetadata(7, "")}
+        assert known == [None, 0, None]
+
+
+async def check_join(ours: Any) -> None:
+    """A member whose heartbeat was answered by an unforeseen code is told so at each poll, until it joins anew."""
+    beats = iter([999])
+    joined: list[Any] = []
+    assigned = ConsumerProtocol.ASSIGNMENT(0, [("topic", [0])], b"").encode()
+
+    async def answer(request: Any) -> Any:
+        if isinstance(request, JoinGroupRequest):
+            joined.append(request)
+            return JoinGroupResponse_v5(0, 0, len(joined), "roundrobin", "another", "one", [])
+        if isinstance(request, SyncGroupRequest):
+            return SyncGroupResponse_v3(0, 0, assigned)
+        return HeartbeatResponse_v1(0, next(beats, 0))
+
+    async with coordinated("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
+        coordinator._send_req, coordinator.ensure_coordinator_known = answer, AsyncMock()
+        for _ in range(3):
+            await eventually(lambda: coordinator._pending_exception)
+            with pytest.raises(KafkaError, match="heartbeat"):
+                coordinator.check_errors()
+        assert len(joined) == 1
+        ours.join_anew(consumer)
+        await eventually(lambda: len(joined) == 2)
+        await eventually(lambda: coordinator.generation == 2 and not coordinator.need_rejoin(SUBSCRIBED))
+        coordinator.check_errors()
+
+
+@asynccontextmanager
+async def coordinated(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer with a coordinator, as once it has started."""
+    consumer = aiokafka.AIOKafkaConsumer(*topics, bootstrap_servers="127.0.0.1:1", group_id="group")
+    consumer._subscription.register_fetch_waiters(set())
+    coordinator = group_coordinator.GroupCoordinator(
+        consumer._client, consumer._subscription, group_id="group", **options
+    )
+    if hasattr(consumer, "_coordinator"):
+        consumer._coordinator = coordinator
+    try:
+        yield consumer, coordinator
+    finally:
         await coordinator.close()
         await consumer.stop()
 
@@ -211,6 +304,9 @@ CHECKS: list[Check] = [
     check_assignment,
     check_questions,
     check_commits,
+    check_generation,
+    check_offsets,
+    check_join,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -227,6 +323,13 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
     ("aiokafka.consumer.consumer", "_coordinator", check_commits),
     ("aiokafka.consumer.group_coordinator", "_do_commit_offsets", check_commits),
+    ("aiokafka.consumer.consumer", "_coordinator", check_generation),
+    ("aiokafka.consumer.group_coordinator", "generation", check_generation),
+    ("aiokafka.consumer.consumer", "_coordinator", check_offsets),
+    ("aiokafka.consumer.group_coordinator", "_send_req", check_offsets),
+    ("aiokafka.consumer.group_coordinator", "coordinator_dead", check_offsets),
+    ("aiokafka.consumer.consumer", "_coordinator", check_join),
+    ("aiokafka.consumer.group_coordinator", "request_rejoin", check_join),
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import aiokafka.consumer.fetcher as fetcher
 import cramjam
 import pytest
+from aiokafka.errors import CorruptRecordException
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,6 +109,12 @@ def test_records_before_and_behind_a_spoilt_one_are_read() -> None:
     assert [r.offset for r in records] == [0, 1, 2]
     assert unreadable(records) == [(1, "undecodable")]
     assert records[2].value == b"v2"
+
+
+def test_a_control_batch_without_records_is_told_as_spoilt() -> None:
+    """aiokafka reads the first of them, and has only a plain error for that."""
+    with pytest.raises(CorruptRecordException, match="no records"):
+        next(ReadableBatches(batch(b"", count=0)).next_batch())
 
 
 @given(st.binary(max_size=200), st.integers(0, 7), st.integers(0, 50))

@@ -1,0 +1,34 @@
+"""Records that a fetch has brought and no attempt could decode, and the errors that tell of such."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import CorruptRecordException, KafkaError, RecordTooLargeError, UnsupportedCodecError
+
+from messaging.decoding import RawRecord
+from messaging.kafka.connection import is_broker_away
+from messaging.kafka.record_batches import UNDECODABLE, UnreadableValue
+
+_OF_RECORDS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
+
+
+def is_of_records(error: BaseException) -> bool:
+    """True if a poll raises this for a record.
+
+    What aiokafka raises else is of the connection or of the group, whose heartbeats and joins end by a poll, too, as
+    plain KafkaErrors for whatever a broker answers unforeseen.
+    """
+    return isinstance(error, _OF_RECORDS) or not (isinstance(error, KafkaError) or is_broker_away(error))
+
+
+def unreadable_record(partition: TopicPartition, offset: int, error: Exception) -> RawRecord:
+    """The stand-in for a record that can't be read."""
+    value = UnreadableValue(b"", UNDECODABLE, f"{type(error).__name__}: {error}")
+    now = int(time.time() * 1000)
+    record: RawRecord = ConsumerRecord(
+        partition.topic, partition.partition, offset, now, 0, None, value, None, -1, 0, ()
+    )
+    return record

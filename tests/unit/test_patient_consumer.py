@@ -1,0 +1,237 @@
+"""The consumer at the edges of its polls: what it commits, and what it puts down to records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import (
+    CorruptRecordException,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    RecordTooLargeError,
+    UnknownError,
+    UnsupportedCodecError,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
+from aiokafka.structs import OffsetAndMetadata
+
+from consumers.subscriptions import Batch
+from messaging.kafka.patient_consumer import TRIES, PatientConsumer
+from tests.support.records import Record
+
+PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
+
+
+class Group(GroupCoordinator):  # type: ignore[misc]
+    """A group with one member, which keeps its offsets without Kafka, and tells them once all refusals are told."""
+
+    def __init__(self) -> None:
+        self.generation = 1
+        self.group_id = "group"
+        self.coordinator_id = 0
+        self.offsets: dict[TopicPartition, int] = {}
+        self.refusals: list[int] = []
+        self.joins = 0
+        self._commit_lock = asyncio.Lock()
+        self._retry_backoff_ms = 0
+
+    async def ensure_coordinator_known(self) -> None:
+        """It is."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def coordinator_dead(self) -> None:
+        """Another one is the same."""
+
+    def request_rejoin(self) -> None:
+        """Joining takes no time."""
+        self.joins += 1
+
+    async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.offsets |= {place: each.offset for place, each in offsets.items()}
+
+    async def _send_req(self, request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
+        if self.refusals:
+            return OffsetFetchResponse_v3(0, [], self.refusals.pop())
+        told = [(place.topic, [(place.partition, offset, "", 0)]) for place, offset in self.offsets.items()]
+        return OffsetFetchResponse_v3(0, told, 0)
+
+
+class Member(PatientConsumer):
+    """A member of such a group, with a batch of twenty records of each partition in hand."""
+
+    def __init__(self) -> None:
+        super().__init__("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
+        self._coordinator = self.group = Group()
+        self._subscription.assign_from_subscribed([PLACE, OTHER])
+
+        self._fetcher = SimpleNamespace(seek_to=self._subscription.seek, close=AsyncMock(), _fetch_max_wait_ms=0)
+
+    async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
+        self.group.generation = generation
+        self._subscription.assign_from_subscribed(places)
+        await asyncio.sleep(0)  # the loop tells who waits for it
+
+    def batch(self) -> Batch:
+        places = (PLACE, OTHER)
+        return Batch(self, [Record(n, (), "topic", place.partition) for place in places for n in range(20)], 1)
+
+
+class Polls:
+    """The answers of aiokafka's polls: errors first, then a record for each at the position of its partition."""
+
+    def __init__(self, member: Member, errors: list[Exception]) -> None:
+        self.member = member
+        self.errors = errors
+
+    async def __call__(self, *places: TopicPartition, **_: object) -> dict[TopicPartition, list[Record]]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return {place: [Record(await self.member.position(place))] for place in sorted(places)}
+
+
+@pytest.fixture
+async def member(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
+    consumer = Member()
+    monkeypatch.setattr(AIOKafkaConsumer, "start", AsyncMock())
+    await consumer.start()
+    yield consumer
+    await consumer.stop()
+
+
+async def test_a_batch_is_committed(member: Member) -> None:
+    await member.batch().commit()
+    assert member.group.offsets == {PLACE: 20, OTHER: 20}
+
+
+async def test_a_partition_that_stays_ours_is_committed_however_often_others_come_and_go(member: Member) -> None:
+    member.group.offsets = {PLACE: 0, OTHER: 0}
+    batch = member.batch()
+    for generation in range(2, 9):
+        await member.is_assigned(*([PLACE] if generation % 2 else [PLACE, OTHER]), generation=generation)
+    await member.is_assigned(PLACE, OTHER, generation=9)
+    await batch.commit()
+    assert member.group.offsets == {PLACE: 20, OTHER: 0}
+
+
+async def test_offsets_of_a_deleted_topic_are_not_committed_to_the_next(member: Member) -> None:
+    batch = member.batch()
+    await member.is_assigned(generation=2)
+    await member.is_assigned(PLACE, OTHER, generation=3)
+    await batch.commit()
+    assert member.group.offsets == {}
+
+
+async def test_neither_are_they_where_nobody_saw_the_topic_gone(member: Member) -> None:
+    """As where it has more partitions than before: they are assigned anew, and the group has no offset any more."""
+    batch = member.batch()
+    await member.is_assigned(PLACE, OTHER, generation=2)
+    await batch.commit()
+    assert member.group.offsets == {}
+
+
+async def test_a_partition_that_another_one_had_meanwhile_is_not_committed(member: Member) -> None:
+    member.group.offsets = {PLACE: 10, OTHER: 10}
+    batch = member.batch()
+    await member.is_assigned(PLACE, OTHER, generation=3)
+    await batch.commit()
+    assert member.group.offsets == {PLACE: 10, OTHER: 10}
+
+
+@pytest.mark.parametrize("generation", [-1, 2], ids=["the group was left", "others have joined"])
+async def test_nothing_is_committed_in_another_generation(member: Member, generation: int) -> None:
+    member.group.generation = generation
+    await member.batch().commit()
+    assert member.group.offsets == {}
+
+
+async def test_a_batch_that_failed_goes_back_under_its_own_assignment_alone(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went: list[tuple[TopicPartition, int]] = []
+    monkeypatch.setattr(member, "seek", lambda place, offset: went.append((place, offset)))
+    batch = member.batch()
+    batch.seek(PLACE, 5)
+    await member.is_assigned(PLACE, OTHER, generation=2)
+    batch.seek(OTHER, 5)
+    assert went == [(PLACE, 5)]
+
+
+async def test_a_group_whose_offsets_are_not_told_for_now_is_asked_again(member: Member) -> None:
+    member.group.offsets, member.group.refusals = {PLACE: 7}, [14, 16]
+    assert await member.committed(PLACE) == 7
+    assert member.group.refusals == []
+
+
+UNFORESEEN = KafkaError("Unexpected exception in heartbeat task: UnknownError()")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UNFORESEEN, UnknownError(), InconsistentGroupProtocolError(), GroupAuthorizationFailedError("group")],
+    ids=repr,
+)
+async def test_an_error_of_the_group_is_put_down_to_no_record(
+    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 2 * TRIES))
+    for _ in range(2 * TRIES):
+        with pytest.raises(type(error)):
+            await member.getmany()
+    # The task that has met it is over: only joining begins another one.
+    assert member.group.joins == 2 * TRIES
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+
+
+async def test_neither_is_one_that_comes_while_partitions_are_read_one_by_one(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    errors = [CorruptRecordException(), UNFORESEEN]
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, errors * TRIES))
+    for _ in range(TRIES):
+        with pytest.raises(KafkaError, match="heartbeat"):
+            await member.getmany()
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptRecordException("Invalid CRC"),
+        RecordTooLargeError("larger than the fetch size"),
+        UnsupportedCodecError("no library"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        IndexError("index out of range"),
+    ],
+    ids=repr,
+)
+async def test_a_record_that_cannot_be_read_is_handed_over_as_such(
+    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 3 * TRIES))
+    found: dict[TopicPartition, list[Any]] = await member.getmany(max_records=10)
+    assert {(place, told.offset, told.value.code) for place, (told,) in found.items()} == {
+        (place, 5, "undecodable") for place in (PLACE, OTHER)
+    }
+    assert all(type(error).__name__ in told.value.reason for (told,) in found.values())
+    assert member.group.joins == 0
+
+
+async def test_a_rebalance_while_a_consumer_begins_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [IllegalStateError("not assigned")]))
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+    assert member.group.joins == 0
