@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
+import orjson
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect, Request
 
@@ -16,7 +17,6 @@ from messaging.reading import InvalidContentError, Read, Reader, reader_of
 
 T = TypeVar("T")
 
-_NOTHING: Final = frozenset({b"", b"{}", b"null"})
 _UNEXPECTED: Final = "This takes no body: what it is about is said by the path and the query. Nothing was accepted."
 
 
@@ -69,10 +69,30 @@ async def raw_body(request: Request) -> bytes:
 
 
 async def check_no_body(request: Request) -> None:
-    """Raises ProblemError when a request whose body nobody reads has one that says something. An empty one, `{}` and
-    null say nothing, whatever their media type."""
-    if b"".join((await _content(request)).split()) not in _NOTHING:
+    """Raises ProblemError when a request whose body nobody reads has one that says something. An empty one says
+    nothing, whatever its media type, nor does JSON that has only what the path or the query have, too."""
+    content = await _content(request)
+    said = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
+    if content.strip() and not _values(content) <= said:
         raise invalid([{"pointer": "", "code": "unexpected-body", "message": _UNEXPECTED}])
+
+
+def _values(content: bytes) -> set[str]:
+    """The values in JSON, null left out; what is none stands for itself."""
+    try:
+        left = [orjson.loads(content)]
+    except orjson.JSONDecodeError:
+        return {content.decode(errors="replace")}
+    found = set()
+    while left:
+        match left.pop():
+            case dict() as told:
+                left += told.values()
+            case list() as told:
+                left += told
+            case told if told is not None:
+                found.add(str(told))
+    return found
 
 
 async def _content(request: Request) -> bytes:
