@@ -159,7 +159,11 @@ class Upstream:
 async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     edited, foreign, ours, late, edited_late = ([new_id() for _ in range(12)] for _ in range(5))
-    async with service.running(("worker", "worker2")), facade_of(service) as facade:
+    async with (
+        service.running(("worker", "worker2")),
+        facade_of(service) as facade,
+        another_facade(service, tmp_path / "early") as early_one,
+    ):
         # Where no mailer runs, nobody reads it.
         await service.publish("mail-commands", Message("order", b"{}"))
         # It hears of new partitions late.
@@ -168,6 +172,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
             upstream = Upstream(service, [facade], producer)
             named = {product: f"{product}-review" for product in foreign}
             named_late = {product: f"{product}-review" for product in late}
+            await early_one.submit(submission(new_id()))
             await facade.submit(*(submission(product, id=id) for product, id in (named | named_late).items()))
             given = dict(zip(ours, await facade.submit(*map(submission, ours)), strict=True))
             going = [
@@ -183,14 +188,13 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` goes on" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
-                async with another_facade(service, tmp_path) as other:
-                    # It knows from its start of the partitions that the first facade hears of in some minutes.
-                    both = Upstream(service, [facade, other], producer)
-                    going = [
-                        *(both.go_on(id, both.moderate_by_http) for id in named_late.values()),
-                        *(both.go_on(product, both.edit_by_http) for product in edited_late),
-                    ]
-                    async with both.running(*going):
+                async with another_facade(service, tmp_path / "late") as late_one:
+                    # It knows from its start of the partitions that one of before hears of in some minutes.
+                    deciding = Upstream(service, [facade, late_one], producer)
+                    editing = Upstream(service, [early_one, late_one], producer)
+                    moderated = (deciding.go_on(id, deciding.moderate_by_http) for id in named_late.values())
+                    edits = (editing.go_on(product, editing.edit_by_http) for product in edited_late)
+                    async with deciding.running(*moderated), editing.running(*edits):
                         assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
         assert f"topics have {GROWN} partitions: {service.prefix}" in await said_by(service)
         service.grown = GROWN
@@ -199,7 +203,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
         for topic in ("review-submissions", "moderation-commands", "review-changes"):
             used = {record.partition for record in await service.records(topic)}
             assert used > set(range(PARTITIONS)), topic
-        steps = upstream.steps | both.steps
+        steps = upstream.steps | deciding.steps
         for product, id in (named | named_late | given).items():
             decisions = [data for _, data in await service.events(f"Product:{product}") if "statusBefore" in data]
             # Out of order, one would find its status there already, and change nothing.
@@ -211,7 +215,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
             assert row["review"] == f"Edit {upstream.steps[product] - 1}"
             assert await edits_of(service, product) == upstream.steps[product] - 1
         for product in edited_late:
-            assert await edits_of(service, product) == (both.steps[product] - 1) // 2
+            assert await edits_of(service, product) == (editing.steps[product] - 1) // 2
 
 
 async def edits_of(service: Service, product: str) -> int:
@@ -220,9 +224,9 @@ async def edits_of(service: Service, product: str) -> int:
 
 @asynccontextmanager
 async def another_facade(service: Service, folder: Path) -> AsyncIterator[Facade]:
-    """A second facade of a service."""
-    other = Service(service.servers, folder / "other", prefix=service.prefix)
-    other.folder.mkdir()
+    """One more facade of a service."""
+    other = Service(service.servers, folder, prefix=service.prefix)
+    folder.mkdir()
     async with other.running(()), facade_of(other) as facade:
         yield facade
 
