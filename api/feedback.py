@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -171,11 +173,8 @@ async def _reply(
 async def _send_of_reader(
     services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
 ) -> Response:
-    """Send feedback on an approved review, also where a repeat of it finds that one in another status."""
-    earlier = await earlier_attempt(services, command)
-    if id not in earlier.decided:
-        await _check_approved(services, caller, id)
-    return await send_feedback(services, caller, command, id, action, told, earlier)
+    check = partial(_check_approved, services, caller, id)
+    return await send_checked(services, caller, command, id, action, told, check)
 
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
@@ -193,6 +192,23 @@ def _voter(caller: Caller, user_id: str | None) -> str:
         raise invalid([{"pointer": "/userId", "code": "missing", "message": "Name the voter"}])
     check_author(caller, voter)
     return voter
+
+
+async def send_checked(
+    services: Services,
+    caller: Caller,
+    command: Command,
+    id: str,
+    action: FeedbackAction,
+    told: dict[str, Any],
+    check: Callable[[], Awaitable[None]],
+) -> Response:
+    """Send feedback on a review that `check` lets its sender see, also where a repeat of it finds that it doesn't any
+    more."""
+    earlier = await earlier_attempt(services, command)
+    if id not in earlier.decided:
+        await check()
+    return await send_feedback(services, caller, command, id, action, told, earlier)
 
 
 async def send_feedback(

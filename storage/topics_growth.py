@@ -16,7 +16,7 @@ _CHANGES: Final = "review-changes"
 
 
 class Step(StrEnum):
-    """What our own processes do while a topic grows: divide its keys as before, wait, or divide them anew."""
+    """The part of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
 
     ANNOUNCED = "announced"
     SWITCHING = "switching"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -10,8 +11,8 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.commands import Command, Commanded, command_answers, earlier_attempt
-from api.feedback import send_feedback
+from api.commands import Command, Commanded, command_answers
+from api.feedback import send_checked
 from api.services import Injected, Services
 from api.web.bodies import JsonBody
 from api.web.documents import OPEN_TO_ALL
@@ -125,11 +126,8 @@ async def _send_vote(
 async def _send(
     services: Services, shopper: Shopper, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
 ) -> Response:
-    """Send feedback on a review that the page shows, also where a repeat of it finds that it doesn't any more."""
-    earlier = await earlier_attempt(services, command)
-    if id not in earlier.decided:
-        await _check_shown(services, shopper, id)
-    return await send_feedback(services, shopper.caller, command, id, action, told, earlier)
+    check = partial(_check_shown, services, shopper, id)
+    return await send_checked(services, shopper.caller, command, id, action, told, check)
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:

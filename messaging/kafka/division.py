@@ -14,11 +14,11 @@ from messaging.kafka.connection import BrokerAwayError
 log = structlog.get_logger()
 
 KNOWN_S: Final = 20.0
-"""What was told of a topic that doesn't grow is good for so long. For longer than that a growth is announced before
+"""An answer about a topic that doesn't grow is good for so long. For longer than that a growth is announced before
 anything changes."""
 
 KNOWN_GROWING_S: Final = 3.0
-"""What was told of a topic that grows is good for so long. For longer than that all wait before keys are divided
+"""An answer about a topic that grows is good for so long. For longer than that all wait before keys are divided
 anew."""
 
 SWITCHED_S: Final = 30.0

@@ -24,7 +24,8 @@ from messaging.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where messages go. `by_place`: those of changes of reviews that are about an object go to its place, too.
+    """The ways of messages to partitions. `by_place`: changes of reviews that are about an object go to its place,
+    too.
 
     Keys of a topic are divided among so many partitions as `counts` tells; else among all that there are.
     """

@@ -143,7 +143,7 @@ class Grower:
         return GrowthRepository(self.database)
 
     async def _growths(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
-        """How each topic is divided; raises UsageError and CommandError where one can't grow to so many."""
+        """The division of each topic; raises UsageError and CommandError where one can't grow to so many."""
         known = await self._repository.all()
         growths = {topic: known.get(topic) or Growth(there[topic]) for topic in _TOPICS}
         for topic, growth in growths.items():
