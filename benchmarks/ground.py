@@ -42,6 +42,7 @@ _CACHE_GB: Final = 2.0
 
 _LOOK_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
+_STOP_S: Final = 30
 _LAST_WORDS: Final = 4_000
 
 
@@ -134,6 +135,14 @@ class Place:
         """Wait until a group has committed `total` records in all."""
         async with self.committed(group, topic) as committed:
             await _reach(committed, total, process)
+
+    async def relay(self) -> None:
+        """Have a worker publish all reviews that were put into the database behind its back, and end as it should:
+        Kafka waits for a killed one, and hands its partitions on in the middle of what is measured next."""
+        with self.running("plaudit", "worker") as process:
+            await self.until_relayed(process)
+            process.terminate()
+            process.wait(_STOP_S)
 
     async def until_relayed(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until a worker has published all reviews that were put into the database behind its back."""

@@ -64,8 +64,7 @@ async def our_rate(ground: Ground, count: int, *, objects: int = OBJECTS) -> flo
     """Approvals a second until the ratings have followed."""
     async with ground.place() as place:
         await store(place, 0, count, objects=objects)
-        with place.running("plaudit", "worker") as process:
-            await place.until_relayed(process)
+        await place.relay()
         place.publish(Topic.MODERATION_COMMANDS, approvals(0, count, objects))
         with place.running("plaudit", "worker") as process:
             group = place.topic(Topic.REVIEW_CHANGES)
