@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -55,12 +55,15 @@ class Place:
 
     settings: Settings
     database: Database
+    version: Mapping[str, str]
+    """Variables by which another version of the service works here than the one that measures."""
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment of a process that works here."""
         return {
             **os.environ,
+            **self.version,
             "PLAUDIT_MONGO__URI": self.settings.mongo_uri(),
             "PLAUDIT_MONGO__DATABASE": self.settings.mongo.database,
             "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": self.settings.kafka_connection().bootstrap_servers,
@@ -80,7 +83,7 @@ class Place:
         settings = self.settings.model_copy(update={"mongo": mongo})
         async with _database(settings) as database:
             await ensure_indexes(database, remember_days=settings.remember_days)
-            yield Place(settings, database)
+            yield Place(settings, database, self.version)
 
     @contextmanager
     def running(
@@ -213,6 +216,8 @@ class Ground:
     folder: Path
     pids: tuple[int, int]
     """Of MongoDB and of Kafka."""
+    version: Mapping[str, str] = field(default_factory=dict)
+    """See `Place`."""
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Place]:
@@ -228,7 +233,7 @@ class Ground:
         try:
             async with _database(settings) as database:
                 await prepare_servers(settings, database)
-                yield Place(settings, database)
+                yield Place(settings, database, self.version)
         finally:
             admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
             await admin.start()

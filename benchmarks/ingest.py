@@ -21,7 +21,7 @@ from messaging.topics import Topic
 PEERS: Final = f"{sys.prefix}-peer/bin/python"
 """The Python of the environment of peers, which `make bench` sets up."""
 
-_OURS: Final = "ours"
+OURS: Final = "ours"
 _BARE: Final = "a bare loop, one step after the other"
 _WARM_UP: Final = 5_000
 _FEWEST: Final = 300
@@ -40,7 +40,7 @@ class Subject:
 SUBJECTS: Final = {
     # Ours between the two that are closest to it.
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
-    _OURS: Subject(("plaudit", "worker"), None),
+    OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
     "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
     "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
@@ -69,7 +69,7 @@ async def ingest_rate(place: Place, subject: Subject, count: int) -> float:
 async def compare(ground: Ground, size: Size) -> list[Comparison]:
     """Take the same reviews in, by each program in turn."""
     async with published(ground, _WARM_UP) as place:
-        for name in (_OURS, _BARE):
+        for name in (OURS, _BARE):
             await ingest_rate(place, SUBJECTS[name], _WARM_UP)
     rates: dict[str, list[float]] = {name: [] for name in SUBJECTS}
     for number, order in enumerate(turns(size.runs, SUBJECTS)):
@@ -77,7 +77,7 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
             for name in order:
                 rates[name].append(await ingest_rate(place, SUBJECTS[name], size.ingest))
         tell_round(number, size.runs, rates)
-    ours = rates.pop(_OURS)
+    ours = rates.pop(OURS)
     return [
         Comparison(
             f"Ingest, {size.ingest:,} reviews",
