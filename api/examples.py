@@ -74,7 +74,7 @@ REPLAYS: Final[dict[str, Any]] = {
     },
     "Tell what would happen": {"places": ["review-submissions/3/17"], "dryRun": True},
 }
-TEMPLATE: Final = {"subject": "{{ customer.name or 'Hello' }}, how do you like your order {{ order.number }}?"}
+TEMPLATE: Final = {"subject": "{{ customer.name | default: 'Hello' }}, how do you like your order {{ order.number }}?"}
 RETURN_SEARCHES: Final[dict[str, Any]] = {
     "Returns of an order": {
         "orderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b",

@@ -65,13 +65,14 @@ async def _place(
     return store_id, language
 
 
-class _Fields(JsonBody[TemplateFields]):
+class Fields(JsonBody[TemplateFields]):
     """Parts of a template, parsed in a thread. They may be left out where no body is required."""
 
     def __init__(self, *, required: bool) -> None:
         super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
 
     async def __call__(self, request: Request) -> TemplateFields:
+        """The parts in the body. Raises ProblemError."""
         body = await raw_body(request)
         if not (self._required or body.strip()):
             return TemplateFields()
@@ -116,7 +117,7 @@ async def change_template(
     caller: TemplateEditor,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_Fields(required=True))],
+    fields: Annotated[TemplateFields, Depends(Fields(required=True))],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -146,7 +147,7 @@ async def preview_template(
     caller: TemplateReader,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_Fields(required=False))],
+    fields: Annotated[TemplateFields, Depends(Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
     """Render a mail with sample data, by the template in effect with the changes of the body."""

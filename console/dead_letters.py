@@ -12,17 +12,13 @@ from console.facade import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import FLOW, LetterState
 
 PATH: Final = "/console/dead-letters"
 _PLACE: Final = "/dead-letters/{topic}/{partition}/{offset}"
 _API: Final = "/api/deadLetters"
 _REPLAY: Final = f"{_API}/replay"
-_CODES: Final = (
-    *("invalid-message", "invalid-json", "unknown-field", "duplicate-field", "empty", "too-large", "invalid-timestamp"),
-    *("undecodable", "invalid-address", "review-not-found", "stored-document", "processing-failed"),
-)
-"""Those that are suggested; any other can be typed."""
 
 _ANY: Final = "any"
 """The state that asks for letters in every state."""
@@ -53,7 +49,7 @@ async def dead_letters(visit: Visit) -> Response:
     found = await visit.facade.ask("GET", _API, query=wanted)
     choices: Mapping[str, Any] = {
         "topics": sorted(FLOW),
-        "codes": _CODES,
+        "codes": tuple(DeadLetterCode),
         "states": [*LetterState, _ANY],
         "state": state,
     }

@@ -20,8 +20,8 @@ from domain.feedback import (
 )
 from domain.places import entity_key
 from domain.timestamps import timestamp
-from messaging.dead_letters import rebuilt_dead_letter
-from messaging.decoding import InvalidMessageError, Received
+from messaging.dead_letters import rebuilt_dead_letter, review_never_came
+from messaging.decoding import Received
 from messaging.events import ReviewReplied, ReviewReported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
@@ -142,7 +142,7 @@ class FeedbackConsumer:
             command.source,
             key=command.review_id,
             value=feedback_value(command),
-            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+            error=review_never_came(),
         )
 
 

@@ -23,6 +23,7 @@ from tenacity.stop import StopBaseT
 
 from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
 from messaging.metrics import note_wait
 from messaging.templates.rendering import in_template_thread
@@ -136,5 +137,5 @@ class Inbox(Generic[T]):
 
 def _reason(error: Exception) -> InvalidMessageError:
     if isinstance(error, StoredDocumentError):
-        return InvalidMessageError("stored-document", str(error))
-    return InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}")
+        return InvalidMessageError(DeadLetterCode.STORED_DOCUMENT, str(error))
+    return InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, f"{type(error).__name__}: {error}")

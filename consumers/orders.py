@@ -11,6 +11,7 @@ from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, Received
 from messaging.orders import OrderEvent
 from storage.unit_of_work import UnitOfWork
@@ -57,7 +58,8 @@ def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[
         told = event.order(record.value or b"", from_milliseconds(record.timestamp))
         before = present.get(event.id)
         if is_of_other_store(before, told):
-            taken.append(DeadLetter(record, InvalidMessageError("id-taken", "The id is that of another store's order")))
+            error = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
+            taken.append(DeadLetter(record, error))
         else:
             present[event.id] = after_event(before, told, digest)
     return {id: order for id, order in present.items() if order is not known.get(id)}, taken

@@ -13,8 +13,8 @@ from domain.delivery import OutgoingMessage
 from domain.moderation import Moderation
 from domain.places import bucket_in, entity_key
 from domain.ratings import Entity
-from messaging.dead_letters import rebuilt_dead_letter
-from messaging.decoding import InvalidMessageError, Received
+from messaging.dead_letters import rebuilt_dead_letter, review_never_came
+from messaging.decoding import Received
 from messaging.envelope import mark_in, of_command
 from messaging.metrics import MODERATIONS
 from messaging.moderation import (
@@ -129,5 +129,5 @@ class CommandRouter:
             straight or command.source,
             key=command.review_id,
             value=value or moderation_command_value(command),
-            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+            error=review_never_came(),
         )

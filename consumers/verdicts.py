@@ -16,8 +16,8 @@ from domain.delivery import OutgoingMessage, in_turn
 from domain.moderation_rules import RuleOutcome
 from domain.reviews import ModerationAction
 from domain.verdicts import Judged, Verdict, VerdictReview, judge
-from messaging.dead_letters import rebuilt_dead_letter
-from messaging.decoding import InvalidMessageError, Received
+from messaging.dead_letters import rebuilt_dead_letter, review_never_came
+from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
 from messaging.tracing import cause_of
@@ -108,7 +108,7 @@ class VerdictConsumer:
             verdict.position,
             key=verdict.review_id,
             value=verdict_value(verdict),
-            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+            error=review_never_came(),
         )
 
 

@@ -45,13 +45,14 @@ _HEADER_FIELDS: Final = {
     "ce_time": "When: ISO 8601 in UTC",
     "content-type": "application/json",
     "ce_commandid": "On what follows from a command of the HTTP interface: its id",
+    "ce_commandmark": "On a part of a command: the mark of the whole, by which its repeats are told",
     "traceparent": "Where it is traced: the W3C context of what caused it",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """The content of a topic: its writers, the key of its records, and the values by message name."""
+    """The content of a topic: its direction, the key of its records, and the values by message name."""
 
     summary: str
     direction: Literal["in", "inside", "out"]
@@ -201,6 +202,6 @@ def _header_schema() -> dict[str, Any]:
     return {
         "description": "CloudEvents 1.0 in binary mode, on every message that Plaudit publishes.",
         "type": "object",
-        "required": [name for name in _HEADER_FIELDS if name not in ("ce_commandid", "traceparent")],
+        "required": [name for name in _HEADER_FIELDS if name not in ("ce_commandid", "ce_commandmark", "traceparent")],
         "properties": {name: {"type": "string", "description": text} for name, text in _HEADER_FIELDS.items()},
     }

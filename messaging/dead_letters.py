@@ -9,6 +9,7 @@ import orjson
 
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.timestamps import timestamp
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, position_of
 from messaging.kafka.record_batches import UnreadableValue
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
@@ -50,6 +51,12 @@ def _size(record: RawRecord) -> int:
     # Up to five bytes for the length of each name and of each value.
     headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def review_never_came() -> InvalidMessageError:
+    """The error of a command that waited its hour for its review in vain."""
+    text = "No review with this id was submitted within the hour"
+    return InvalidMessageError(DeadLetterCode.REVIEW_NOT_FOUND, text)
 
 
 def rebuilt_dead_letter(

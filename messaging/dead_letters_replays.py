@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from domain.delivery import OutgoingMessage
 from domain.privacy import people_in
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import MAX_MESSAGE_BYTES, RawRecord, position_of
 from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
@@ -46,8 +47,6 @@ _SOURCE: Final = b"/plaudit/dlq"
 _ANSWERED: Final = (Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES)
 """Topics of commands whose repeats are known by their `commandId` alone."""
 _COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
-NOT_FOUND: Final = "review-not-found"
-"""The code of a command that waited its hour for its review in vain."""
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
 
 
@@ -153,9 +152,8 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     content = letter.value if value is None else value
     if content is not None and topic.endswith(_ANSWERED):
         told = f"{place}/{earlier}" if value is None else f"{place}/{earlier}/{value.hex()}"
-        content = _as_command(
-            content, str(uuid5(_COMMANDS, told)), is_settled=header(letter, "x-error-code") == NOT_FOUND
-        )
+        is_settled = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
+        content = _as_command(content, str(uuid5(_COMMANDS, told)), is_settled=is_settled)
     return OutgoingMessage(topic, letter.key, content, headers)
 
 

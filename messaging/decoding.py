@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.kafka.record_batches import UnreadableValue
 from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, InvalidContentError, invalid_content
 
@@ -23,6 +24,11 @@ LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 
 _MOST_ERRORS: Final = 20
+
+_OF_FIELDS: Final = {
+    DUPLICATE_FIELD: DeadLetterCode.DUPLICATE_FIELD,
+    UNKNOWN_FIELD: DeadLetterCode.UNKNOWN_FIELD,
+}
 
 _UNUSABLE_TIME: Final = (
     "The record's timestamp is not in the years 1970 to 9999. It says when things happened, so none is made up: "
@@ -49,10 +55,10 @@ class RawRecord(Protocol):
 
 
 class InvalidMessageError(Exception):
-    """A message that can never work. `code` is short and stable, the text says what is wrong; the first of `errors`
-    name the places in its value, where that can be told."""
+    """A message that can never work. `code` is stable, the text says what is wrong; the first of `errors` name the
+    places in its value, where that can be told."""
 
-    def __init__(self, code: str, message: str, errors: Sequence[InputError] = ()) -> None:
+    def __init__(self, code: DeadLetterCode, message: str, errors: Sequence[InputError] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.errors = errors[:_MOST_ERRORS]
@@ -128,12 +134,12 @@ def _value(record: RawRecord) -> bytes:
     if isinstance(value, UnreadableValue):
         raise InvalidMessageError(value.code, value.reason)
     if not 0 <= record.timestamp <= LATEST_MS:
-        raise InvalidMessageError("invalid-timestamp", _UNUSABLE_TIME)
+        raise InvalidMessageError(DeadLetterCode.INVALID_TIMESTAMP, _UNUSABLE_TIME)
     if value is None:
-        raise InvalidMessageError("empty", "The record has no value")
+        raise InvalidMessageError(DeadLetterCode.EMPTY, "The record has no value")
     if len(value) > MAX_MESSAGE_BYTES:
         raise InvalidMessageError(
-            "too-large", f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
+            DeadLetterCode.TOO_LARGE, f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
         )
     return value
 
@@ -142,12 +148,11 @@ def _structured(record: RawRecord) -> InvalidMessageError | None:
     """The error of a value that is wrong because it is a whole CloudEvent; what the data lacks would mislead there."""
     kind = dict(record.headers).get("content-type") or b""
     is_structured = kind.lower().startswith(b"application/cloudevents")
-    return InvalidMessageError("invalid-message", _IN_STRUCTURED_MODE) if is_structured else None
+    return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, _IN_STRUCTURED_MODE) if is_structured else None
 
 
 def _reason(error: InvalidContentError) -> InvalidMessageError:
     if error.is_malformed:
-        return InvalidMessageError("invalid-json", str(error), error.errors)
-    code = error.errors[0].code
-    kept = code if code in (DUPLICATE_FIELD, UNKNOWN_FIELD) else "invalid-message"
-    return InvalidMessageError(kept, str(error), error.errors)
+        return InvalidMessageError(DeadLetterCode.INVALID_JSON, str(error), error.errors)
+    code = _OF_FIELDS.get(error.errors[0].code, DeadLetterCode.INVALID_MESSAGE)
+    return InvalidMessageError(code, str(error), error.errors)

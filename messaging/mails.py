@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from domain import addresses
 from domain.delivery import OutgoingMessage
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
 from messaging.envelope import Envelope
 from messaging.reading import Reader
@@ -76,4 +77,4 @@ def mailbox(field: str, text: str) -> Address:
     try:
         return addresses.mailbox(text)
     except addresses.InvalidAddressError as error:
-        raise InvalidMessageError("invalid-address", f"`{field}` is not one mail address") from error
+        raise InvalidMessageError(DeadLetterCode.INVALID_ADDRESS, f"`{field}` is not one mail address") from error

@@ -10,6 +10,7 @@ import orjson
 from pydantic import Field, TypeAdapter
 
 from domain.orders import Customer, Order, OrderLine, is_cancelled
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
 from messaging.orders_foreign import order_fields
 from messaging.reading import Reader
@@ -68,5 +69,5 @@ def order_event(value: bytes) -> tuple[OrderEvent, str]:
         orjson.loads(value)
     except orjson.JSONDecodeError as error:
         # Fields without a schema are shown as they came, so they have to be strict JSON.
-        raise InvalidMessageError("invalid-json", f"Not JSON by RFC 8259: {error}") from error
+        raise InvalidMessageError(DeadLetterCode.INVALID_JSON, f"Not JSON by RFC 8259: {error}") from error
     return event, blake2b(value, digest_size=12).hexdigest()

@@ -11,12 +11,13 @@ from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
-from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
+from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
 from plaudit.data_folder import DataFolder
 from plaudit.http_settings import HttpSettings
 from plaudit.image_settings import ImageSettings
+from plaudit.kafka_settings import KafkaSettings
 from plaudit.review_token_settings import ReviewTokenSettings
 from plaudit.storefront_settings import StorefrontSettings
 
@@ -35,33 +36,11 @@ class ConfigurationError(Exception):
     """A setting can't be used; the message names the variable and the place in it."""
 
 
-class KafkaSettings(BaseModel):
-    """The connection to Kafka, and the settings of new topics."""
-
-    bootstrap_servers: str | None = None
-    security_protocol: SecurityProtocol = "PLAINTEXT"
-    sasl_mechanism: SaslMechanism = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    sasl_token_url: Annotated[
-        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
-    ] = None
-    sasl_token_scope: str | None = None
-    tls_ca_file: Path | None = None
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
-    idempotence: bool = True
-    topic_prefix: str = "plaudit."
-    partitions: Annotated[int, Field(ge=1, le=1_000)] = 12
-    replication_factor: Annotated[int, Field(ge=1, le=10)] = 1
-    retention_days: Annotated[int, Field(ge=1)] = 7
-
-
 class MongoSettings(BaseModel):
     """The connection to MongoDB."""
 
     uri: SecretStr | None = None
-    database: str = "plaudit"
+    database: Annotated[str, Field(description="The name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
 
@@ -73,7 +52,9 @@ class JwtSettings(BaseModel):
     jwks_url: Annotated[AnyHttpUrl | None, Field(description="https, or on a loopback address")] = None
     jwks_lifetime: Annotated[float, Field(ge=10, le=86_400, description="Seconds until keys are fetched anew")] = 300.0
     public_key_file: Annotated[Path | None, Field(description="PEM")] = None
-    algorithms: Annotated[tuple[SignatureAlgorithm, ...], Field(min_length=1)] = ("RS256", "ES256", "EdDSA")
+    algorithms: Annotated[
+        tuple[SignatureAlgorithm, ...], Field(min_length=1, description="Those that tokens may be signed by")
+    ] = ("RS256", "ES256", "EdDSA")
     leeway: Annotated[float, Field(ge=0, le=300, description="Seconds by which clocks may differ")] = 30.0
     permissions_claim: Annotated[str, Field(description="Names in one string or an array")] = "scope"
     stores_claim: Annotated[str, Field(description="An array of store ids; no such claim: all stores")] = "stores"
@@ -94,7 +75,7 @@ class SmtpSettings(BaseModel):
     host: Annotated[str | None, Field(description="Missing: `plaudit up` runs no mailer")] = None
     port: Annotated[int | None, Field(ge=1, le=65_535, description="Missing: as usual for `security`")] = None
     security: Annotated[SmtpSecurity, Field(description="`starttls` and `tls` check the server's certificate")] = "none"
-    username: str | None = None
+    username: Annotated[str | None, Field(description="Missing: without a login")] = None
     password: SecretStr | None = None
     tls_ca_file: Annotated[Path | None, Field(description="Missing: the authorities of the system")] = None
     timeout: Annotated[float, Field(gt=0, le=60, description="Seconds for each answer of the server")] = 20.0
@@ -115,7 +96,7 @@ class SchedulerSettings(BaseModel):
 class MetricsSettings(BaseModel):
     """The address at which a process serves metrics and health; the API serves them at its own, too."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0
 
 
@@ -163,8 +144,10 @@ class AuditSettings(BaseModel):
 class LogSettings(BaseModel):
     """The format and level of the log."""
 
-    format: Literal["console", "json"] = "console"
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Annotated[Literal["console", "json"], Field(description="`json`: an object on each line")] = "console"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Field(description="`debug`, `warning` or `error` otherwise")
+    ] = "info"
 
 
 class Settings(BaseSettings):
@@ -191,7 +174,9 @@ class Settings(BaseSettings):
     production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
         False
     )
-    data: DataFolder = Path(".plaudit")
+    data: Annotated[
+        DataFolder, Field(description="The folder of what `plaudit up` keeps: databases, topics, files of images")
+    ] = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="What `plaudit up` runs, with no address")
     ] = "auto"

@@ -25,7 +25,9 @@ class OpenIdSettings(BaseModel):
     client_id: Annotated[str | None, Field(description="Missing: nobody can sign in by the mode `jwt`")] = None
     client_secret: Annotated[SecretStr | None, Field(description="Missing: a public client, with PKCE alone")] = None
     authorize_url: Annotated[AnyHttpUrl | None, Field(description="With `token_url`; missing: as it publishes")] = None
-    token_url: AnyHttpUrl | None = None
+    token_url: Annotated[
+        AnyHttpUrl | None, Field(description="Where a code is changed for tokens; missing: as the provider says")
+    ] = None
     scopes: Annotated[
         str, Field(description="With spaces, `openid` among them; permissions, where tokens have them in `scope`")
     ] = "openid"

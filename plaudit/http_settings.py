@@ -10,9 +10,11 @@ from pydantic import BaseModel, Field
 class HttpSettings(BaseModel):
     """The address of the facade, and its limits."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
-    max_body_bytes: Annotated[int, Field(ge=1_024)] = 1024 * 1024
+    host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="0: one that is free")] = 8080
+    max_body_bytes: Annotated[
+        int, Field(ge=1_024, description="Of a request; uploads of images have a limit of their own")
+    ] = 1024 * 1024
     max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
     max_connections: Annotated[
         int, Field(ge=1, description="Of one process; beyond, the one that has kept it waiting for longest is closed")

@@ -17,6 +17,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from domain import addresses
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MailCommand, mailbox
 
@@ -44,7 +45,8 @@ def mail_message(command: MailCommand, at: datetime) -> Mail:
     InvalidMessageError.
     """
     if command.from_ is None:
-        raise InvalidMessageError("no-sender", "Nothing says whom the mail is from: set PLAUDIT_SMTP__SENDER")
+        text = "Nothing says whom the mail is from: set PLAUDIT_SMTP__SENDER"
+        raise InvalidMessageError(DeadLetterCode.NO_SENDER, text)
     sender, recipient = mailbox("from", command.from_), mailbox("to", command.to)
     body = MIMEMultipart("alternative")
     parts = [_part("plain", command.text), _part("html", command.html)]
@@ -74,7 +76,8 @@ def check_headers(content: bytes, expected: list[list[str]]) -> None:
     """Raises InvalidMessageError unless a message and its parts have these headers, each in its order."""
     found = list(message_from_bytes(content).walk())
     if [part.keys() for part in found] != expected or any(part.defects for part in found):
-        raise InvalidMessageError("invalid-mail", "Something in the mail would be read as headers of its own")
+        text = "Something in the mail would be read as headers of its own"
+        raise InvalidMessageError(DeadLetterCode.INVALID_MAIL, text)
 
 
 def _mailbox_header(header: str, address: Address) -> str:

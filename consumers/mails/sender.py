@@ -16,6 +16,7 @@ from consumers.mails.message import mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.mails import MailCommand, mail_command
 from messaging.metrics import MAILS, RETRIES, note_wait
@@ -137,7 +138,7 @@ class MailSender:
             command = await self._senders.with_sender(mail_command(mail.record.value or b""))
             await connection.send(mail_message(command, mail.accepted_at))
         except (MailRefusedError, InvalidMessageError, ValueError) as error:
-            code = error.code if isinstance(error, InvalidMessageError) else "mail-rejected"
+            code = error.code if isinstance(error, InvalidMessageError) else DeadLetterCode.MAIL_REJECTED
             await self._reject(mail, InvalidMessageError(code, str(error)))
         except MailDelayedError as error:
             await self._delay(mail, error.code)
@@ -172,7 +173,7 @@ class MailSender:
             at = now + self._plan.pause(mail.attempts, jitter)
         if at is None:
             text = f"The mail could not be sent in {mail.attempts} attempts, at last because of {code}"
-            await self._reject(mail, InvalidMessageError("mail-undeliverable", text))
+            await self._reject(mail, InvalidMessageError(DeadLetterCode.MAIL_UNDELIVERABLE, text))
         else:
             log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())
             await self._mails.delay(mail, at, code, is_answered=is_answered)

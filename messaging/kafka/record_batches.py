@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiokafka.errors import CorruptRecordException
 
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.kafka.aiokafka_internals import legacy_batch, record_batch, replace_batch_reader
 from messaging.kafka.expansion import MAX_EXPANDED_BYTES, MalformedError, TooFarError, expanded
 
@@ -27,9 +28,6 @@ _APPEND_TIME: Final = 0x08
 _MOST_TOLD: Final = 1_000
 """Unreadable records of one batch that are yielded one by one; the last one stands for the rest."""
 
-UNDECODABLE: Final = "undecodable"
-TOO_LARGE: Final = "too-large"
-
 
 class UnreadableValue(bytes):
     """The value of a record that can't be decoded as a whole: as it was sent, or empty if that can't be told.
@@ -37,10 +35,10 @@ class UnreadableValue(bytes):
     `code` is that of a dead letter, `reason` says what is wrong.
     """
 
-    code: str
+    code: DeadLetterCode
     reason: str
 
-    def __new__(cls, value: bytes, code: str, reason: str) -> UnreadableValue:
+    def __new__(cls, value: bytes, code: DeadLetterCode, reason: str) -> UnreadableValue:
         """The value, and why its record can't be read."""
         unreadable = super().__new__(cls, value)
         unreadable.code, unreadable.reason = code, reason
@@ -139,10 +137,10 @@ class ReadableBatch:
                 records = expanded(header.codec, records)
             except TooFarError:
                 reason = f"the batch expands to more than {MAX_EXPANDED_BYTES} bytes"
-                yield from header.lost(header.base_offset, header.count, TOO_LARGE, reason)
+                yield from header.lost(header.base_offset, header.count, DeadLetterCode.TOO_LARGE, reason)
                 return
             except MalformedError as error:
-                yield from header.lost(header.base_offset, header.count, UNDECODABLE, str(error))
+                yield from header.lost(header.base_offset, header.count, DeadLetterCode.UNDECODABLE, str(error))
                 return
             if self._allowance is not None:
                 self._allowance.left -= len(records)
@@ -190,7 +188,7 @@ class Header:
         _ATTRIBUTES.pack_into(plain, _ATTRIBUTES_AT, self.attributes & ~_CODEC)
         return bytes(plain)
 
-    def lost(self, first: int, count: int, code: str, reason: str) -> Iterator[Record]:
+    def lost(self, first: int, count: int, code: DeadLetterCode, reason: str) -> Iterator[Record]:
         """`count` records from an offset on that existed and can't be read."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
@@ -221,12 +219,13 @@ def _one_by_one(records: memoryview, header: Header, following: int, reason: str
         try:
             content = cursor.part(cursor.varint())
         except _EndError:
-            yield from header.lost(following, header.count - index, UNDECODABLE, reason)
+            yield from header.lost(following, header.count - index, DeadLetterCode.UNDECODABLE, reason)
             return
         try:
             record = _record(_Cursor(content), header)
         except _EndError:
-            raw = UnreadableValue(bytes(content), UNDECODABLE, "the record does not have the parts that it should")
+            reason = "the record does not have the parts that it should"
+            raw = UnreadableValue(bytes(content), DeadLetterCode.UNDECODABLE, reason)
             record = Record(following, header.last_time, None, raw)
         if record.offset >= following:
             following = record.offset + 1
@@ -254,7 +253,7 @@ def _record(content: _Cursor, header: Header) -> Record:
     if not content.is_at_end:
         raise _EndError
     if reason:
-        value = UnreadableValue(value or b"", UNDECODABLE, reason)
+        value = UnreadableValue(value or b"", DeadLetterCode.UNDECODABLE, reason)
     return Record(offset, header.last_time if header.is_stamped_by_broker else time, key, value, headers)
 
 

@@ -8,9 +8,10 @@ from typing import Final
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, RecordTooLargeError, UnsupportedCodecError
 
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import RawRecord
 from messaging.kafka.connection import is_broker_away
-from messaging.kafka.record_batches import UNDECODABLE, UnreadableValue
+from messaging.kafka.record_batches import UnreadableValue
 
 _OF_RECORDS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
 
@@ -26,7 +27,7 @@ def is_of_records(error: BaseException) -> bool:
 
 def unreadable_record(partition: TopicPartition, offset: int, error: Exception) -> RawRecord:
     """The stand-in for a record that can't be read."""
-    value = UnreadableValue(b"", UNDECODABLE, f"{type(error).__name__}: {error}")
+    value = UnreadableValue(b"", DeadLetterCode.UNDECODABLE, f"{type(error).__name__}: {error}")
     now = int(time.time() * 1000)
     record: RawRecord = ConsumerRecord(
         partition.topic, partition.partition, offset, now, 0, None, value, None, -1, 0, ()

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from hashlib import sha256
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
+import orjson
 import pytest
 from fastapi import APIRouter
 from typer.testing import CliRunner
 
+import api
+from api.templates import Fields
+from api.web.bodies import JsonBody, read_json
 from api.web.documents import openapi_document
 from api.web.in_hand import QUERIES
 from plaudit.cli.main import app as plaudit
@@ -57,6 +63,24 @@ def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operation
     assert [body for body in bodies if body.get("schema", {}).get("type") == "object"] == []
     assert [name for name in document["components"]["schemas"] if not name.isidentifier() or "__" in name] == []
     assert [each for each in _objects(document) if not TELLING & each.keys()] == []
+
+
+def _bodies() -> Iterator[JsonBody[Any]]:
+    """What reads the bodies of all endpoints of the API."""
+    for module in walk_packages(api.__path__, "api."):
+        yield from (each for each in vars(import_module(module.name)).values() if isinstance(each, JsonBody))
+    yield from (Fields(required=required) for required in (True, False))
+
+
+def test_samples_of_bodies_are_taken_as_they_stand() -> None:
+    taken = 0
+    for body in _bodies():
+        told: dict[str, Any] = body.openapi
+        for name, sample in told["requestBody"]["content"]["application/json"]["examples"].items():
+            _, ignored = read_json(body.reader, orjson.dumps(sample["value"]))
+            assert not ignored, name
+            taken += 1
+    assert taken > 20
 
 
 def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:

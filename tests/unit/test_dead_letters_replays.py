@@ -10,14 +10,17 @@ import pytest
 
 from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
-from messaging.dead_letters_replays import FLOW, NOT_FOUND, replayed_message
+from messaging.dead_letters_codes import DeadLetterCode
+from messaging.dead_letters_replays import FLOW, replayed_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
 from messaging.topics import Topic
 from tests.support.records import Record
 
 
-def letter(topic: str, *headers: tuple[str, bytes | None], code: str = "code") -> Record:
+def letter(
+    topic: str, *headers: tuple[str, bytes | None], code: DeadLetterCode = DeadLetterCode.PROCESSING_FAILED
+) -> Record:
     """A record that has become a dead letter."""
     record = Record(17, headers, topic, 3, 1_000, b"key")
     message = dead_letter_message(DeadLetter(record, InvalidMessageError(code, "reason")))
@@ -85,7 +88,7 @@ def test_what_needs_no_id_stays_as_it_is(value: bytes) -> None:
 def test_a_command_keeps_its_id_until_it_was_answered_in_vain(name: str) -> None:
     value = json.dumps({"action": "approve", name: "mine"}).encode()
     assert replayed_message(replace(letter("p.review-changes"), value=value)).value == value
-    settled = replace(letter("p.review-changes", code=NOT_FOUND), value=value)
+    settled = replace(letter("p.review-changes", code=DeadLetterCode.REVIEW_NOT_FOUND), value=value)
     first, same, later = (json.loads(replayed_message(settled, earlier=n).value or b"")[name] for n in (0, 0, 1))
     assert first == same != later != "mine" != first
 

@@ -15,6 +15,7 @@ from pymongo import AsyncMongoClient
 from consumers import inbox as module
 from consumers.inbox import Handler, Inbox
 from domain.delivery import OutgoingMessage
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received
 from messaging.kafka.connection import BrokerAwayError
 from messaging.kafka.record_batches import UnreadableValue
@@ -39,7 +40,7 @@ class Broker:
 
 def number(value: bytes) -> int:
     if not value.isdigit():
-        raise InvalidMessageError("no-number", "Not a number")
+        raise InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, "Not a number")
     return int(value)
 
 
@@ -68,14 +69,14 @@ async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> 
 
     await deliver(broker, handle, records(b"1", b"x", b"3", None))
     assert handled == [1, 3]
-    assert broker.letters == [(1, "no-number", b"x"), (3, "empty", None)]
+    assert broker.letters == [(1, "invalid-message", b"x"), (3, "empty", None)]
 
 
 async def test_a_handler_is_not_bothered_without_messages() -> None:
     broker = Broker()
-    unreadable = UnreadableValue(b"raw", "unreadable", "no client can decode it")
+    unreadable = UnreadableValue(b"raw", DeadLetterCode.UNDECODABLE, "no client can decode it")
     await deliver(broker, never, [Record(value=unreadable)])
-    assert [(offset, code) for offset, code, _ in broker.letters] == [(0, "unreadable")]
+    assert [(offset, code) for offset, code, _ in broker.letters] == [(0, "undecodable")]
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -83,10 +84,11 @@ async def test_what_the_handler_refuses_is_set_aside(slow: bool) -> None:
     broker = Broker()
 
     async def handle(batch: Sequence[Received[int]]) -> list[DeadLetter]:
-        return [DeadLetter(record, InvalidMessageError("odd", "Odd")) for record, message in batch if message % 2]
+        error = InvalidMessageError(DeadLetterCode.ID_TAKEN, "Odd")
+        return [DeadLetter(record, error) for record, message in batch if message % 2]
 
     await deliver(broker, handle, records(b"1", b"2", b"3"), is_slow=slow)
-    assert broker.letters == [(0, "odd", b"1"), (2, "odd", b"3")]
+    assert broker.letters == [(0, "id-taken", b"1"), (2, "id-taken", b"3")]
 
 
 async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
@@ -129,13 +131,17 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
     values = [b"0", b"x", b"2", b"3", b"4", b"5", b"6", b"y"]
     await deliver(broker, handle, records(*values))
     assert handled == [0, 2, 3, 4, 6]
-    assert sorted(broker.letters) == [(1, "no-number", b"x"), (5, "processing-failed", b"5"), (7, "no-number", b"y")]
+    assert sorted(broker.letters) == [
+        (1, "invalid-message", b"x"),
+        (5, "processing-failed", b"5"),
+        (7, "invalid-message", b"y"),
+    ]
 
 
 async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() -> None:
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
     await deliver(broker, never, records(b"x", b"y"))
-    assert broker.letters == [(0, "no-number", None), (1, "no-number", b"y")]
+    assert broker.letters == [(0, "invalid-message", None), (1, "invalid-message", b"y")]
 
 
 async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fault() -> None:

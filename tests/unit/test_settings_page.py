@@ -14,3 +14,5 @@ def test_the_page_of_settings_is_new() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
     assert page == runpy.run_path(str(ROOT / "docs" / "write_settings.py"))["settings_page"]()
     assert [name for name, _ in variables(Settings) if f"`{name}`" not in page] == []
+    rows = [row for row in page.splitlines() if row.startswith("| `PLAUDIT_")]
+    assert [row for row in rows if row.endswith("|  |")] == []

@@ -13,7 +13,8 @@ from domain.mails import RetryPlan
 from domain.review_tokens import VALIDITY
 from domain.sessions import LIFETIME
 from domain.stores import ReminderSettings
-from plaudit.config import JwtSettings, KafkaSettings, SchedulerSettings, Settings, SmtpSettings
+from plaudit.config import JwtSettings, SchedulerSettings, Settings, SmtpSettings
+from plaudit.kafka_settings import KafkaSettings
 from scheduler.clock import _MAKE_UP
 from storage.outbox import OVERDUE
 from storage.outcomes import REMEMBERED_SECONDS
