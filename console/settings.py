@@ -17,8 +17,9 @@ from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.ratings import RatingMethod
+from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
 from domain.returns_statuses import DEFAULT_STATUSES
-from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, ReminderSettings
+from domain.stores import ReminderSettings
 
 PATH: Final = "/console/settings"
 METHODS: Final = [(RatingMethod.AVERAGE.value, "average"), (RatingMethod.WILSON.value, "lower bound (Wilson)")]
@@ -30,7 +31,7 @@ _FIELDS: Final = (
         "returnNumberTemplate",
         "Numbers of returns",
         hint="With a {date:…} and a {sequence:…}",
-        default=DEFAULT_RETURN_NUMBER_TEMPLATE,
+        default=DEFAULT_NUMBER_TEMPLATE,
     ),
     Field(
         "returnStatuses",

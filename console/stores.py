@@ -15,7 +15,8 @@ from console.settings import METHODS, Configured, change, form_page
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.ratings import RatingMethod
-from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, StoreSettings
+from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
+from domain.stores import StoreSettings
 
 PATH: Final = "/console/stores"
 
@@ -61,7 +62,7 @@ _FIELDS: Final = (
         "settings.returnNumberTemplate",
         "Numbers of returns",
         hint="Empty: as in the general settings",
-        default=DEFAULT_RETURN_NUMBER_TEMPLATE,
+        default=DEFAULT_NUMBER_TEMPLATE,
         general="returnNumberTemplate",
     ),
     Field(

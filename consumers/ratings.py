@@ -1,4 +1,4 @@
-"""Ratings are counted anew from their reviews."""
+"""Count ratings anew from their reviews."""
 
 from __future__ import annotations
 

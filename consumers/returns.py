@@ -16,7 +16,8 @@ from consumers.returns_batch import ReturnBatch
 from consumers.services import Services
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest
-from domain.stores import GeneralSettings, return_number, return_number_template, return_series
+from domain.returns_numbers import return_number, return_series
+from domain.stores import GeneralSettings, return_number_template
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity, mark_in

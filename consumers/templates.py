@@ -1,4 +1,4 @@
-"""Notification templates are saved and deleted."""
+"""Save and delete notification templates."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class RecordPosition(NamedTuple):
         return position.timestamp < self.timestamp
 
     def after(self, position: RecordPosition) -> RecordPosition:
-        """The mark of both once this record has come behind it."""
+        """The given position, with the later of both times: the mark once its record has been applied on top."""
         return position._replace(timestamp=max(self.timestamp, position.timestamp))
 
 

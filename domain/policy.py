@@ -56,6 +56,10 @@ class Decisions:
         if status is ReviewStatus.REJECTED:
             self.by_reason[reason] = self.by_reason.get(reason, 0) + count
 
+    def count(self, status: ReviewStatus, stars: Iterable[int]) -> int:
+        """The number of reviews with these stars in a status."""
+        return sum(self.by_stars[status][each] for each in stars)
+
     def total(self, status: ReviewStatus) -> int:
         """The number of reviews in a status."""
         return sum(self.by_stars[status].values())
@@ -68,8 +72,8 @@ class Decisions:
     def rejected_share(self, stars: Iterable[int]) -> float | None:
         """The share of the decided reviews with these stars that were rejected; None where none was decided."""
         chosen = tuple(stars)
-        rejected = sum(self.by_stars[ReviewStatus.REJECTED][each] for each in chosen)
-        decided = rejected + sum(self.by_stars[ReviewStatus.APPROVED][each] for each in chosen)
+        rejected = self.count(ReviewStatus.REJECTED, chosen)
+        decided = rejected + self.count(ReviewStatus.APPROVED, chosen)
         return rejected / decided if decided else None
 
 
@@ -84,13 +88,10 @@ def rejects_low_more(decisions: Decisions) -> bool:
 
     The test of two proportions with a pooled variance, two-sided at 5%.
     """
-    groups = [
-        (sum(decisions.by_stars[status][s] for s in stars))
-        for stars in (LOW_STARS, HIGH_STARS)
-        for status in (ReviewStatus.REJECTED, ReviewStatus.APPROVED)
-    ]
-    low_rejected, low_approved, high_rejected, high_approved = groups
-    low, high = low_rejected + low_approved, high_rejected + high_approved
+    low_rejected = decisions.count(ReviewStatus.REJECTED, LOW_STARS)
+    high_rejected = decisions.count(ReviewStatus.REJECTED, HIGH_STARS)
+    low = low_rejected + decisions.count(ReviewStatus.APPROVED, LOW_STARS)
+    high = high_rejected + decisions.count(ReviewStatus.APPROVED, HIGH_STARS)
     if not low or not high:
         return False
     pooled = (low_rejected + high_rejected) / (low + high)

@@ -132,7 +132,7 @@ REVIEWS_TOPIC_AGE: Final = _measured_gauge(
 )
 STATE_KNOWN: Final = _gauge(
     "state_known",
-    "Whether the API could ask (1) or not (0) for lag (kafka), or for what is in the database (mongodb)",
+    "1 where the API could ask for lag (kafka), or for what is in the database (mongodb), else 0",
     "what",
 )
 

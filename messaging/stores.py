@@ -11,9 +11,9 @@ from domain.addresses import mailbox
 from domain.origins import ORIGIN_LENGTH, check_origin
 from domain.ratings import RatingMethod
 from domain.reminders import MOST_TIMES
+from domain.returns_numbers import check_template
 from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
-from domain.stores import check_return_number_template
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import ClosedMessage, Id, LanguageTag, Name, OptionalId, ReturnStatusName, usable
@@ -27,7 +27,7 @@ def _statuses(names: tuple[str, ...]) -> tuple[str, ...]:
         raise PydanticCustomError("invalid_statuses", "{reason}", {"reason": str(error)}) from error
 
 
-NumberTemplate = Annotated[Name, usable(check_return_number_template, "invalid_template")]
+NumberTemplate = Annotated[Name, usable(check_template, "invalid_template")]
 Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "invalid_origin")]
 ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
 

@@ -9,9 +9,9 @@ from pymongo import ReturnDocument
 
 from domain.delivery import Seen
 from domain.ratings import RatingMethod
+from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
 from domain.returns_statuses import DEFAULT_STATUSES
 from domain.stores import (
-    DEFAULT_RETURN_NUMBER_TEMPLATE,
     GENERAL,
     Changes,
     GeneralSettings,
@@ -72,7 +72,7 @@ class StoreRepository:
         default = ReminderSettings()
         return GeneralSettings(
             rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
-            return_number_template=document.get("returnNumberTemplate") or DEFAULT_RETURN_NUMBER_TEMPLATE,
+            return_number_template=document.get("returnNumberTemplate") or DEFAULT_NUMBER_TEMPLATE,
             return_statuses=tuple(document.get("returnStatuses") or DEFAULT_STATUSES),
             reminder=ReminderSettings(
                 enabled=reminder.get("enabled", default.enabled),

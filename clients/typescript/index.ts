@@ -103,7 +103,7 @@ export class PlauditError extends Error {
     this.retryAfter = Number.isNaN(seconds) ? undefined : seconds;
   }
 
-  /** Whether the same request may succeed later. */
+  /** True where the same request may succeed later. */
   get isPassing(): boolean {
     return this.status === 429 || this.status === 503;
   }
