@@ -6,7 +6,9 @@ from collections.abc import Collection
 from typing import NoReturn
 
 import httpx
+import pytest
 
+from api.web.hygiene import WebRules
 from api.web.limits import RateLimit
 from domain.stores import Store, StoreSettings
 from storefront.app import add_storefront
@@ -19,6 +21,25 @@ STORE = Store("S", None, None, (), StoreSettings(storefront_origins=(SHOP,)))
 
 async def stores_there(ids: Collection[str]) -> dict[str, Store]:
     return {"S": STORE}
+
+
+@pytest.mark.parametrize("configured", ["https://admin.example", "*"])
+async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> None:
+    """Those that the facade's setting names could read what was loaded, and not what came from memory."""
+    origin = {"origin": "https://admin.example"}
+    rules = WebRules(cors_origins=(configured,))
+    async with app_without_servers(app={"web": rules}) as app:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        async with client_of(app) as http:
+            for path in (SUMMARY, f"{SUMMARY}?no=such", "/storefront/v1/S/nowhere"):
+                assert "access-control-allow-origin" not in (await http.get(path, headers=origin)).headers, path
+            told = await http.get(SUMMARY, headers={"origin": SHOP})
+            assert told.headers["access-control-allow-origin"] == SHOP
+            modules = await http.get("/storefront/v1/plaudit-reviews.js", headers=origin)
+            assert modules.headers["access-control-allow-origin"] == "*"
+            interface = await http.get("/api/me", headers=origin)
+            assert interface.headers["access-control-allow-origin"] == configured
 
 
 async def preflight(http: httpx.AsyncClient) -> httpx.Response:
