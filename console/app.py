@@ -16,9 +16,11 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from api.auth.permissions import address_of
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
 from api.web.middleware import problem_of
+from api.web.problems import ProblemError
 from console import (
     audit,
     bulk,
@@ -117,7 +119,7 @@ class _Console:
             if credential is None and not self._door.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
-            return await self._refusal(self._visit(request, Facade(self._app, None, client), STRANGER), refused)
+            return await self._turned_away(self._visit(request, Facade(self._app, None, client), STRANGER), refused)
         async with Facade(self._app, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
@@ -128,6 +130,14 @@ class _Console:
                 return await self._refusal(visit, refused)
             except Exception as error:
                 return await self._refusal(visit, refusal_by(problem_of(request.scope, error)))
+
+    async def _turned_away(self, visit: Visit, refused: Refused) -> Response:
+        """A page for somebody of whom nobody knows who it is. They are counted by their addresses."""
+        try:
+            visit.request.app.state.rate_limit.take(address_of(visit.request))
+        except ProblemError as problem:
+            return visit.problem(refusal_by(problem))
+        return await self._refusal(visit, refused)
 
     async def _refusal(self, visit: Visit, refused: Refused) -> Response:
         """A page for what was refused. A form that can be sent again comes back as it was: nothing is typed twice."""

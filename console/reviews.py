@@ -118,9 +118,10 @@ async def set_image(visit: Visit) -> Response:
 
 @screens.get("/images/{imageId}", Permission.READ_REVIEWS)
 async def image(visit: Visit) -> Response:
-    """An image of a review: the visitor's browser has no other credential than the cookie of the console."""
+    """An image of a review: the visitor's browser has no other credential than the cookie of the console. It keeps no
+    copy, as of no page: its next user may see less."""
     content, kind = await visit.facade.content(f"/api/images/{visit.segment('imageId')}", visit.query)
-    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
+    return Response(content, media_type=kind)
 
 
 async def _check_reply(visit: Visit, form: Mapping[str, Any], told: Mapping[str, Any] | None) -> None:

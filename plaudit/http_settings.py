@@ -45,7 +45,10 @@ class HttpSettings(BaseModel):
         float | None,
         Field(ge=0, description="Of one client at one process; 0: any. Missing: 500 with authentication, any without"),
     ] = None
-    cors_origins: Annotated[tuple[str, ...], Field(description="Origins of pages that may ask; none by default")] = ()
+    cors_origins: Annotated[
+        tuple[str, ...],
+        Field(description="Origins of pages that may ask; none by default. `/storefront/` is each store's to open"),
+    ] = ()
     allowed_hosts: Annotated[
         tuple[str, ...] | None,
         Field(

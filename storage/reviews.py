@@ -39,7 +39,7 @@ from storage.reviews_places import (
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
 from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
-from storage.reviews_shape import IS_REVIEW
+from storage.reviews_shape import APPROVED, IS_REVIEW
 from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
@@ -256,9 +256,9 @@ class ReviewRepository:
         reviews = [review_from(document) for document in documents]
         return ReviewPage(reviews, long_texts, None if is_last else place_of(reviews[-1], search))
 
-    async def texts(self, ids: Collection[str]) -> dict[str, str]:
-        """The texts of these reviews; those that are gone are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"review": 1})
+    async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
+        """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **(APPROVED if approved else IS_REVIEW)}, {"review": 1})
         return {document["_id"]: document.get("review", "") async for document in found}
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from domain.reviews import ReviewStatus
 from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
 from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
@@ -12,6 +13,10 @@ from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, defa
 IS_REVIEW: Final[Document] = {"goneAt": None}
 """The filter that leaves out what refused and deleted reviews leave, for reviews that are asked for by their ids: one
 that has lost its date is still one."""
+
+APPROVED: Final[Document] = {**IS_REVIEW, "status": int(ReviewStatus.APPROVED)}
+"""The filter of what everybody may see. A text that is fetched by itself for a page of a shop needs it: the review may
+have been edited since it was found."""
 
 
 def _created(document: Document) -> datetime:

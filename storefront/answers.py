@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from sys import getsizeof
 from time import monotonic
 from typing import Final
 
@@ -23,8 +24,11 @@ AGE_S: Final = 0.9
 _EARLY_S: Final = 0.45
 """After that it is asked for anew beside those who still get it."""
 
-_OVERHEAD: Final = 1_024
-"""Bytes of an entry beside its bodies, about."""
+_OVERHEAD: Final = 1_536
+"""Bytes of an entry beside its bodies and its address, about."""
+
+_OF_ADDRESS: Final = 5
+"""Bytes for each of an address: itself, and what it asks for, of which a character can take four."""
 
 _WORTH_IT: Final = 500
 """Bodies of fewer bytes aren't compressed."""
@@ -53,7 +57,7 @@ class Answer:
     @property
     def size(self) -> int:
         """The bytes that it takes in memory, about."""
-        return _OVERHEAD + len(self.body) + len(self.compressed or b"")
+        return _OVERHEAD + len(self.body) + len(self.compressed or b"") + getsizeof(self.origins)
 
 
 Load = Callable[[], Awaitable[Answer]]
@@ -68,7 +72,7 @@ class _Entry:
 
 
 class Answers:
-    """Keeps answers by their addresses, `most_bytes` of them at most, the least used ones go first.
+    """Keeps answers by their addresses, `most_bytes` of both at most, the least used ones go first.
 
     Whoever asks for what is being loaded waits for that load. An answer that is asked for when half of its time is over
     is loaded again in the background, so that nobody waits for one that many ask for.
@@ -109,7 +113,7 @@ class Answers:
     async def _load(self, address: bytes, load: Load) -> Answer:
         asked = self._clock()
         answer = await load()
-        self._keep(address, _Entry(answer, asked, load, answer.size))
+        self._keep(address, _Entry(answer, asked, load, answer.size + _OF_ADDRESS * len(address)))
         return answer
 
     def _over(self, address: bytes, task: asyncio.Task[Answer]) -> None:

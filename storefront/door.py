@@ -10,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.auth import permissions
 from api.services import Services
 from api.web.encoded_slashes import path_to_match, with_slashes
+from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
 from storefront.answers import Answer, Answers, Load
@@ -35,6 +37,7 @@ class StorefrontDoor:
         self._app = app
         self._services = services
         self._answers = answers
+        self._preflights = LastResort(self._preflight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -53,16 +56,23 @@ class StorefrontDoor:
         if origin is None:
             await self._app(scope, receive, send)
         elif method == "OPTIONS":
-            await (await self._preflight(scope, origin))(scope, receive, send)
+            await self._preflights(scope, receive, send)
         else:
             await self._app(scope, receive, _allowing(scope, origin, send))
 
-    async def _preflight(self, scope: Scope, origin: str) -> Response:
-        store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
+    async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
         try:
-            store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
+            request.app.state.rate_limit.take(permissions.address_of(request))
+            response = await self._permission(scope, request.headers["origin"])
         except ProblemError as problem:
-            return problem_response(scope, problem)
+            response = problem_response(scope, problem)
+        await response(scope, receive, send)
+
+    async def _permission(self, scope: Scope, origin: str) -> Response:
+        """The answer to a page that asks whether it may."""
+        store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
+        store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
         if store is None or origin not in store.settings.storefront_origins:
             return Response(status_code=403, headers={"Vary": "Origin"})
         return Response(

@@ -167,7 +167,7 @@ async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wan
     store = await store_of(services, store_id)
     with await services.pages.rows(search.take) as room:
         page = await services.reviews.search(search)
-        texts = await services.reviews.texts(page.long_texts) if page.long_texts else {}
+        texts = await services.reviews.texts(page.long_texts, approved=True) if page.long_texts else {}
         room.give_back(down_to=page_bytes(len(page.reviews), sum(map(len, texts.values()))))
         shown = [review for review in page.reviews if review.id not in page.long_texts or review.id in texts]
         found: PublicPage = {
@@ -178,10 +178,10 @@ async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wan
 
 
 async def whole(services: Services, page: ReviewPage) -> list[Review]:
-    """The reviews of a page with their long texts, without those that have gone meanwhile."""
+    """The reviews of a page with their long texts, without those that have gone meanwhile, or aren't approved now."""
     if not page.long_texts:
         return list(page.reviews)
-    texts = dict.fromkeys(page.long_texts, "") | await services.reviews.texts(page.long_texts)
+    texts = dict.fromkeys(page.long_texts, "") | await services.reviews.texts(page.long_texts, approved=True)
     full = [replace(review, text=texts.get(review.id, review.text)) for review in page.reviews]
     return [review for review in full if review.text]
 

@@ -25,6 +25,9 @@ from storefront.shoppers import Reading, Visited, store_of
 MOST_OBJECTS: Final = 100
 """So many objects in one request."""
 
+_MOST_CHARACTERS: Final = MOST_OBJECTS * (ID_LENGTH + 1) - 1
+"""Those of as many ids, with the commas between them."""
+
 
 class Summary(TypedDict):
     """The rating of an object in a store. `value` is by the store's method, `average` the plain one, both 0 without
@@ -50,7 +53,7 @@ async def read_summaries(
     store: Visited,
     services: Injected,
     entity_type: Annotated[Id, Query(alias="entityType")],
-    ids: Annotated[str, Query(description="Ids of objects, with commas")],
+    ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, with commas")],
 ) -> Response:
     """The ratings of several objects by id, for lists; an id with a comma in it can't be asked for so."""
     wanted = _ids(ids)

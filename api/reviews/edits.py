@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from api.auth.permissions import forbidden
@@ -24,14 +24,15 @@ from storage.reviews_places import TakenId
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A submission of a request: its id, and what the consumer is told of who sends it.
+    """A submission of a request: its id, and what the consumer is told of who sends it: `editor` has no right where
+    they may edit nothing.
 
     An edit names the store and the author of the review, also where the request leaves them out.
     """
 
     id: str
     review: SubmittedReview
-    editor: Mapping[str, Any] | None = None
+    editor: Mapping[str, Any] = field(default_factory=dict)
     right: EditRight | None = None
     is_edit: bool = False
 
@@ -82,6 +83,7 @@ def _may_create_any(caller: Caller) -> bool:
 def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | None) -> Wanted | None:
     """The submission; None where it names another object, store or author than the review that has its id."""
     if review.id is None:
+        # Its id is made of the key of the command, which is no right to edit what an earlier command has stored by it.
         return Wanted(id, review)
     stored = place.identity if place else None
     if stored is None:

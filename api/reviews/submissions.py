@@ -66,10 +66,9 @@ def _submission(services: Services, command: Command, index: int, wanted: Wanted
     given = review.model_dump(
         by_alias=True, exclude_defaults=True, exclude={"id", "former_id", "command_id", "editor", "via"}
     )
-    sender = {"editor": wanted.editor} if wanted.editor else {}
     is_placed = review.id is None and bucket_in(wanted.id) is not None
     former = {"formerId": command.item_id(index)} if is_placed and command.repeatable else {}
-    value = {"id": wanted.id, **former, **given, **command.marks, **sender, "via": via}
+    value = {"id": wanted.id, **former, **given, **command.marks, "editor": wanted.editor, "via": via}
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 

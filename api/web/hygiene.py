@@ -55,7 +55,7 @@ class WebRules:
         if self.cors_origins:
             found.append(
                 Middleware(
-                    CORSMiddleware,
+                    _CrossOrigin,
                     allow_origins=self.cors_origins,
                     allow_methods=["GET", "POST", "PUT", "DELETE"],
                     allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "X-API-Key"],
@@ -64,6 +64,16 @@ class WebRules:
                 )
             )
         return found
+
+
+class _CrossOrigin(CORSMiddleware):
+    """Lets pages of configured origins read answers, but for those of the storefront: there each store says whose."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        is_of_store = scope["type"] == "http" and scope["path"].startswith(STOREFRONT)
+        serve = self.app if is_of_store else super().__call__
+        await serve(scope, receive, send)
 
 
 class Hygiene:

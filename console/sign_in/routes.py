@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 from api.auth.permissions import address_of, forbidden, identified
 from api.services import Services
 from api.web.forms import read_form
+from api.web.limits import RateLimit
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from console.doors import SIGN_IN, Door
 from console.facade import refusal_by
@@ -34,6 +35,9 @@ CALLBACK: Final = f"{SIGN_IN}/callback"
 
 _ID_BYTES: Final = 16
 _MOST_FORM_BYTES: Final = 64 * 1024
+_FAILURES: Final = 30
+"""So many answers of the provider that aren't valid one address may bring in a minute: it is asked about each."""
+
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
 _FOREIGN: Final = "The request didn't come from this page. Send the form again, with a browser of the last years."
@@ -56,6 +60,7 @@ class SignIn(Door):
         self._keys = keys
         self._ended = EndedSessions(services)
         self._provider = provider
+        self._failures = RateLimit(_FAILURES / 60, _FAILURES, f"{_FAILURES} sign-ins a minute that came to nothing")
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"
         self.routes: Sequence[BaseRoute] = (
@@ -93,9 +98,14 @@ class SignIn(Door):
         return None if session is None or await self._ended.contains(session.id) else session
 
     def _patient(self, handler: Handler) -> Handler:
-        """The handler, with a page of ours while MongoDB is unavailable."""
+        """The handler, with a page of ours while MongoDB is unavailable. Requests are counted by their address: nobody
+        has said yet who they are."""
 
         async def serve(request: Request) -> Response:
+            try:
+                request.app.state.rate_limit.take(address_of(request))
+            except ProblemError as problem:
+                return sign_in_page(request, self._mode, request.query_params.get("to"), problem)
             try:
                 return await handler(request)
             except Exception as error:
@@ -135,7 +145,6 @@ class SignIn(Door):
         back = request.query_params.get("to")
         try:
             self._check(request)
-            request.app.state.rate_limit.take(address_of(request))
             attempt = Attempt.begin(way_back(back), datetime.now(UTC))
             response = RedirectResponse(await self._provider.address(attempt, _callback(request)), 303)
             ATTEMPT.put(response, attempt.sealed(await self._keys.all()))
@@ -153,7 +162,9 @@ class SignIn(Door):
             if attempt is None:
                 raise forbidden(_LATE)
             back = attempt.way_back
+            self._failures.take(address_of(request))
             token = await self._provider.access_token(attempt, request.query_params, _callback(request))
+            self._failures.give_back(address_of(request))
             response = await self._let_in(request, token, back)
         except ProblemError as problem:
             response = sign_in_page(request, self._mode, back, problem)
@@ -177,6 +188,7 @@ class SignIn(Door):
 
     async def _let_in(self, request: Request, credential: str, back: str) -> Response:
         """Give out a new session for a credential that the API accepts. Raises ProblemError."""
+        request.app.state.rate_limit.give_back(address_of(request))  # here it is counted by its credential
         caller = await identified(request, credential)
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)

@@ -245,7 +245,10 @@ async def test_photos_are_shown(http: httpx.AsyncClient, facade: Facade) -> None
     for path in (f"/console/reviews/{id}", f"/console/reviews/{id}/context"):
         sources = re.findall(rf'src="([^"]*{image}[^"]*)"', (await http.get(path)).text)
         assert sources
-        assert [(await http.get(each)).status_code for each in sources] == [200] * len(sources)
+        for each in sources:
+            photo = await http.get(each)
+            assert (photo.status_code, photo.headers["content-type"]) == (200, "image/jpeg")
+            assert photo.headers["cache-control"] == "no-store"
 
 
 async def test_a_long_text_stands_whole_beside_the_queue(http: httpx.AsyncClient, facade: Facade) -> None:

@@ -175,6 +175,8 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
     for ids, code in ((",".join(map(str, range(101))), "too-long"), ("x" * 129, "string-too-long")):
         many = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ids})
         assert errors_of(many) == [("/ids", code)]
+    commas = await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a{',' * 12_899}")
+    assert errors_of(commas) == [("/ids", "string-too-long")]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
 

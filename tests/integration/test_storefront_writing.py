@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -167,6 +168,39 @@ async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> 
     assert len(await page.facade.listed(entityIds=[page.product])) == 1
     other = await page.send("reviews", {**body, "review": "Another one.", "stamp": page.stamp()}, **key)
     assert problem_of(other, 422)["type"].endswith("idempotency-key-reused")
+
+
+async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    """Outcomes are kept for a day; the id that is made of a key stays the same."""
+    page = await opened_page(own_service, own_facade, product, editsKeepStatus=True)
+    http, text = own_facade.http, str(REVIEW["review"])
+
+    async def by_page(key: str, said: str) -> httpx.Response:
+        body = {**REVIEW, "review": said, "stamp": page.stamp()}
+        return await page.send("reviews", body, **{"Idempotency-Key": key})
+
+    async def by_facade(user: str | None, key: str, said: str) -> httpx.Response:
+        body = submission(product, storeId=page.store, userId=user, review=said)
+        return await http.post(REVIEWS, json=[body], headers={**WAIT, "Idempotency-Key": key})
+
+    ways: list[Callable[[str, str], Awaitable[httpx.Response]]]
+    ways = [by_page, partial(by_facade, None), partial(by_facade, "anna")]
+    sent = [(way, new_id("key")) for way in ways for _ in range(2)]
+    first = [await applied(http, await way(key, text)) for way, key in sent]
+    ids = [answer["ids"][0] for answer in first]
+    assert await own_facade.moderate("approve", *ids) == ["applied"] * len(ids)
+    async with own_service.mongo() as database:
+        await database.outcomes.delete_many({})
+    await own_service.restart("api")  # which remembers commands for ten minutes
+    for (way, key), id in zip(sent[::2], ids[::2], strict=True):
+        (result,) = await own_facade.results(await way(key, "Buy it elsewhere."))
+        assert result == {"id": id, "outcome": "refused", "reason": "id-taken"}
+    for (way, key), id in zip(sent[1::2], ids[1::2], strict=True):
+        (result,) = (await applied(http, await way(key, text)))["results"]
+        assert result == {"id": id, "outcome": "unchanged"}
+    assert [each["text"] for each in await page.shown()] == [text] * len(ids)
 
 
 def picture_of_noise(side: int) -> bytes:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 import console
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
+from api.web.limits import RateLimit
 from console.app import SCREENS, add_console
 from console.doors import Door
 from console.fields import number
@@ -93,6 +94,17 @@ async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None
             response = await http.get("/console/queue?only=flagged", headers=headers)
             assert response.status_code == 303
             assert response.headers["location"] == "/console/sign-in?to=%2Fconsole%2Fqueue%3Fonly%3Dflagged"
+
+
+async def test_who_is_not_known_is_counted_by_address_before_a_form_is_read() -> None:
+    async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 2)}, authenticator=AUTHENTICATOR) as app:
+        add_console(app, HeaderDoor())
+        async with client_of(app) as http:
+            form = {f"field-{number}": "typed by hand" for number in range(100)}
+            answers = [await http.post("/console/reviews/1/reply", data=form, headers=SAME) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [401, 401, 429]
+    assert ["typed by hand" in answer.text for answer in answers] == [True, True, False]
+    assert int(answers[-1].headers["retry-after"]) >= 1
 
 
 async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:

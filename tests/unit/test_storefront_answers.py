@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -109,7 +111,8 @@ async def test_the_least_used_go_first() -> None:
     async def load() -> Answer:
         return Answer(b"x" * 400)
 
-    answers = Answers(most_bytes=3 * (400 + 1_024), clock=Clock())
+    with_address = (await load()).size + 5  # of one byte, and what it asks for
+    answers = Answers(most_bytes=3 * with_address, clock=Clock())
     for name in (b"a", b"b", b"c"):
         await answers.of(name, load)
     assert answers.fresh(b"a")
@@ -118,6 +121,26 @@ async def test_the_least_used_go_first() -> None:
     for _ in range(10):
         await answers.of(b"d", load)
     assert answers.fresh(b"a")
+
+
+async def test_addresses_and_what_they_ask_for_count_as_well() -> None:
+    """A query can be far larger than what it is answered with, and is kept to ask for that again."""
+    tracemalloc.start()
+    try:
+        answers = Answers(most_bytes=1_000_000, clock=Clock())
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(200):
+            ids = [f"{number}-{n}".ljust(150, "x") for n in range(100)]
+            address = f"/summaries?ids={','.join(ids)}".encode()
+            await answers.of(address, partial(empty, [*ids, "😀".ljust(3_000, "x")]))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= 1_000_000
+
+
+async def empty(ids: list[str]) -> Answer:
+    return Answer(b"{}")
 
 
 def test_small_bodies_are_not_compressed() -> None:

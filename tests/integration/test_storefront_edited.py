@@ -1,0 +1,76 @@
+"""Reviews that are edited between the look-up of a page and that of its long texts: nothing unapproved is published."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from datetime import UTC, datetime
+from functools import partial
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.services import Services
+from domain.delivery import RecordPosition
+from domain.objects import ObjectFacts, ObjectPlace
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import Review, ReviewStatus
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import Database, in_transaction
+from storage.objects import ObjectRepository
+from storage.ratings import RatingRepository
+from storage.reviews import ReviewRepository
+from storefront.app import add_storefront
+from tests.support.app import NOWHERE, client_of
+from tests.support.service import Servers, own_database
+
+STORE, CAMERA = "shop", Entity("Product", "camera")
+AT = datetime(2026, 3, 14, tzinfo=UTC)
+LONG, SECRET = "Sharp pictures. " * 200, "SECRET words of nobody's approval"
+ADDRESSES = (f"{STORE}/Product/camera/reviews", f"{STORE}/Product/camera/jsonld", f"{STORE}/product-reviews.xml")
+
+
+def app_of(database: Database) -> FastAPI:
+    """The facade with its storefront, without Kafka."""
+    app = create_app(Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1"))
+    add_storefront(app)
+    return app
+
+
+@pytest.fixture
+async def database(servers: Servers) -> AsyncIterator[Database]:
+    async with own_database(servers) as database:
+        await database.stores.insert_one({"_id": STORE, "name": "Shop"})
+        facts = ObjectFacts().after({"url": "https://shop.example/camera"}, RecordPosition(0, 0, 0))
+        described, tally = {ObjectPlace(CAMERA, STORE): facts}, {TallyKey(CAMERA, STORE): RatingTally.of([400])}
+        await in_transaction(database, partial(ObjectRepository(database).save, described))
+        await in_transaction(database, partial(RatingRepository(database).add, tally))
+        review = Review("r", CAMERA, None, STORE, "anna", None, None, LONG, 400, AT, AT, status=ReviewStatus.APPROVED)
+        await ReviewRepository(database).insert([review])
+        yield database
+
+
+async def text_of(http: httpx.AsyncClient, address: str) -> str:
+    answer = await http.get(f"/storefront/v1/{address}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_its_words_are_not_shown(database: Database, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with client_of(app_of(database)) as http:
+        assert LONG.strip() in await text_of(http, address)
+    texts = ReviewRepository.texts
+
+    async def edited_before(repository: ReviewRepository, ids: Collection[str], *, approved: bool = False) -> object:
+        edit = {"status": int(ReviewStatus.NEW), "review": f"{SECRET} {LONG}"}
+        await database.reviews.update_one({"_id": "r"}, {"$set": edit})
+        return await texts(repository, ids, approved=approved)
+
+    monkeypatch.setattr(ReviewRepository, "texts", edited_before)
+    async with client_of(app_of(database)) as http:
+        assert SECRET not in await text_of(http, address)
+    assert (await database.reviews.find_one({"_id": "r"}) or {})["status"] == int(ReviewStatus.NEW)

@@ -1,0 +1,88 @@
+"""Signing in to the console without servers: whatever nobody has to say who they are for is counted by address."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from api.auth.keys_of_issuer import StaticKey
+from api.auth.permissions import forbidden
+from api.auth.tokens import TokenRules, Tokens
+from api.web.limits import RateLimit
+from console.app import add_console
+from console.sign_in.attempts import Attempt, Provider
+from console.sign_in.keys import CookieKeys
+from console.sign_in.routes import SignIn
+from storage.made_up_keys import MadeUpKey
+from tests.support.app import app_without_servers, client_of
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+
+SITE = "https://plaudit.test/console/sign-in"
+ISSUER_OF_ALL = Issuer({"first": ec_key()})
+AUTHENTICATOR = Tokens(
+    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
+)
+
+
+class Asked(Provider):
+    """A provider that knows one code."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def address(self, attempt: Attempt, redirect_uri: str) -> str:
+        return "https://provider.test/authorize"
+
+    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+        self.times += 1
+        if answer["code"] != "right":
+            raise forbidden("The code isn't valid.")
+        return ISSUER_OF_ALL.token(["customerReviews:read"])
+
+
+@asynccontextmanager
+async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[httpx.AsyncClient, Asked]]:
+    """A browser that was sent to the provider, which will see it come back."""
+    provider = Asked()
+    async with app_without_servers(app={"rate_limit": rate_limit}, authenticator=AUTHENTICATOR) as app:
+        services = app.state.services
+        keys = CookieKeys([bytes(range(32))], MadeUpKey(services.database, "none"))
+        add_console(app, SignIn(services, keys, provider))
+        async with client_of(app) as http:
+            assert (await http.get(f"{SITE}/start")).status_code == 303
+            yield http, provider
+
+
+async def come_back(http: httpx.AsyncClient, times: int, code: str = "made-up") -> list[int]:
+    """The answers to the same address, as whoever keeps the cookie of the attempt can ask for it."""
+    kept = dict(http.cookies)
+    answers = []
+    for _ in range(times):
+        http.cookies = httpx.Cookies(kept)
+        answers.append((await http.get(f"{SITE}/callback", params={"code": code})).status_code)
+    return answers
+
+
+async def test_answers_count_as_requests_do() -> None:
+    async with begun(RateLimit(0.0001, 3)) as (http, provider):
+        assert await come_back(http, 5) == [403, 403, 429, 429, 429]
+        assert provider.times == 2
+
+
+async def test_the_provider_is_asked_about_a_few_made_up_codes_alone() -> None:
+    async with begun() as (http, provider):
+        assert await come_back(http, 40, "right") == [303] * 40
+        assert await come_back(http, 40) == [403] * 30 + [429] * 10
+        assert provider.times == 70
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", ""), ("GET", "/start"), ("GET", "/callback")])
+async def test_pages_of_the_sign_in_count(method: str, path: str) -> None:
+    async with begun(RateLimit(0.0001, 3)) as (http, _):
+        answers = [await http.request(method, SITE + path, data={"key": ""}) for _ in range(3)]
+    assert [answer.status_code == 429 for answer in answers] == [False, False, True]
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert "Try again in" in answers[-1].text

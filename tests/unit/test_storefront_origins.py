@@ -1,0 +1,68 @@
+"""Pages of other origins at the storefront: their preflights, and whose pages may read an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+import httpx
+import pytest
+
+from api.web.hygiene import WebRules
+from api.web.limits import RateLimit
+from domain.stores import Store, StoreSettings
+from storefront.app import add_storefront
+from tests.support.app import app_without_servers, client_of, problem_of
+
+SHOP = "https://shop.example"
+SUMMARY = "/storefront/v1/S/Product/1/summary"
+STORE = Store("S", None, None, (), StoreSettings(storefront_origins=(SHOP,)))
+
+
+async def stores_there(ids: Collection[str]) -> dict[str, Store]:
+    return {"S": STORE}
+
+
+@pytest.mark.parametrize("configured", ["https://admin.example", "*"])
+async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> None:
+    """Those that the facade's setting names could read what was loaded, and not what came from memory."""
+    origin = {"origin": "https://admin.example"}
+    rules = WebRules(cors_origins=(configured,))
+    async with app_without_servers(app={"web": rules}) as app:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        async with client_of(app) as http:
+            for path in (SUMMARY, f"{SUMMARY}?no=such", "/storefront/v1/S/nowhere"):
+                assert "access-control-allow-origin" not in (await http.get(path, headers=origin)).headers, path
+            told = await http.get(SUMMARY, headers={"origin": SHOP})
+            assert told.headers["access-control-allow-origin"] == SHOP
+            modules = await http.get("/storefront/v1/plaudit-reviews.js", headers=origin)
+            assert modules.headers["access-control-allow-origin"] == "*"
+            interface = await http.get("/api/me", headers=origin)
+            assert interface.headers["access-control-allow-origin"] == configured
+
+
+async def preflight(http: httpx.AsyncClient) -> httpx.Response:
+    return await http.options(SUMMARY, headers={"origin": SHOP, "access-control-request-method": "GET"})
+
+
+async def test_preflights_count_as_requests() -> None:
+    async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 2)}) as app:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        async with client_of(app) as http:
+            answers = [await preflight(http) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [204, 204, 429]
+    problem_of(answers[-1], 429)
+    assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+async def test_a_preflight_that_fails_is_answered_by_a_problem() -> None:
+    async def fail(ids: Collection[str]) -> NoReturn:
+        raise RuntimeError("a defect")
+
+    async with app_without_servers() as app:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = fail
+        async with client_of(app) as http:
+            assert "a defect" not in str(problem_of(await preflight(http), 500))
