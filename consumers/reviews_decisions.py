@@ -38,6 +38,8 @@ class Decisions:
             self.edits.append(submission)
         else:
             self.decided.setdefault(submission.key, decision)
+            if decision.is_told:
+                self.told.add(submission.key)
 
     def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
         """Take into account what moderation rules did."""

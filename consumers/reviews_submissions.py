@@ -43,14 +43,15 @@ class Key(NamedTuple):
 class Decision(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
-    `is_stored`: its review is there, because of this very submission, and that may still have to be told.
-    `is_edit`: decided by the transaction of edits.
+    `is_stored`: its review is there, because of this very submission, and it may still have to be told and verified.
+    `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits.
     """
 
     outcome: Outcome
     reason: Refusal | None = None
     is_repeat: bool = False
     is_stored: bool = False
+    is_told: bool = False
     is_edit: bool = False
 
 
@@ -179,7 +180,7 @@ class Submission(NamedTuple):
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=not place.is_told)
+            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=place.is_told)
         return Decision(Outcome.UNCHANGED, is_repeat=True)
 
 

@@ -1,0 +1,44 @@
+"""Batches as consumers get them: cut off, delivered again, and with several records about one thing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from domain.orders import Purchase
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.orders import an_order
+from tests.support.service import Json, Servers
+
+APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, customer = await desk.open_store(moderationRules=APPROVING), new_id("customer")
+    await desk.order(an_order(new_id("order"), {desk.product: 1}, storeId=store, customerId=customer))
+    made, looks = desk.services.purchases.made, 0
+
+    async def cut_off_once(wanted: Collection[Purchase]) -> set[Purchase]:
+        nonlocal looks
+        looks += bool(wanted)
+        if wanted and looks == 1:
+            raise AutoReconnect("away")
+        return await made(wanted)
+
+    monkeypatch.setattr(desk.services.purchases, "made", cut_off_once)
+    review = desk.review(rating=5, storeId=store, userId=customer)
+    await desk.submit(desk.records(review))
+    stored = await desk.stored(review["id"])
+    assert (looks, stored["status"], stored.get("verifiedPurchase")) == (2, 1, True)
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]

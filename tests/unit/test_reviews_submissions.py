@@ -1,0 +1,37 @@
+"""Submissions as they come in: what their records say of them, and what becomes of one whose id is taken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from consumers.reviews_submissions import Submission, submissions_of
+from domain.commands import Outcome
+from messaging.decoding import Received
+from messaging.reviews import SubmittedReview, submissions_in
+from tests.support.records import Record
+
+REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "anna", "review": "A", "rating": 4}
+
+
+def received(offset: int, reviews: list[dict[str, Any]]) -> Received[list[SubmittedReview]]:
+    """A record with reviews, of which it is told what they say of their own."""
+    value = json.dumps([REVIEW | each for each in reviews]).encode()
+    return Received(Record(offset, timestamp=offset, value=value), submissions_in(value))
+
+
+def submissions(*batch: Received[list[SubmittedReview]]) -> list[Submission]:
+    return list(submissions_of(batch, (), has_places=True).values())
+
+
+def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not() -> None:
+    """They are looked up once it is stored and told, and a worker may be killed between."""
+    (submission,) = submissions(received(0, [{}]))
+    for is_told in (False, True):
+        decision = submission.at(replace(submission.place(None), is_told=is_told))
+        assert decision is not None
+        assert (decision.outcome, decision.is_repeat, decision.is_told) == (Outcome.APPLIED, True, is_told)
+        verifiable = submission.verifiable(decision)
+        assert verifiable is not None
+        assert verifiable.is_verified is None
