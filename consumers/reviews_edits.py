@@ -165,7 +165,7 @@ def _plans(
     for edit, _, result in applied:
         if result.ruling is not None:
             yield edit.review_id, publication(edit.review_id, result.ruling, edit.at)
-        elif edit.right is EditRight.AUTHOR and before[edit.review_id].is_held:
+        elif edit.right is EditRight.AUTHOR and before[edit.review_id].may_be_planned:
             yield edit.review_id, None
 
 

@@ -99,6 +99,11 @@ class EditableReview:
         return self.content.review
 
     @property
+    def may_be_planned(self) -> bool:
+        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        return self.is_held or bool(self.flags)
+
+    @property
     def was_rejected(self) -> bool:
         """True if a moderator has rejected it, and hasn't approved it since."""
         is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags

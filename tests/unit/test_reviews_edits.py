@@ -485,3 +485,12 @@ def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tu
     after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
     assert (after.status is ReviewStatus.APPROVED) == result.is_approved == (title == "Other")
     assert edit(review, an_edit(content=content), keeps_status=False)[0].flags == flags[1:]
+
+
+@pytest.mark.parametrize(
+    ("held", "flags", "may_be_planned"), [(False, (), False), (True, (), True), (False, ("low",), True)]
+)
+def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
+    held: bool, flags: tuple[str, ...], may_be_planned: bool
+) -> None:
+    assert replace(REVIEW, is_held=held, flags=flags).may_be_planned is may_be_planned
