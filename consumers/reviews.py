@@ -99,7 +99,7 @@ class SubmissionConsumer:
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            firsts = {id: next((s for s in each if not decisions.reason(s)), each[0]) for id, each in waiting.items()}
+            firsts = {id: decisions.first(each) for id, each in waiting.items()}
             taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):

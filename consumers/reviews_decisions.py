@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from consumers.moderation_rules import Ruled, count_ruling
@@ -31,6 +31,12 @@ class Decisions:
     def reason(self, submission: Submission) -> Refusal | None:
         """The reason of the rules against a submission, if any."""
         return self.rules.reasons.get(submission.key)
+
+    def first(self, rivals: Sequence[Submission]) -> Submission:
+        """The one of an id that is to be stored; where all are refused, one for the records of all of them, so that no
+        redelivery is taken once the rules allow it."""
+        accepted = next((each for each in rivals if not self.reason(each)), None)
+        return accepted or rivals[0]._replace(positions=tuple(p for each in rivals for p in each.positions))
 
     def decide(self, submission: Submission, decision: Decision | None) -> None:
         """Decide about a submission; None where it is an edit."""

@@ -122,7 +122,7 @@ class Submission(NamedTuple):
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
         """The place that it leaves where it is refused."""
         seen = before or Seen()
-        for position in self.positions:
+        for position in sorted(self.positions):
             seen = seen.after(position)
         return RefusedSubmission(self.id, reason, self.created, seen)
 

@@ -42,3 +42,19 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
     stored = await desk.stored(review["id"])
     assert (looks, stored["status"], stored.get("verifiedPurchase")) == (2, 1, True)
     assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+
+
+async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    first = desk.review(storeId=store)
+    others = [{**first, "review": "Another text."}, {**first, "userId": "bert"}, first]
+    records = desk.records(first, *others)
+    await desk.submit(records)
+    await desk.open_store(store)
+    await desk.submit(records)
+    await desk.submit(records[1:])
+    assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
+    assert desk.told(first["id"]) == ["SubmissionRefused"] * 3
+    # What is sent again is decided anew.
+    await desk.submit(desk.records(others[0]))
+    assert (await desk.stored(first["id"]))["review"] == "Another text."

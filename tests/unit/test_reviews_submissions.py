@@ -8,6 +8,8 @@ from typing import Any
 
 from consumers.reviews_submissions import Submission, submissions_of
 from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
 from tests.support.records import Record
@@ -35,3 +37,11 @@ def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not(
         verifiable = submission.verifiable(decision)
         assert verifiable is not None
         assert verifiable.is_verified is None
+
+
+def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() -> None:
+    (submission,) = submissions(received(0, [{}]))
+    records = [RecordPosition(0, 9, 900), RecordPosition(1, 2, 100), RecordPosition(0, 7, 950)]
+    refused = submission._replace(positions=tuple(records)).refused(Refusal.REVIEWS_DISABLED)
+    assert all(refused.seen.covers(each) for each in records)
+    assert not refused.seen.covers(RecordPosition(0, 10, 960))
