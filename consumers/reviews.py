@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -58,16 +58,17 @@ class SubmissionConsumer:
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), Decisions(rules))
+        # Before its edits are told that a review was stored.
+        await self._tell_stored(submissions, decisions, {each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         await self._tell_rivals(submissions, decided)
         count(decided.values())
-        untold = [submissions[k] for k, v in decided.items() if v.is_stored and k not in decisions.told]
         await asyncio.gather(
             self._finish(submissions, decided),
-            self.services.publisher.publish([self._submitted(s, decisions.reviews.get(s.key)) for s in untold]),
+            self._tell_stored(submissions, decisions, {key.id for key in decided}),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.parked.release(settled_entities(decided)),
         )
@@ -194,6 +195,15 @@ class SubmissionConsumer:
         """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
+
+    async def _tell_stored(
+        self, submissions: Mapping[Key, Submission], decisions: Decisions, ids: Collection[str]
+    ) -> None:
+        """Tell that the reviews with these ids were stored, as far as that isn't told yet."""
+        untold = [key for key in decisions.untold() if key.id in ids]
+        events = [self._submitted(submissions[key], decisions.reviews.get(key)) for key in untold]
+        await self.services.publisher.publish(events)
+        decisions.told.update(untold)
 
     async def _tell_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Tell whose ids were taken; of edits their transaction has told it."""

@@ -26,7 +26,7 @@ class Decisions:
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews that no moderation rule fired for."""
     told: set[Key] = field(default_factory=set)
-    """Those that were told in the transaction that stored their reviews."""
+    """Those whose reviews are told to be stored, by the transaction that did it or since."""
 
     def reason(self, submission: Submission) -> Refusal | None:
         """The reason of the rules against a submission, if any."""
@@ -46,6 +46,10 @@ class Decisions:
             self.decided.setdefault(submission.key, decision)
             if decision.is_told:
                 self.told.add(submission.key)
+
+    def untold(self) -> list[Key]:
+        """Those whose reviews are stored, and that may have to be told yet."""
+        return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.told]
 
     def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
         """Take into account what moderation rules did."""

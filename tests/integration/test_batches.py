@@ -14,6 +14,7 @@ from tests.support.orders import an_order
 from tests.support.service import Json, Servers
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
+RULES: list[Json] = [*APPROVING, {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]}]
 
 
 @pytest.fixture
@@ -58,3 +59,16 @@ async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Des
     # What is sent again is decided anew.
     await desk.submit(desk.records(others[0]))
     assert (await desk.stored(first["id"]))["review"] == "Another text."
+
+
+async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batch(desk: Desk) -> None:
+    store = await desk.open_store(moderationRules=RULES)
+    fair, good = desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
+    edits = [{"rating": 4, "review": "Better."}, {"review": "A scam."}, {"rating": 4.5, "review": "Good."}]
+    records = desk.records(fair, good, *({**each, **edit} for edit in edits for each in (fair, good)))
+    await desk.submit(records)
+    edited = ["ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewEdited", "ReviewApproved"]
+    assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
+    assert desk.told(good["id"]) == ["ReviewSubmitted", "ReviewApproved", *edited]
+    await desk.submit(records)
+    assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
