@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Collection
 import pytest
 from pymongo.errors import AutoReconnect
 
+from consumers import inbox
 from domain.orders import Purchase
+from messaging.kafka.connection import BrokerAwayError
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order
@@ -72,3 +74,14 @@ async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batc
     assert desk.told(good["id"]) == ["ReviewSubmitted", "ReviewApproved", *edited]
     await desk.submit(records)
     assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
+
+
+async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
+    review = desk.review(rating=3)
+    await desk.submit(desk.records(review))
+    desk.kafka.failures += [BrokerAwayError("away")] * 2
+    await desk.moderate(("approve", review["id"]))
+    await desk.moderate(("reject", review["id"]))
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved", "ReviewRejected"]
+    assert await desk.database["outbox"].count_documents({}) == 0

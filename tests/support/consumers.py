@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from consumers.feedback import FeedbackConsumer
-from consumers.inbox import Handler, Inbox
+from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
@@ -142,4 +143,4 @@ async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
     """Consumers on a database of their own, which is gone after the block."""
     async with own_database(servers) as database:
         kafka = NotingKafka()
-        yield Desk(database, Services(database, kafka, TOPICS), kafka)
+        yield Desk(database, Services(database, kafka, TOPICS).with_patience(partial(retry, "outbox")), kafka)
