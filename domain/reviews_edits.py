@@ -249,11 +249,12 @@ def edit(
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
     content = merged(review.content, edit.content)
     fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
-    if not fields:
-        return review, Edited(Outcome.UNCHANGED)
     if edit.right is None:
-        return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
+        return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
     written = review.written.after(edit.source, edit.message)
+    if not fields:
+        # Taken into account, so that the same message doesn't come back over what is written behind it.
+        return replace(review, written=written), Edited(Outcome.UNCHANGED)
     refusal = (edit.refusal if edit.right is EditRight.AUTHOR else None) or edit.image_refusal
     if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.

@@ -88,14 +88,31 @@ def test_the_names_of_fields() -> None:
         {"source": RecordPosition(0, 4, 90)},
         {"source": RecordPosition(1, 9, 99)},
         {"message": 1},
-        {"content": Content("Good", 400)},
     ],
 )
-def test_what_is_old_or_the_same_changes_nothing(fields: dict[str, Any]) -> None:
+def test_what_is_old_changes_nothing(fields: dict[str, Any]) -> None:
     after, result = edited(**fields)
     assert after is REVIEW
-    assert result.outcome is Outcome.UNCHANGED
-    assert result.is_repeat == ("content" not in fields)
+    assert result == Edited(Outcome.UNCHANGED, is_repeat=True)
+
+
+@pytest.mark.parametrize("right", EditRight)
+def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right: EditRight) -> None:
+    same = an_edit(content=Content("Good", 400), right=right)
+    after, result = edit(REVIEW, same, keeps_status=False)
+    assert result == Edited(Outcome.UNCHANGED)
+    assert after == replace(REVIEW, written=REVIEW.written.after(same.source, same.message))
+    other = an_edit(content=Content("Fair", 300), message=3, source=RecordPosition(0, 7, 300))
+    sent_again = replace(same, source=RecordPosition(0, 8, 400))
+    told = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
+    assert told.reviews["r"].content.review == "Fair"
+    assert told.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
+
+
+def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None:
+    after, result = edited(content=Content("Good", 400), right=None)
+    assert after is REVIEW
+    assert result == Edited(Outcome.UNCHANGED)
 
 
 @pytest.mark.parametrize(
