@@ -124,7 +124,7 @@ class Submission(NamedTuple):
         seen = before or Seen()
         for position in sorted(self.positions):
             seen = seen.after(position)
-        return RefusedSubmission(self.id, reason, self.created, seen)
+        return RefusedSubmission(self.id, reason, seen)
 
     def repeated(self, position: RecordPosition) -> Submission:
         """The same, held by one more record."""

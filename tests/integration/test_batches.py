@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pymongo.errors import AutoReconnect
@@ -12,7 +13,7 @@ from domain.orders import Purchase
 from messaging.kafka.connection import BrokerAwayError
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
-from tests.support.orders import an_order
+from tests.support.orders import an_order, wanted_return
 from tests.support.service import Json, Servers
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
@@ -85,3 +86,28 @@ async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypat
     await desk.moderate(("reject", review["id"]))
     assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved", "ReviewRejected"]
     assert await desk.database["outbox"].count_documents({}) == 0
+
+
+async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_times_of_records(desk: Desk) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    long_ago = began - timedelta(days=60)
+    order, deleted, refused = new_id("order"), new_id("return"), new_id("return")
+    await desk.order(an_order(order, {"a": 2}))
+    commands = [
+        {"action": "create", "return": wanted_return(order, {"a": 2}, id=deleted)},
+        {"action": "delete", "return": {"id": deleted}},
+        {"action": "create", "return": wanted_return(order, {"a": 3}, id=refused)},
+    ]
+    review = desk.review(storeId=await desk.open_store(reviewsEnabled=False))
+    at = round(long_ago.timestamp() * 1_000)
+    returned, submitted = desk.records(*commands, at=at), desk.records(review, at=at)
+    for _ in range(2):
+        await desk.command_returns(returned)
+        await desk.submit(submitted)
+        for id in (deleted, refused):
+            place = await desk.database["returns"].find_one({"_id": id})
+            assert place is not None
+            assert place["refusedAt"] > began
+        assert (await desk.stored(review["id"]))["goneAt"] > began
+    told = [(kind, data["at"][:10]) for kind, data in desk.events() if data.get("returnId") in (deleted, refused)]
+    assert told == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]

@@ -124,15 +124,19 @@ class Desk:
         """The document under the id of a review."""
         return await self.database["reviews"].find_one({"_id": id}) or {}
 
-    def told(self, id: str) -> list[str]:
-        """The kinds of the events about a review in the order in which they were published, each once."""
-        found: dict[bytes | None, str] = {}
+    def events(self) -> list[tuple[str, Json]]:
+        """The kinds and data of all events in the order in which they were published, each once."""
+        found: dict[bytes | None, tuple[str, Json]] = {}
         for message in self.kafka.published:
-            headers = dict(message.headers)
-            kind = (headers.get("ce_type") or b"").decode().removeprefix("plaudit.")
-            if message.topic == TOPICS.name(Topic.EVENTS) and json.loads(message.value or b"{}").get("reviewId") == id:
-                found.setdefault(headers["ce_id"], kind)
+            if message.topic == TOPICS.name(Topic.EVENTS):
+                headers = dict(message.headers)
+                kind = (headers["ce_type"] or b"").decode().removeprefix("plaudit.")
+                found.setdefault(headers["ce_id"], (kind, json.loads(message.value or b"")))
         return list(found.values())
+
+    def told(self, id: str) -> list[str]:
+        """The kinds of the events about a review, in their order."""
+        return [kind for kind, data in self.events() if data.get("reviewId") == id]
 
     def _inbox(self, topic: Topic, read: Any, handler: Handler[Any]) -> Inbox[Any]:
         return Inbox(topic, read, handler, self.kafka.publish)
