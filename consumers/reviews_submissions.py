@@ -197,7 +197,7 @@ def submissions_of(
     for record, reviews in batch:
         position, identity = position_of(record), cloud_event_identity(record.headers)
         command_mark = mark_in(record.headers)
-        latest: dict[tuple[str, ReviewIdentity], Key] = {}
+        latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             mark = message_mark(identity and f"{identity}/{index}", review.content)
@@ -205,13 +205,15 @@ def submissions_of(
             key = Key(id, review.identity, mark)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
-            first = submissions.get(key)
-            if first:
-                submissions[key] = first if position in first.positions else first.repeated(position)
-                continue
-            earlier = submissions.pop(latest[key[:2]], None) if key[:2] in latest else None
-            latest[key[:2]] = key
-            submissions[key] = Submission(key, _filled(review, earlier), (position,), other, command_mark)
+            last = latest.pop(key[:2], None)
+            if last is None or last.key != key:
+                last = Submission(key, _filled(review, last), (position,), other, command_mark)
+            latest[key[:2]] = last
+        # Only then, so that what counts in a record doesn't depend on those beside it.
+        for submission in latest.values():
+            first = submissions.setdefault(submission.key, submission)
+            if position not in first.positions:
+                submissions[first.key] = first.repeated(position)
     return submissions
 
 

@@ -6,7 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from consumers.reviews_submissions import Submission, submissions_of
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from consumers.reviews_submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.stores import Refusal
@@ -45,3 +48,29 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
     refused = submission._replace(positions=tuple(records)).refused(Refusal.REVIEWS_DISABLED)
     assert all(refused.seen.covers(each) for each in records)
     assert not refused.seen.covers(RecordPosition(0, 10, 960))
+
+
+SOME_REVIEWS = st.lists(
+    st.fixed_dictionaries({"id": st.sampled_from("rs"), "review": st.sampled_from("ABC")}), min_size=1
+)
+
+
+@given(st.lists(SOME_REVIEWS, max_size=4))
+@example([[{"review": "A"}], [{"review": "B"}, {"review": "A"}]])
+@example([[{"review": "A"}], [{"review": "A"}, {"review": "B"}], [{"review": "B"}, {"review": "C"}, {"review": "A"}]])
+def test_what_counts_in_a_record_does_not_depend_on_those_beside_it(records: list[list[dict[str, Any]]]) -> None:
+    batch = [received(offset, reviews) for offset, reviews in enumerate(records)]
+    apart: dict[Key, tuple[RecordPosition, ...]] = {}
+    for each in batch:
+        for submission in submissions(each):
+            apart[submission.key] = (*apart.get(submission.key, ()), *submission.positions)
+    assert [(each.key, each.positions) for each in submissions(*batch)] == list(apart.items())
+
+
+def test_the_last_one_in_a_record_counts_and_has_what_it_leaves_out_from_the_one_before() -> None:
+    first, last = {"title": "Title", "review": "B", "commandId": "c"}, {"review": "A"}
+    (submission,) = submissions(received(0, [first, last]))
+    assert (submission.review.review, submission.review.title) == ("A", "Title")
+    # A command counts once, where it comes first.
+    (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
+    assert (submission.review.review, submission.review.title) == ("B", "Title")
