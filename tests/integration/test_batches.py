@@ -10,6 +10,7 @@ from pymongo.errors import AutoReconnect
 
 from consumers import inbox
 from domain.orders import Purchase
+from domain.review_tokens import ReviewToken, signed
 from messaging.kafka.connection import BrokerAwayError
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
@@ -111,3 +112,33 @@ async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_ti
         assert (await desk.stored(review["id"]))["goneAt"] > began
     told = [(kind, data["at"][:10]) for kind, data in desk.events() if data.get("returnId") in (deleted, refused)]
     assert told == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]
+
+
+async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, customer = await desk.open_store(purchaseRequired=True), new_id("customer")
+    expiry = datetime.now(UTC) + timedelta(days=1)
+    token = ReviewToken(store, new_id("order"), "1", desk.product, customer, expiry)
+    given = {"storeId": store, "userId": None, "token": signed(token, await desk.services.review_tokens.signing_key())}
+    insert = desk.services.reviews.insert
+
+    async def closed_and_away(*_: object) -> None:
+        monkeypatch.setattr(desk.services.reviews, "insert", insert)
+        await desk.open_store(store, reviewsEnabled=False)
+        raise AutoReconnect("away")
+
+    monkeypatch.setattr(desk.services.reviews, "insert", closed_and_away)
+    first, second, third = (desk.review(**given) for _ in range(3))
+    await desk.submit(desk.records(first))
+    assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
+    assert await desk.services.review_tokens.used({token.line}) == {}
+    await desk.open_store(store)
+    await desk.submit(desk.records(second))
+    await desk.submit(desk.records(third))
+    assert (await desk.stored(second["id"]))["userId"] == customer
+    assert (await desk.stored(third["id"])).get("refused") == "token-used"
+    # Nor does a refusal free the token of a stored review.
+    await desk.open_store(store, reviewsEnabled=False)
+    await desk.submit(desk.records({**second, "review": "Another text."}))
+    assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
