@@ -33,10 +33,12 @@ class UnitOfWork:
     audited: list[AuditEntry] = field(default_factory=list)
 
     async def is_answered(self, command_id: str | None, item_id: str) -> bool:
-        """Tell a repeat of a command, by its outcome for this item."""
+        """Tell a repeat of a command, by its outcome for this item, stored or of this very attempt."""
         if not command_id:
             return False
         key = (command_id, item_id)
+        if any(answer.key == key for answer in self.answers):
+            return True
         return key in await self.repositories.outcomes.answers([key], self.session)
 
     def answer(

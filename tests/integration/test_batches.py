@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from pymongo.errors import AutoReconnect
 
 from consumers import inbox
+from domain.commands import Outcome
+from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken, signed
 from messaging.kafka.connection import BrokerAwayError
+from storage.database import in_transaction
+from storage.reviews_facts import images_from
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
@@ -142,3 +147,20 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     await desk.open_store(store, reviewsEnabled=False)
     await desk.submit(desk.records({**second, "review": "Another text."}))
     assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
+
+
+async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
+    image = str(uuid4())
+    stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
+    await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    commands = [
+        {"action": action, "reviewId": review["id"], "imageId": image, "commandId": command}
+        for action, command in (("hide", "first"), ("show", "second"), ("hide", "first"))
+    ]
+    await desk.command_images(desk.records(*commands))
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert (after.id, after.is_hidden) == (image, False)
+    answers = await desk.services.outcomes.answers([("first", image), ("second", image)])
+    assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED, Outcome.APPLIED]

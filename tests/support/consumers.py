@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from consumers.feedback import FeedbackConsumer
+from consumers.images import ImageCommandConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
@@ -26,6 +27,7 @@ from consumers.stores import StoreConsumer
 from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
+from messaging.images import IMAGE_COMMAND
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.orders import order_event
@@ -120,7 +122,12 @@ class Desk:
         consumer = ReturnConsumer(self.services)
         await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
 
-    async def stored(self, id: str) -> Mapping[str, Any]:
+    async def command_images(self, records: Sequence[Record]) -> None:
+        """Deliver commands about images in one batch."""
+        consumer = ImageCommandConsumer(self.services)
+        await self._inbox(Topic.IMAGE_COMMANDS, IMAGE_COMMAND.validate_json, consumer).deliver(records)
+
+    async def stored(self, id: str) -> Json:
         """The document under the id of a review."""
         return await self.database["reviews"].find_one({"_id": id}) or {}
 
