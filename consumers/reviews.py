@@ -23,7 +23,7 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
-from domain.ratings import TallyKey
+from domain.ratings import Entity, TallyKey
 from domain.reviews import Review
 from domain.stores import Refusal
 from messaging.decoding import Received
@@ -59,7 +59,7 @@ class SubmissionConsumer:
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), Decisions(rules))
         # Before its edits are told that a review was stored.
-        await self._tell_stored(submissions, decisions, {each.id for each in decisions.edits})
+        await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
@@ -68,9 +68,7 @@ class SubmissionConsumer:
         count(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
-            self._tell_stored(submissions, decisions, {key.id for key in decided}),
-            # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.parked.release(settled_entities(decided)),
+            self._go_on(submissions, decisions, settled_entities(decided)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
@@ -197,10 +195,10 @@ class SubmissionConsumer:
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
 
     async def _tell_stored(
-        self, submissions: Mapping[Key, Submission], decisions: Decisions, ids: Collection[str]
+        self, submissions: Mapping[Key, Submission], decisions: Decisions, of: Collection[str] | None = None
     ) -> None:
-        """Tell that the reviews with these ids were stored, as far as that isn't told yet."""
-        untold = [key for key in decisions.untold() if key.id in ids]
+        """Tell that reviews were stored, all or those with these ids, as far as that isn't told yet."""
+        untold = [key for key in decisions.untold() if of is None or key.id in of]
         events = [self._submitted(submissions[key], decisions.reviews.get(key)) for key in untold]
         await self.services.publisher.publish(events)
         decisions.told.update(untold)
@@ -240,6 +238,14 @@ class SubmissionConsumer:
             id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
             cause=cause_of(submission.positions[0]),
         )
+
+    async def _go_on(
+        self, submissions: Mapping[Key, Submission], decisions: Decisions, settled: Mapping[str, Entity]
+    ) -> None:
+        """Tell that reviews were stored, and let the commands that have waited for them go on then."""
+        await self._tell_stored(submissions, decisions)
+        # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
+        await self.parked.release(settled)
 
     async def _finish(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Mark what purchases verify, now that it is stored; whoever waits is answered then."""

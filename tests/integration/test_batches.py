@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -11,6 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from consumers import inbox
 from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken, signed
@@ -50,15 +51,16 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
     review = desk.review(rating=5, storeId=store, userId=customer)
     await desk.submit(desk.records(review))
     stored = await desk.stored(review["id"])
-    assert (looks, stored["status"], stored.get("verifiedPurchase")) == (2, 1, True)
+    assert looks > 1
+    assert (stored["status"], stored.get("verifiedPurchase")) == (1, True)
     assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
 
 
 async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first = desk.review(storeId=store)
-    others = [{**first, "review": "Another text."}, {**first, "userId": "bert"}, first]
-    records = desk.records(first, *others)
+    edited, theirs = {**first, "review": "Another text."}, {**first, "userId": "bert"}
+    records = desk.records(first, edited, first, theirs)
     await desk.submit(records)
     await desk.open_store(store)
     await desk.submit(records)
@@ -66,14 +68,14 @@ async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Des
     assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
     assert desk.told(first["id"]) == ["SubmissionRefused"] * 3
     # What is sent again is decided anew.
-    await desk.submit(desk.records(others[0]))
+    await desk.submit(desk.records(edited))
     assert (await desk.stored(first["id"]))["review"] == "Another text."
 
 
 async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batch(desk: Desk) -> None:
     store = await desk.open_store(moderationRules=RULES)
     fair, good = desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
-    edits = [{"rating": 4, "review": "Better."}, {"review": "A scam."}, {"rating": 4.5, "review": "Good."}]
+    edits: list[Json] = [{"rating": 4, "review": "Better."}, {"review": "A scam."}, {"rating": 4.5, "review": "Good."}]
     records = desk.records(fair, good, *({**each, **edit} for edit in edits for each in (fair, good)))
     await desk.submit(records)
     edited = ["ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewEdited", "ReviewApproved"]
@@ -81,6 +83,24 @@ async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batc
     assert desk.told(good["id"]) == ["ReviewSubmitted", "ReviewApproved", *edited]
     await desk.submit(records)
     assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
+
+
+async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
+    review = desk.review()
+    await desk.judge(review, "approve")
+    publish = desk.kafka.publish
+
+    async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
+        if messages:
+            monkeypatch.setattr(desk.kafka, "publish", publish)
+            for _ in range(100):  # what doesn't wait for this goes on meanwhile
+                await desk.database.command("ping")
+            raise BrokerAwayError("away")
+
+    monkeypatch.setattr(desk.kafka, "publish", away_at_first)
+    await desk.submit(desk.records(review))
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
 
 
 async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

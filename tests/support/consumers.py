@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 from consumers.feedback import FeedbackConsumer
@@ -35,6 +36,7 @@ from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
 
 from .app import NOWHERE
@@ -111,6 +113,15 @@ class Desk:
             for n, (action, id) in enumerate(changes)
         ]
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
+
+    async def judge(self, review: Json, verdict: str) -> None:
+        """Deliver a classifier's verdict about a review."""
+        hash = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
+        told = {"reviewId": review["id"], "textHash": hash, "source": "ai", "verdict": verdict}
+        consumer = VerdictConsumer(self.services)
+        await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(
+            self.records(told)
+        )
 
     async def order(self, order: Json) -> None:
         """Deliver the event of an order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +21,13 @@ from tests.support.records import Record
 REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "anna", "review": "A", "rating": 4}
 
 
-def received(offset: int, reviews: list[dict[str, Any]]) -> Received[list[SubmittedReview]]:
+def received(offset: int, reviews: list[dict[str, Any]]) -> Received[Sequence[SubmittedReview]]:
     """A record with reviews, of which it is told what they say of their own."""
     value = json.dumps([REVIEW | each for each in reviews]).encode()
     return Received(Record(offset, timestamp=offset, value=value), submissions_in(value))
 
 
-def submissions(*batch: Received[list[SubmittedReview]]) -> list[Submission]:
+def submissions(*batch: Received[Sequence[SubmittedReview]]) -> list[Submission]:
     return list(submissions_of(batch, (), has_places=True).values())
 
 
