@@ -118,21 +118,28 @@ class Inbox(Generic[T]):
             await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
     async def _retry(self, attempt: Callable[[], Awaitable[None]], stop: StopBaseT = stop_never) -> None:
-        """Repeat an attempt while MongoDB or Kafka is unavailable; raises its error where `stop` says so."""
+        await retry(self.topic.value, attempt, stop)
 
-        def report(state: RetryCallState) -> None:
-            error = state.outcome.exception() if state.outcome else None
-            note_wait(self.topic.value, error, attempt=state.attempt_number)
 
-        async for trial in AsyncRetrying(
-            retry=retry_if_exception(is_unavailable),
-            stop=stop,
-            wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
-            before_sleep=report,
-            reraise=True,
-        ):
-            with trial:
-                await attempt()
+async def retry(where: str, attempt: Callable[[], Awaitable[None]], stop: StopBaseT = stop_never) -> None:
+    """Repeat an attempt while MongoDB or Kafka is unavailable; raises its error where `stop` says so.
+
+    Cancelled, as at a stop of the process, it ends at once. `where` is told by log and metrics.
+    """
+
+    def report(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        note_wait(where, error, attempt=state.attempt_number)
+
+    async for trial in AsyncRetrying(
+        retry=retry_if_exception(is_unavailable),
+        stop=stop,
+        wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
+        before_sleep=report,
+        reraise=True,
+    ):
+        with trial:
+            await attempt()
 
 
 def _reason(error: Exception) -> InvalidMessageError:

@@ -108,10 +108,10 @@ class ReviewChangeConsumer:
         await reviews.save_moderated(moderated.reviews, work.session)
         few = {id: each for id, each in moderated.settled.items() if moderated.reported[id] <= MOST_AT_ONCE}
         await work.repositories.feedback.settle(few, work.session)
-        held = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].is_held}
-        decided = held.keys() & set(_decided_about(commands, moderated))
+        planned = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].may_be_planned}
+        decided = planned.keys() & set(_decided_about(commands, moderated))
         await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
-        undecided = {id: moved for id, moved in held.items() if id not in decided}
+        undecided = {id: moved for id, moved in planned.items() if id not in decided}
         await work.repositories.publications.keep(undecided, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}

@@ -115,7 +115,7 @@ class ReturnBatch:
         reasons: Sequence[RefusalReason],
         at: datetime,
     ) -> None:
-        self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, at, seen))
+        self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, seen))
         outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
         self._answer(request, outcome, "; ".join(reason.message for reason in reasons))
         data = return_refused(request.id, request.order_id, reasons, at)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
 from consumers.languages import detect_languages
-from consumers.moderation_rules import Ruled, count_ruling, rulings_about, with_ruling
+from consumers.moderation_rules import Ruled, rulings_about, with_ruling
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
+from consumers.reviews_decisions import Decisions, count, of_edit
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import Decision, Key, Submission, beside, known_submissions, settled_entities
@@ -23,48 +23,17 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
-from domain.ratings import TallyKey
+from domain.ratings import Entity, TallyKey
 from domain.reviews import Review
-from domain.reviews_edits import Edited
 from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
-from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
 from storage.reviews_places import RefusedSubmission, TakenId
 
 _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
-
-
-@dataclass(slots=True)
-class _Decisions:
-    """The decisions about a batch so far, and the submissions that are edits, in order."""
-
-    rules: Rules
-    decided: dict[Key, Decision] = field(default_factory=dict)
-    edits: list[Submission] = field(default_factory=list)
-    reviews: dict[Key, Review] = field(default_factory=dict)
-    """New reviews that no moderation rule fired for."""
-    told: set[Key] = field(default_factory=set)
-    """Those that were told in the transaction that stored their reviews."""
-
-    def reason(self, submission: Submission) -> Refusal | None:
-        return self.rules.reasons.get(submission.key)
-
-    def decide(self, submission: Submission, decision: Decision | None) -> None:
-        """Decide about a submission; None where it is an edit."""
-        if decision is None:
-            self.edits.append(submission)
-        else:
-            self.decided.setdefault(submission.key, decision)
-
-    def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
-        """Take into account what moderation rules did."""
-        for submission, each in ruled:
-            self.told.add(submission.key)
-            count_ruling(each.ruling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +57,18 @@ class SubmissionConsumer:
         places = await self.services.reviews.taken({key.id for key in rules.reasons})
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
-        decisions = await self._store(submissions.values(), _Decisions(rules))
+        decisions = await self._store(submissions.values(), Decisions(rules))
+        # Before its edits are told that a review was stored.
+        await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
-        decided = decisions.decided | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
+        decided = decisions.decided | {s.key: of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         await self._tell_rivals(submissions, decided)
-        _count(decided.values())
-        untold = [submissions[k] for k, v in decided.items() if v.is_stored and k not in decisions.told]
+        count(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
-            self.services.publisher.publish([self._submitted(s, decisions.reviews.get(s.key)) for s in untold]),
-            # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.parked.release(settled_entities(decided)),
+            self._go_on(submissions, decisions, settled_entities(decided)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
@@ -124,13 +92,13 @@ class SubmissionConsumer:
         }
         return ruled, rules
 
-    async def _store(self, submissions: Iterable[Submission], decisions: _Decisions) -> _Decisions:
+    async def _store(self, submissions: Iterable[Submission], decisions: Decisions) -> Decisions:
         """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
         waiting: dict[str, list[Submission]] = {}
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            firsts = {id: next((s for s in each if not decisions.reason(s)), each[0]) for id, each in waiting.items()}
+            firsts = {id: decisions.first(each) for id, each in waiting.items()}
             taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):
@@ -140,7 +108,7 @@ class SubmissionConsumer:
                     del waiting[id]
         return decisions
 
-    async def _insert(self, firsts: Iterable[Submission], decisions: _Decisions) -> set[str]:
+    async def _insert(self, firsts: Iterable[Submission], decisions: Decisions) -> set[str]:
         """Store what is new. Returns the ids that were taken, and those of reviews that a claim is in the way of."""
         accepted: dict[str, Submission] = {}
         refused: list[RefusedSubmission] = []
@@ -165,7 +133,7 @@ class SubmissionConsumer:
         return taken | taken_too | lost.keys()
 
     async def _judge(
-        self, accepted: Mapping[str, Submission], decisions: _Decisions
+        self, accepted: Mapping[str, Submission], decisions: Decisions
     ) -> tuple[dict[str, Review], dict[str, Ruled]]:
         """The reviews of submissions by id, as moderation rules leave them, and those for which a rule fired."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
@@ -177,7 +145,7 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: _Decisions) -> bool:
+    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: Decisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
         One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
@@ -204,7 +172,7 @@ class SubmissionConsumer:
         return True
 
     async def _replace(
-        self, before: RefusedSubmission, after: RefusedSubmission | None, again: Submission, decisions: _Decisions
+        self, before: RefusedSubmission, after: RefusedSubmission | None, again: Submission, decisions: Decisions
     ) -> bool:
         """Put a later refusal, or else the review with all that belongs to it, in the place of a refused submission;
         False if that has changed meanwhile, or a claim is in the way."""
@@ -221,10 +189,19 @@ class SubmissionConsumer:
         decisions.follow((again, each) for each in ruled.values() if is_replaced)
         return is_replaced
 
-    async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: _Decisions) -> None:
+    async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: Decisions) -> None:
         """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
+
+    async def _tell_stored(
+        self, submissions: Mapping[Key, Submission], decisions: Decisions, of: Collection[str] | None = None
+    ) -> None:
+        """Tell that reviews were stored, all or those with these ids, as far as that isn't told yet."""
+        untold = [key for key in decisions.untold() if of is None or key.id in of]
+        events = [self._submitted(submissions[key], decisions.reviews.get(key)) for key in untold]
+        await self.services.publisher.publish(events)
+        decisions.told.update(untold)
 
     async def _tell_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Tell whose ids were taken; of edits their transaction has told it."""
@@ -262,6 +239,14 @@ class SubmissionConsumer:
             cause=cause_of(submission.positions[0]),
         )
 
+    async def _go_on(
+        self, submissions: Mapping[Key, Submission], decisions: Decisions, settled: Mapping[str, Entity]
+    ) -> None:
+        """Tell that reviews were stored, and let the commands that have waited for them go on then."""
+        await self._tell_stored(submissions, decisions)
+        # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
+        await self.parked.release(settled)
+
     async def _finish(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Mark what purchases verify, now that it is stored; whoever waits is answered then."""
         await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in decided.items()])
@@ -278,20 +263,3 @@ class SubmissionConsumer:
 
 def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
     return any(review.token for _, reviews in batch for review in reviews)
-
-
-def _of_edit(edited: Edited) -> Decision:
-    return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
-
-
-def _count(decided: Iterable[Decision]) -> None:
-    for result, count in Counter(map(_label, decided)).items():
-        SUBMISSIONS.labels(result).inc(count)
-
-
-def _label(decision: Decision) -> str:
-    if decision.is_repeat or (decision.is_edit and decision.outcome is Outcome.UNCHANGED):
-        return "repeated"
-    if decision.reason:
-        return decision.reason.value
-    return "edited" if decision.is_edit else "stored"

@@ -81,12 +81,13 @@ class ReviewEditor:
         uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
         tallies = await ratings.add(edited.tallies, work.session, uncertain)
         applied = list(_applied(edits, edited))
-        work.emit(self._told(edit, review, result) for edit, review, result in applied)
+        # An approval by a rule is told behind its edit, and before the next one.
+        for edit, review, result in applied:
+            work.emit([self._told(edit, review, result)])
+            work.audit([_audit_entry(edit, review, result)])
+            self._rulings(edit, review, result, work)
         work.emit(rating_events(self.services, tallies))
         work.emit(self._refused(edit, reason) for edit, reason in _refused(edits, edited))
-        work.audit(_audit_entry(edit, review, result) for edit, review, result in applied)
-        for edit, review, result in applied:
-            self._rulings(edit, review, result, work)
         await work.repositories.publications.plan(dict(_plans(applied, present)), work.session)
         for edit, result in zip(edits, edited.results, strict=True):
             reason = result.reason and result.reason.value
@@ -165,7 +166,7 @@ def _plans(
     for edit, _, result in applied:
         if result.ruling is not None:
             yield edit.review_id, publication(edit.review_id, result.ruling, edit.at)
-        elif edit.right is EditRight.AUTHOR and before[edit.review_id].is_held:
+        elif edit.right is EditRight.AUTHOR and before[edit.review_id].may_be_planned:
             yield edit.review_id, None
 
 

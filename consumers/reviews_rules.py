@@ -19,7 +19,7 @@ from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.stores import Refusal, Store, refusal
 from storage.review_tokens import UsedToken
-from storage.reviews_places import RefusedSubmission
+from storage.reviews_places import RefusedSubmission, TakenId
 from storage.unit_of_work import UnitOfWork
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
@@ -29,14 +29,15 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 @dataclass(slots=True)
 class Rules:
     """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
-    used up for it just now. Reasons are added later where a claim turns out to be another review's. `bought` are those
-    for which an order was looked up and found, `proven` those with a valid token. `stores` are the registered ones,
-    `uploaded` the images that are to be rebuilt yet."""
+    used up for it just now, or (`used_before`) perhaps by an attempt that was cut off. Reasons are added later where a
+    claim turns out to be another review's. `bought` are those for which an order was looked up and found, `proven`
+    those with a valid token. `stores` are the registered ones, `uploaded` the images that are to be rebuilt yet."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
     names: dict[Key, str] = field(default_factory=dict)
     used: dict[Key, UsedToken] = field(default_factory=dict)
+    used_before: dict[Key, UsedToken] = field(default_factory=dict)
     bought: set[Key] = field(default_factory=set)
     proven: set[Key] = field(default_factory=set)
     stores: Mapping[str, Store] = field(default_factory=dict)
@@ -82,24 +83,30 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
 
 async def release_tokens(services: Services, rules: Rules, refused: Collection[Key]) -> None:
     """Give the tokens of submissions back that were refused in the end, but for those by which another submission of
-    the batch stored the review."""
+    the batch stored the review, or an earlier one."""
     kept = {used.token.line for key, used in rules.used.items() if key not in refused}
-    given_back = (used for key, used in rules.used.items() if key in refused)
-    await services.review_tokens.release(used for used in given_back if used.token.line not in kept)
+    given_back = [used for key, used in rules.used.items() if key in refused and used.token.line not in kept]
+    before = {key: used for key, used in rules.used_before.items() if key in refused}
+    places = await services.reviews.taken({key.id for key in before})
+    given_back += [used for key, used in before.items() if _never_had(key, places.get(key.id))]
+    await services.review_tokens.release(given_back)
+
+
+def _never_had(key: Key, place: TakenId | None) -> bool:
+    """True if the holder of the id is no review with this identity, nor what is left of a deleted one."""
+    return place is None or place.refused is not None or place.identity not in (None, key.identity)
 
 
 async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
-    wanted = {
-        key: UsedToken(proof, key.id)
-        for key, proof in proofs.items()
-        if isinstance(proof, ReviewToken) and key not in rules.reasons
-    }
+    proven = {key: UsedToken(proof, key.id) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
+    wanted = {key: used for key, used in proven.items() if key not in rules.reasons}
     fresh, holders = await services.review_tokens.use(wanted.values())
     for key, used in wanted.items():
         if holders[used.token.line] != used.review_id:
             rules.reasons[key] = Refusal.USED_PROOF
         elif used.token.line in fresh:
             rules.used[key] = used
+    rules.used_before = {key: used for key, used in proven.items() if key not in rules.used}
 
 
 async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> Rules:

@@ -43,14 +43,15 @@ class Key(NamedTuple):
 class Decision(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
-    `is_stored`: its review is there, because of this very submission, and that may still have to be told.
-    `is_edit`: decided by the transaction of edits.
+    `is_stored`: its review is there, because of this very submission, and it may still have to be told and verified.
+    `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits.
     """
 
     outcome: Outcome
     reason: Refusal | None = None
     is_repeat: bool = False
     is_stored: bool = False
+    is_told: bool = False
     is_edit: bool = False
 
 
@@ -121,9 +122,9 @@ class Submission(NamedTuple):
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
         """The place that it leaves where it is refused."""
         seen = before or Seen()
-        for position in self.positions:
+        for position in sorted(self.positions):
             seen = seen.after(position)
-        return RefusedSubmission(self.id, reason, self.created, seen)
+        return RefusedSubmission(self.id, reason, seen)
 
     def repeated(self, position: RecordPosition) -> Submission:
         """The same, held by one more record."""
@@ -179,7 +180,7 @@ class Submission(NamedTuple):
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=not place.is_told)
+            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=place.is_told)
         return Decision(Outcome.UNCHANGED, is_repeat=True)
 
 
@@ -196,7 +197,7 @@ def submissions_of(
     for record, reviews in batch:
         position, identity = position_of(record), cloud_event_identity(record.headers)
         command_mark = mark_in(record.headers)
-        latest: dict[tuple[str, ReviewIdentity], Key] = {}
+        latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             mark = message_mark(identity and f"{identity}/{index}", review.content)
@@ -204,13 +205,15 @@ def submissions_of(
             key = Key(id, review.identity, mark)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
-            first = submissions.get(key)
-            if first:
-                submissions[key] = first if position in first.positions else first.repeated(position)
-                continue
-            earlier = submissions.pop(latest[key[:2]], None) if key[:2] in latest else None
-            latest[key[:2]] = key
-            submissions[key] = Submission(key, _filled(review, earlier), (position,), other, command_mark)
+            last = latest.pop(key[:2], None)
+            if last is None or last.key != key:
+                last = Submission(key, _filled(review, last), (position,), other, command_mark)
+            latest[key[:2]] = last
+        # Only then, so that what counts in a record doesn't depend on those beside it.
+        for submission in latest.values():
+            first = submissions.setdefault(submission.key, submission)
+            if position not in first.positions:
+                submissions[first.key] = first.repeated(position)
     return submissions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Final
 
 from domain.delivery import OutgoingMessage
@@ -13,7 +14,7 @@ from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.images_files import ImageFiles, files_in_memory
 from storage.repositories import Repositories
-from storage.unit_of_work import Transactions
+from storage.unit_of_work import Patience, Transactions
 
 ENVELOPE: Final = Envelope("/plaudit/worker")
 
@@ -33,9 +34,16 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
         self.transactions = Transactions(database, self, publisher.publish)
+        self._database = database
         self.image_files = image_files or files_in_memory()
         self.publisher = publisher
         self.topics = topics
+
+    def with_patience(self, patience: Patience) -> Services:
+        """The same, whose transactions wait for Kafka with this patience."""
+        services = copy(self)
+        services.transactions = Transactions(self._database, self, self.publisher.publish, patience)
+        return services
 
     def message(
         self, topic: Topic, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""

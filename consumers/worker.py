@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
@@ -15,7 +16,7 @@ from consumers.dead_letters import ReplayConsumer
 from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import keep_house
 from consumers.images import ImageCommandConsumer, UploadConsumer
-from consumers.inbox import Inbox
+from consumers.inbox import Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
@@ -92,11 +93,10 @@ async def running_worker(
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
-    Ids of deleted reviews are remembered for that long; review tokens are checked by these keys,
-    erased people known by that one.
+    Ids of deleted reviews are remembered for that long; these keys check review tokens, that one knows erased people.
     """
-    services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
-    names = KnownNames(entity_types)
+    hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
+    services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
     handover, lag = Handover(connection, topics), ConsumerLag(connection, topics)
     commands, returns = CommandRouter(services, handover), ReturnConsumer(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
@@ -127,7 +127,8 @@ async def running_worker(
         ],
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, services, lag, parked, returns, remember=remember))
+    # Not with patience: while Kafka is away the other tasks go on.
+    house = asyncio.create_task(keep_house(database, hasty, lag, parked, ReturnConsumer(hasty), remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:

@@ -66,9 +66,8 @@ class ModeratedReview(NamedTuple):
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
     `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
-    `imported`: when an import brought it, until its past is `restored`. `is_held`: a rule wants a moderator to see it,
-    or will approve it in time. `is_uncertain`: something is missing that its rating goes by, so that the tally has to
-    be counted.
+    `imported`: when an import brought it, until its past is `restored`. `is_held`: a rule wants a moderator to see it.
+    `is_uncertain`: something is missing that its rating goes by, so that the tally has to be counted.
     """
 
     entity: Entity
@@ -88,6 +87,11 @@ class ModeratedReview(NamedTuple):
     flags: tuple[str, ...] = ()
     is_held: bool = False
     is_uncertain: bool = False
+
+    @property
+    def may_be_planned(self) -> bool:
+        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        return self.is_held or bool(self.flags)
 
 
 class ModerationResult(NamedTuple):

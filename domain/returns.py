@@ -66,7 +66,6 @@ class DeletedReturn:
     """The place of a return that was deleted: its id stays taken for a while, so that no redelivery brings it back."""
 
     id: str
-    at: datetime
     seen: Seen
 
 
@@ -133,7 +132,7 @@ def decide(
         if request.is_new:
             return repeated(known, request) or known
         if order is not None and request.is_deletion and request.may_touch(order):
-            return DeletedReturn(known.id, request.at, known.seen.after(request.source))
+            return DeletedReturn(known.id, known.seen.after(request.source))
         if order is not None and not request.is_deletion:
             return changed(known, request, order, statuses)
     elif request.is_new:

@@ -99,6 +99,11 @@ class EditableReview:
         return self.content.review
 
     @property
+    def may_be_planned(self) -> bool:
+        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        return self.is_held or bool(self.flags)
+
+    @property
     def was_rejected(self) -> bool:
         """True if a moderator has rejected it, and hasn't approved it since."""
         is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags
@@ -244,11 +249,12 @@ def edit(
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
     content = merged(review.content, edit.content)
     fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
-    if not fields:
-        return review, Edited(Outcome.UNCHANGED)
     if edit.right is None:
-        return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
+        return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
     written = review.written.after(edit.source, edit.message)
+    if not fields:
+        # Taken into account, so that the same message doesn't come back over what is written behind it.
+        return replace(review, written=written), Edited(Outcome.UNCHANGED)
     refusal = (edit.refusal if edit.right is EditRight.AUTHOR else None) or edit.image_refusal
     if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.

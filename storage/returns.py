@@ -7,6 +7,7 @@ news.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne
@@ -75,7 +76,8 @@ class ReturnRepository:
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
         """Write returns, and the places of refused and deleted ones, as they are now."""
-        writes = [ReplaceOne({"_id": each.id}, document_of(each), upsert=True) for each in returns]
+        now = datetime.now(UTC)
+        writes = [ReplaceOne({"_id": each.id}, document_of(each, now), upsert=True) for each in returns]
         if writes:
             await self._returns.bulk_write(writes, ordered=False, session=session)
 

@@ -36,7 +36,6 @@ class RefusedReturn:
     """The place of a return that was refused."""
 
     id: str
-    at: datetime
     seen: Seen
 
 
@@ -69,10 +68,11 @@ RETURN: Final = Shape(
 StoredReturn = Return | RefusedReturn | DeletedReturn
 
 
-def document_of(stored: StoredReturn) -> Document:
-    """A return, or the place of one, as it is stored."""
+def document_of(stored: StoredReturn, now: datetime) -> Document:
+    """A return, or the place of one, as it is stored. A place is remembered from then on, whatever the time of its
+    record: that is its sender's."""
     if not isinstance(stored, Return):
-        place = {"_id": stored.id, "refusedAt": stored.at, "seen": seen_document(stored.seen)}
+        place = {"_id": stored.id, "refusedAt": now, "seen": seen_document(stored.seen)}
         return place | ({"deleted": True} if isinstance(stored, DeletedReturn) else {})
     return {
         "_id": stored.id,
@@ -107,7 +107,7 @@ def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
     """The return in a document, or the place of one. Raises StoredDocumentError where it isn't only to be shown."""
     if "refusedAt" in document:
         kind = DeletedReturn if "deleted" in document else RefusedReturn
-        return kind(document["_id"], document["refusedAt"], seen_from(document.get("seen")))
+        return kind(document["_id"], seen_from(document.get("seen")))
     if is_shown:
         return shown_from(document)
     require(RETURN, document, _COUNTED)

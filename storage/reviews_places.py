@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from domain.delivery import Seen, Written
@@ -32,7 +32,6 @@ class RefusedSubmission:
 
     id: str
     reason: Refusal
-    at: datetime
     seen: Seen
 
 
@@ -55,7 +54,7 @@ def place_from(document: Document) -> TakenId:
     """The holder of an id; `document` has the fields of PLACE."""
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
-        return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
+        return TakenId(refused=RefusedSubmission(document["_id"], reason, seen))
     if is_gone(document):
         return TakenId(document.get("submittedAt"))
     is_told = document.get("told", False)
@@ -80,10 +79,11 @@ def _identity(document: Document) -> ReviewIdentity:
 
 
 def refused_document(refused: RefusedSubmission) -> Document:
-    """The place of a refused submission as it is stored."""
+    """The place of a refused submission as it is stored. It is remembered from now on, whatever the time of its record:
+    that is its sender's."""
     return {
         "_id": refused.id,
         "refused": refused.reason.value,
-        "goneAt": refused.at,
+        "goneAt": datetime.now(UTC),
         "seen": seen_document(refused.seen),
     }

@@ -18,6 +18,8 @@ from storage.outcomes import Answer
 from storage.repositories import Repositories
 
 T = TypeVar("T")
+Patience = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Repeats an attempt while a server is away."""
 
 
 @dataclass(slots=True)
@@ -31,10 +33,12 @@ class UnitOfWork:
     audited: list[AuditEntry] = field(default_factory=list)
 
     async def is_answered(self, command_id: str | None, item_id: str) -> bool:
-        """Tell a repeat of a command, by its outcome for this item."""
+        """Tell a repeat of a command, by its outcome for this item, stored or of this very attempt."""
         if not command_id:
             return False
         key = (command_id, item_id)
+        if any(answer.key == key for answer in self.answers):
+            return True
         return key in await self.repositories.outcomes.answers([key], self.session)
 
     def answer(
@@ -63,18 +67,28 @@ class Transactions:
     """Runs units of work.
 
     All of a unit takes effect or nothing. Its messages are published after it, by the process that ran it, or by
-    another one from `OVERDUE` on if that died.
+    another one from `OVERDUE` on if that died. With `patience` it publishes them as soon as Kafka is there: whoever
+    goes on with later messages needs it, or these would come first.
     """
 
-    def __init__(self, database: Database, repositories: Repositories, publish: Publish) -> None:
+    def __init__(
+        self, database: Database, repositories: Repositories, publish: Publish, patience: Patience | None = None
+    ) -> None:
         self._database = database
         self._repositories = repositories
+        self._patience = patience
         self.outbox = Outbox(database, publish)
 
     async def run(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
         """Run a function in a transaction, and publish what it owes then; returns what the function returns."""
         result, owed = await self.commit(function)
-        await self.outbox.settle(owed)
+
+        async def settle() -> None:
+            while owed:
+                await self.outbox.settle(owed[:1])
+                del owed[0]
+
+        await (self._patience(settle) if self._patience else settle())
         return result
 
     async def commit(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:

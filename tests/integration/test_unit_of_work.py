@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 from pymongo import WriteConcern
 from pymongo.errors import BulkWriteError
 
+from consumers.inbox import retry
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from messaging.kafka.connection import BrokerAwayError
 from storage.database import Database, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.outbox import Owed
@@ -36,11 +39,13 @@ class Kafka:
     def __init__(self) -> None:
         self.published: list[OutgoingMessage] = []
         self.is_away = False
+        self.attempts = 0
         self.largest = 2**30
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        self.attempts += 1
         if self.is_away:
-            raise ConnectionError
+            raise BrokerAwayError
         self.published += [message for message in messages if len(message.value or b"") <= self.largest]
         if any(len(message.value or b"") > self.largest for message in messages):
             raise MessageSizeTooLargeError
@@ -104,7 +109,7 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
         unit.emit(messages)
 
     kafka.is_away = True
-    with pytest.raises(ConnectionError):
+    with pytest.raises(BrokerAwayError):
         await transactions.run(work)
     assert await database[OUTBOX].count_documents({}) == 3
     kafka.is_away = False
@@ -114,6 +119,29 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     assert await transactions.outbox.settle_overdue() == 3
     assert kafka.published == messages
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_a_patient_process_waits_for_kafka_and_stops_all_the_same(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish, partial(retry, "test"))
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+
+    kafka.is_away = True
+    waiting = asyncio.create_task(transactions.run(work))
+    await eventually(lambda: kafka.attempts > 1)
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await database[OUTBOX].count_documents({}) == 1
+    waiting = asyncio.create_task(transactions.run(work))
+    await eventually(lambda: kafka.attempts > 4)
+    kafka.is_away = False
+    await waiting
+    assert kafka.published == [MESSAGE]
+    assert await database[OUTBOX].count_documents({}) == 1
 
 
 async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(database: Database) -> None:
@@ -131,7 +159,7 @@ async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(data
 
     assert [await transactions.run(work) for _ in range(2)] == ["done", "done"]
     kafka.is_away = True
-    with pytest.raises(ConnectionError):
+    with pytest.raises(BrokerAwayError):
         await transactions.run(later)
     kafka.is_away = False
     kafka.published.clear()

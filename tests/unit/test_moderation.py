@@ -267,3 +267,12 @@ def test_an_action_gives_the_status_that_it_leads_to(before: ReviewStatus, actio
     after = moderate([a_command("a", action, 0)], {"a": a_review(before)})
     assert after.reviews["a"].status is status
     assert after.outcomes == [Outcome.UNCHANGED if before is status else Outcome.APPLIED]
+
+
+@pytest.mark.parametrize(
+    ("held", "flags", "may_be_planned"), [(False, (), False), (True, (), True), (False, ("low",), True)]
+)
+def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
+    held: bool, flags: tuple[str, ...], may_be_planned: bool
+) -> None:
+    assert a_review()._replace(is_held=held, flags=flags).may_be_planned is may_be_planned

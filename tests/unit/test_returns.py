@@ -362,7 +362,7 @@ def test_deletion_gives_everything_back(ordered: dict[str, int], lines: Lines, s
     if isinstance(made, Return):
         deletion = ReturnRequest("r", "o", False, RecordPosition(0, 3, 1_003), AT, is_deletion=True)
         gone = decide(deletion, made, with_return(order, None, made), None)
-        assert gone == DeletedReturn("r", AT, made.seen.after(deletion.source))
+        assert gone == DeletedReturn("r", made.seen.after(deletion.source))
         assert with_return(with_return(order, None, made), made, None) == order
 
 

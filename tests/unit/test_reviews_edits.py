@@ -88,14 +88,31 @@ def test_the_names_of_fields() -> None:
         {"source": RecordPosition(0, 4, 90)},
         {"source": RecordPosition(1, 9, 99)},
         {"message": 1},
-        {"content": Content("Good", 400)},
     ],
 )
-def test_what_is_old_or_the_same_changes_nothing(fields: dict[str, Any]) -> None:
+def test_what_is_old_changes_nothing(fields: dict[str, Any]) -> None:
     after, result = edited(**fields)
     assert after is REVIEW
-    assert result.outcome is Outcome.UNCHANGED
-    assert result.is_repeat == ("content" not in fields)
+    assert result == Edited(Outcome.UNCHANGED, is_repeat=True)
+
+
+@pytest.mark.parametrize("right", EditRight)
+def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right: EditRight) -> None:
+    same = an_edit(content=Content("Good", 400), right=right)
+    after, result = edit(REVIEW, same, keeps_status=False)
+    assert result == Edited(Outcome.UNCHANGED)
+    assert after == replace(REVIEW, written=REVIEW.written.after(same.source, same.message))
+    other = an_edit(content=Content("Fair", 300), message=3, source=RecordPosition(0, 7, 300))
+    sent_again = replace(same, source=RecordPosition(0, 8, 400))
+    told = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
+    assert told.reviews["r"].content.review == "Fair"
+    assert told.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
+
+
+def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None:
+    after, result = edited(content=Content("Good", 400), right=None)
+    assert after is REVIEW
+    assert result == Edited(Outcome.UNCHANGED)
 
 
 @pytest.mark.parametrize(
@@ -485,3 +502,12 @@ def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tu
     after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
     assert (after.status is ReviewStatus.APPROVED) == result.is_approved == (title == "Other")
     assert edit(review, an_edit(content=content), keeps_status=False)[0].flags == flags[1:]
+
+
+@pytest.mark.parametrize(
+    ("held", "flags", "may_be_planned"), [(False, (), False), (True, (), True), (False, ("low",), True)]
+)
+def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
+    held: bool, flags: tuple[str, ...], may_be_planned: bool
+) -> None:
+    assert replace(REVIEW, is_held=held, flags=flags).may_be_planned is may_be_planned

@@ -1,64 +1,77 @@
-"""Messages of submitted reviews: what they tell the consumer of who sends them."""
+"""Submissions as they come in: what their records say of them, and what becomes of one whose id is taken."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import orjson
-import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from api.app import create_app
-from api.services import Services
-from domain.delivery import OutgoingMessage
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.publisher import Publisher
-from messaging.reviews import submissions_in
-from messaging.topics import TopicNames
-from storage import database as storage_database
-from storage.database import connect
-from tests.support.app import NOWHERE, REVIEW, client_of
-from tests.support.facade import REVIEWS, once
+from consumers.reviews_submissions import Key, Submission, submissions_of
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from domain.stores import Refusal
+from messaging.decoding import Received
+from messaging.reviews import SubmittedReview, submissions_in
+from tests.support.records import Record
+
+REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "anna", "review": "A", "rating": 4}
 
 
-@pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the database, which isn't there."""
-    monkeypatch.setattr(storage_database, "SOON_S", 0.01)
+def received(offset: int, reviews: list[dict[str, Any]]) -> Received[Sequence[SubmittedReview]]:
+    """A record with reviews, of which it is told what they say of their own."""
+    value = json.dumps([REVIEW | each for each in reviews]).encode()
+    return Received(Record(offset, timestamp=offset, value=value), submissions_in(value))
 
 
-class Published(Publisher):
-    """Keeps what is published."""
-
-    def __init__(self) -> None:
-        super().__init__(KafkaConnection(NOWHERE))
-        self.messages: list[OutgoingMessage] = []
-
-    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
-        self.messages += messages
+def submissions(*batch: Received[Sequence[SubmittedReview]]) -> list[Submission]:
+    return list(submissions_of(batch, (), has_places=True).values())
 
 
-async def editor_of(**fields: Any) -> dict[str, str]:
-    """What the message of a review tells of its sender, without authentication."""
-    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
-    published = Published()
-    app = create_app(Services(database, published, TopicNames("test."), version="1.2.3"))
-    async with client, client_of(app) as http:
-        headers = {"Idempotency-Key": once()["Idempotency-Key"]}
-        assert (await http.post(REVIEWS, json=[{**REVIEW, **fields}], headers=headers)).status_code == 202
-    (message,) = published.messages
-    (submitted,) = submissions_in(message.value or b"")
-    assert submitted.editor is not None
-    editor: dict[str, str] = orjson.loads(message.value or b"")["editor"]
-    return editor
+def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not() -> None:
+    """They are looked up once it is stored and told, and a worker may be killed between."""
+    (submission,) = submissions(received(0, [{}]))
+    for is_told in (False, True):
+        decision = submission.at(replace(submission.place(None), is_told=is_told))
+        assert decision is not None
+        assert (decision.outcome, decision.is_repeat, decision.is_told) == (Outcome.APPLIED, True, is_told)
+        verifiable = submission.verifiable(decision)
+        assert verifiable is not None
+        assert verifiable.is_verified is None
 
 
-@pytest.mark.parametrize("user", [None, "anna"])
-async def test_a_key_is_no_right_to_edit(user: str | None) -> None:
-    """The id that is made of it can be that of a review by now, whose outcome is forgotten."""
-    assert await editor_of(userId=user) == {}
+def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() -> None:
+    (submission,) = submissions(received(0, [{}]))
+    records = [RecordPosition(0, 9, 900), RecordPosition(1, 2, 100), RecordPosition(0, 7, 950)]
+    refused = submission._replace(positions=tuple(records)).refused(Refusal.REVIEWS_DISABLED)
+    assert all(refused.seen.covers(each) for each in records)
+    assert not refused.seen.covers(RecordPosition(0, 10, 960))
 
 
-async def test_an_id_is_one_where_nobody_has_to_say_who_they_are() -> None:
-    assert await editor_of(id="r", userId="anna") == {"right": "author"}
-    assert await editor_of(id="r") == {"right": "moderator"}
+SOME_REVIEWS = st.lists(
+    st.fixed_dictionaries({"id": st.sampled_from("rs"), "review": st.sampled_from("ABC")}), min_size=1
+)
+
+
+@given(st.lists(SOME_REVIEWS, max_size=4))
+@example([[{"review": "A"}], [{"review": "B"}, {"review": "A"}]])
+@example([[{"review": "A"}], [{"review": "A"}, {"review": "B"}], [{"review": "B"}, {"review": "C"}, {"review": "A"}]])
+def test_what_counts_in_a_record_does_not_depend_on_those_beside_it(records: list[list[dict[str, Any]]]) -> None:
+    batch = [received(offset, reviews) for offset, reviews in enumerate(records)]
+    apart: dict[Key, tuple[RecordPosition, ...]] = {}
+    for each in batch:
+        for submission in submissions(each):
+            apart[submission.key] = (*apart.get(submission.key, ()), *submission.positions)
+    assert [(each.key, each.positions) for each in submissions(*batch)] == list(apart.items())
+
+
+def test_the_last_one_in_a_record_counts_and_has_what_it_leaves_out_from_the_one_before() -> None:
+    first, last = {"title": "Title", "review": "B", "commandId": "c"}, {"review": "A"}
+    (submission,) = submissions(received(0, [first, last]))
+    assert (submission.review.review, submission.review.title) == ("A", "Title")
+    # A command counts once, where it comes first.
+    (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
+    assert (submission.review.review, submission.review.title) == ("B", "Title")

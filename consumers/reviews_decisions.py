@@ -1,0 +1,77 @@
+"""The decisions about a batch of submissions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from consumers.moderation_rules import Ruled, count_ruling
+from consumers.reviews_rules import Rules
+from consumers.reviews_submissions import Decision, Key, Submission
+from domain.commands import Outcome
+from domain.reviews import Review
+from domain.reviews_edits import Edited
+from domain.stores import Refusal
+from messaging.metrics import SUBMISSIONS
+
+
+@dataclass(slots=True)
+class Decisions:
+    """The decisions about a batch so far, and the submissions that are edits, in order."""
+
+    rules: Rules
+    decided: dict[Key, Decision] = field(default_factory=dict)
+    edits: list[Submission] = field(default_factory=list)
+    reviews: dict[Key, Review] = field(default_factory=dict)
+    """New reviews that no moderation rule fired for."""
+    told: set[Key] = field(default_factory=set)
+    """Those whose reviews are told to be stored, by the transaction that did it or since."""
+
+    def reason(self, submission: Submission) -> Refusal | None:
+        """The reason of the rules against a submission, if any."""
+        return self.rules.reasons.get(submission.key)
+
+    def first(self, rivals: Sequence[Submission]) -> Submission:
+        """The one of an id that is to be stored; where all are refused, one for the records of all of them, so that no
+        redelivery is taken once the rules allow it."""
+        accepted = next((each for each in rivals if not self.reason(each)), None)
+        return accepted or rivals[0]._replace(positions=tuple(p for each in rivals for p in each.positions))
+
+    def decide(self, submission: Submission, decision: Decision | None) -> None:
+        """Decide about a submission; None where it is an edit."""
+        if decision is None:
+            self.edits.append(submission)
+        else:
+            self.decided.setdefault(submission.key, decision)
+            if decision.is_told:
+                self.told.add(submission.key)
+
+    def untold(self) -> list[Key]:
+        """Those whose reviews are stored, and that may have to be told yet."""
+        return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.told]
+
+    def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
+        """Take into account what moderation rules did."""
+        for submission, each in ruled:
+            self.told.add(submission.key)
+            count_ruling(each.ruling)
+
+
+def of_edit(edited: Edited) -> Decision:
+    """The decision about a submission that was an edit."""
+    return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def count(decided: Iterable[Decision]) -> None:
+    """Count decisions."""
+    for result, number in Counter(map(_label, decided)).items():
+        SUBMISSIONS.labels(result).inc(number)
+
+
+def _label(decision: Decision) -> str:
+    if decision.is_repeat or (decision.is_edit and decision.outcome is Outcome.UNCHANGED):
+        return "repeated"
+    if decision.reason:
+        return decision.reason.value
+    return "edited" if decision.is_edit else "stored"

@@ -1,0 +1,186 @@
+"""Batches as consumers get them: cut off, delivered again, and with several records about one thing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from consumers import inbox
+from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
+from domain.images import ImageState, StoredImage
+from domain.orders import Purchase
+from domain.review_tokens import ReviewToken, signed
+from messaging.kafka.connection import BrokerAwayError
+from storage.database import in_transaction
+from storage.reviews_facts import images_from
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.orders import an_order, wanted_return
+from tests.support.service import Json, Servers
+
+APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
+RULES: list[Json] = [*APPROVING, {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]}]
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, customer = await desk.open_store(moderationRules=APPROVING), new_id("customer")
+    await desk.order(an_order(new_id("order"), {desk.product: 1}, storeId=store, customerId=customer))
+    made, looks = desk.services.purchases.made, 0
+
+    async def cut_off_once(wanted: Collection[Purchase]) -> set[Purchase]:
+        nonlocal looks
+        looks += bool(wanted)
+        if wanted and looks == 1:
+            raise AutoReconnect("away")
+        return await made(wanted)
+
+    monkeypatch.setattr(desk.services.purchases, "made", cut_off_once)
+    review = desk.review(rating=5, storeId=store, userId=customer)
+    await desk.submit(desk.records(review))
+    stored = await desk.stored(review["id"])
+    assert looks > 1
+    assert (stored["status"], stored.get("verifiedPurchase")) == (1, True)
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+
+
+async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    first = desk.review(storeId=store)
+    edited, theirs = {**first, "review": "Another text."}, {**first, "userId": "bert"}
+    records = desk.records(first, edited, first, theirs)
+    await desk.submit(records)
+    await desk.open_store(store)
+    await desk.submit(records)
+    await desk.submit(records[1:])
+    assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
+    assert desk.told(first["id"]) == ["SubmissionRefused"] * 3
+    # What is sent again is decided anew.
+    await desk.submit(desk.records(edited))
+    assert (await desk.stored(first["id"]))["review"] == "Another text."
+
+
+async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batch(desk: Desk) -> None:
+    store = await desk.open_store(moderationRules=RULES)
+    fair, good = desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
+    edits: list[Json] = [{"rating": 4, "review": "Better."}, {"review": "A scam."}, {"rating": 4.5, "review": "Good."}]
+    records = desk.records(fair, good, *({**each, **edit} for edit in edits for each in (fair, good)))
+    await desk.submit(records)
+    edited = ["ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewEdited", "ReviewApproved"]
+    assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
+    assert desk.told(good["id"]) == ["ReviewSubmitted", "ReviewApproved", *edited]
+    await desk.submit(records)
+    assert desk.told(fair["id"]) == ["ReviewSubmitted", *edited]
+
+
+async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
+    review = desk.review()
+    await desk.judge(review, "approve")
+    publish = desk.kafka.publish
+
+    async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
+        if messages:
+            monkeypatch.setattr(desk.kafka, "publish", publish)
+            for _ in range(100):  # what doesn't wait for this goes on meanwhile
+                await desk.database.command("ping")
+            raise BrokerAwayError("away")
+
+    monkeypatch.setattr(desk.kafka, "publish", away_at_first)
+    await desk.submit(desk.records(review))
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+
+
+async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
+    review = desk.review(rating=3)
+    await desk.submit(desk.records(review))
+    desk.kafka.failures += [BrokerAwayError("away")] * 2
+    await desk.moderate(("approve", review["id"]))
+    await desk.moderate(("reject", review["id"]))
+    assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved", "ReviewRejected"]
+    assert await desk.database["outbox"].count_documents({}) == 0
+
+
+async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_times_of_records(desk: Desk) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    long_ago = began - timedelta(days=60)
+    order, deleted, refused = new_id("order"), new_id("return"), new_id("return")
+    await desk.order(an_order(order, {"a": 2}))
+    commands = [
+        {"action": "create", "return": wanted_return(order, {"a": 2}, id=deleted)},
+        {"action": "delete", "return": {"id": deleted}},
+        {"action": "create", "return": wanted_return(order, {"a": 3}, id=refused)},
+    ]
+    review = desk.review(storeId=await desk.open_store(reviewsEnabled=False))
+    at = round(long_ago.timestamp() * 1_000)
+    returned, submitted = desk.records(*commands, at=at), desk.records(review, at=at)
+    for _ in range(2):
+        await desk.command_returns(returned)
+        await desk.submit(submitted)
+        for id in (deleted, refused):
+            place = await desk.database["returns"].find_one({"_id": id})
+            assert place is not None
+            assert place["refusedAt"] > began
+        assert (await desk.stored(review["id"]))["goneAt"] > began
+    told = [(kind, data["at"][:10]) for kind, data in desk.events() if data.get("returnId") in (deleted, refused)]
+    assert told == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]
+
+
+async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, customer = await desk.open_store(purchaseRequired=True), new_id("customer")
+    expiry = datetime.now(UTC) + timedelta(days=1)
+    token = ReviewToken(store, new_id("order"), "1", desk.product, customer, expiry)
+    given = {"storeId": store, "userId": None, "token": signed(token, await desk.services.review_tokens.signing_key())}
+    insert = desk.services.reviews.insert
+
+    async def closed_and_away(*_: object) -> None:
+        monkeypatch.setattr(desk.services.reviews, "insert", insert)
+        await desk.open_store(store, reviewsEnabled=False)
+        raise AutoReconnect("away")
+
+    monkeypatch.setattr(desk.services.reviews, "insert", closed_and_away)
+    first, second, third = (desk.review(**given) for _ in range(3))
+    await desk.submit(desk.records(first))
+    assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
+    assert await desk.services.review_tokens.used({token.line}) == {}
+    await desk.open_store(store)
+    await desk.submit(desk.records(second))
+    await desk.submit(desk.records(third))
+    assert (await desk.stored(second["id"]))["userId"] == customer
+    assert (await desk.stored(third["id"])).get("refused") == "token-used"
+    # Nor does a refusal free the token of a stored review.
+    await desk.open_store(store, reviewsEnabled=False)
+    await desk.submit(desk.records({**second, "review": "Another text."}))
+    assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
+
+
+async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
+    image = str(uuid4())
+    stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
+    await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    commands = [
+        {"action": action, "reviewId": review["id"], "imageId": image, "commandId": command}
+        for action, command in (("hide", "first"), ("show", "second"), ("hide", "first"))
+    ]
+    await desk.command_images(desk.records(*commands))
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert (after.id, after.is_hidden) == (image, False)
+    answers = await desk.services.outcomes.answers([("first", image), ("second", image)])
+    assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED, Outcome.APPLIED]

@@ -1,0 +1,168 @@
+"""Consumers in the event loop of a test, on a database of its own, before a Kafka that only notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+
+from consumers.feedback import FeedbackConsumer
+from consumers.images import ImageCommandConsumer
+from consumers.inbox import Handler, Inbox, retry
+from consumers.moderation import ReviewChangeConsumer
+from consumers.names_known import KnownNames
+from consumers.orders import OrderConsumer
+from consumers.parked import ParkedCommands
+from consumers.ratings import Recounter
+from consumers.returns import ReturnConsumer
+from consumers.reviews import SubmissionConsumer
+from consumers.routing import CommandRouter
+from consumers.routing_handover import Handover
+from consumers.services import Services
+from consumers.stores import StoreConsumer
+from consumers.verdicts import VerdictConsumer
+from domain.delivery import OutgoingMessage
+from domain.entity_types import SAMPLE
+from messaging.images import IMAGE_COMMAND
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.orders import order_event
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.stores import STORE_UPDATE
+from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
+from storage.database import Database
+
+from .app import NOWHERE
+from .facade import new_id, submission
+from .records import Record
+from .service import Json, Servers, own_database
+
+TOPICS: Final = TopicNames("test.")
+
+
+class NotingKafka(Publisher):
+    """Notes what is published; fails as told, once for each."""
+
+    def __init__(self) -> None:
+        super().__init__(KafkaConnection(NOWHERE))
+        self.published: list[OutgoingMessage] = []
+        self.failures: list[Exception] = []
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        if messages and self.failures:
+            raise self.failures.pop(0)
+        self.published += messages
+
+
+@dataclass
+class Desk:
+    """The consumers of one worker, and what they have stored and told. Records stand in one partition of each topic."""
+
+    database: Database
+    services: Services
+    kafka: NotingKafka
+    product: str = field(default_factory=new_id)
+    offset: int = 0
+
+    def records(self, *values: Any, at: int | None = None) -> list[Record]:
+        """Records with these values, behind all that there were, at a time in milliseconds; by default now."""
+        found = []
+        for value in values:
+            self.offset += 1
+            written = round(datetime.now(UTC).timestamp() * 1_000) if at is None else at
+            content = json.dumps(value).encode()
+            found.append(Record(self.offset, key=b"key", value=content, timestamp=written, partition=0))
+        return found
+
+    async def open_store(self, id: str | None = None, **settings: Any) -> str:
+        """A store that takes reviews of everybody, unless its settings say otherwise."""
+        store = id or new_id("store")
+        rules = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
+        inbox = self._inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, StoreConsumer(self.services))
+        await inbox.deliver(self.records({"id": store, "name": store, "settings": rules}))
+        return store
+
+    def review(self, **fields: Any) -> Json:
+        """A submission about the object of this desk."""
+        return submission(self.product, **{"id": new_id("review"), **fields})
+
+    @property
+    def submissions(self) -> SubmissionConsumer:
+        """The consumer of submissions."""
+        services = self.services
+        router = CommandRouter(services, Handover(KafkaConnection(NOWHERE), TOPICS))
+        parked = ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services))
+        return SubmissionConsumer(services, parked, KnownNames(SAMPLE))
+
+    async def submit(self, records: Sequence[Record]) -> None:
+        """Deliver submissions in one batch."""
+        await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
+
+    async def moderate(self, *changes: tuple[str, str]) -> None:
+        """Deliver changes of reviews in one batch, each an action and a review."""
+        consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
+        values = [
+            {"kind": "moderation", "action": action, "reviewId": id, "source": [0, self.offset + n, self.offset + n]}
+            for n, (action, id) in enumerate(changes)
+        ]
+        await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
+
+    async def judge(self, review: Json, verdict: str) -> None:
+        """Deliver a classifier's verdict about a review."""
+        hash = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
+        told = {"reviewId": review["id"], "textHash": hash, "source": "ai", "verdict": verdict}
+        consumer = VerdictConsumer(self.services)
+        await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(
+            self.records(told)
+        )
+
+    async def order(self, order: Json) -> None:
+        """Deliver the event of an order."""
+        consumer = OrderConsumer(self.services, ReturnConsumer(self.services))
+        await self._inbox(Topic.ORDER_EVENTS, order_event, consumer).deliver(self.records(order))
+
+    async def command_returns(self, records: Sequence[Record]) -> None:
+        """Deliver commands about returns in one batch."""
+        consumer = ReturnConsumer(self.services)
+        await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
+
+    async def command_images(self, records: Sequence[Record]) -> None:
+        """Deliver commands about images in one batch."""
+        consumer = ImageCommandConsumer(self.services)
+        await self._inbox(Topic.IMAGE_COMMANDS, IMAGE_COMMAND.validate_json, consumer).deliver(records)
+
+    async def stored(self, id: str) -> Json:
+        """The document under the id of a review."""
+        return await self.database["reviews"].find_one({"_id": id}) or {}
+
+    def events(self) -> list[tuple[str, Json]]:
+        """The kinds and data of all events in the order in which they were published, each once."""
+        found: dict[bytes | None, tuple[str, Json]] = {}
+        for message in self.kafka.published:
+            if message.topic == TOPICS.name(Topic.EVENTS):
+                headers = dict(message.headers)
+                kind = (headers["ce_type"] or b"").decode().removeprefix("plaudit.")
+                found.setdefault(headers["ce_id"], (kind, json.loads(message.value or b"")))
+        return list(found.values())
+
+    def told(self, id: str) -> list[str]:
+        """The kinds of the events about a review, in their order."""
+        return [kind for kind, data in self.events() if data.get("reviewId") == id]
+
+    def _inbox(self, topic: Topic, read: Any, handler: Handler[Any]) -> Inbox[Any]:
+        return Inbox(topic, read, handler, self.kafka.publish)
+
+
+@asynccontextmanager
+async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
+    """Consumers on a database of their own, which is gone after the block."""
+    async with own_database(servers) as database:
+        kafka = NotingKafka()
+        yield Desk(database, Services(database, kafka, TOPICS).with_patience(partial(retry, "outbox")), kafka)

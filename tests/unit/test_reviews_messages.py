@@ -1,0 +1,64 @@
+"""Messages of submitted reviews: what they tell the consumer of who sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from api.app import create_app
+from api.services import Services
+from domain.delivery import OutgoingMessage
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.reviews import submissions_in
+from messaging.topics import TopicNames
+from storage import database as storage_database
+from storage.database import connect
+from tests.support.app import NOWHERE, REVIEW, client_of
+from tests.support.facade import REVIEWS, once
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the database, which isn't there."""
+    monkeypatch.setattr(storage_database, "SOON_S", 0.01)
+
+
+class Published(Publisher):
+    """Keeps what is published."""
+
+    def __init__(self) -> None:
+        super().__init__(KafkaConnection(NOWHERE))
+        self.messages: list[OutgoingMessage] = []
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        self.messages += messages
+
+
+async def editor_of(**fields: Any) -> dict[str, str]:
+    """What the message of a review tells of its sender, without authentication."""
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    published = Published()
+    app = create_app(Services(database, published, TopicNames("test."), version="1.2.3"))
+    async with client, client_of(app) as http:
+        headers = {"Idempotency-Key": once()["Idempotency-Key"]}
+        assert (await http.post(REVIEWS, json=[{**REVIEW, **fields}], headers=headers)).status_code == 202
+    (message,) = published.messages
+    (submitted,) = submissions_in(message.value or b"")
+    assert submitted.editor is not None
+    editor: dict[str, str] = orjson.loads(message.value or b"")["editor"]
+    return editor
+
+
+@pytest.mark.parametrize("user", [None, "anna"])
+async def test_a_key_is_no_right_to_edit(user: str | None) -> None:
+    """The id that is made of it can be that of a review by now, whose outcome is forgotten."""
+    assert await editor_of(userId=user) == {}
+
+
+async def test_an_id_is_one_where_nobody_has_to_say_who_they_are() -> None:
+    assert await editor_of(id="r", userId="anna") == {"right": "author"}
+    assert await editor_of(id="r") == {"right": "moderator"}
