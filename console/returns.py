@@ -14,7 +14,15 @@ from starlette.responses import Response
 from console.facade import Refused
 from console.orders import order_or_none
 from console.parameters import choice
-from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
+from console.returns_lines import (
+    MOST_LINES,
+    LineField,
+    line_items,
+    lines_beside,
+    lines_of_order,
+    lines_of_return,
+    typed,
+)
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_return
 from console.visits import Visit, key_of
@@ -111,7 +119,7 @@ async def set_status(visit: Visit) -> Response:
 
 @screens.post("/returns/{id}/lines", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
 async def set_lines(visit: Visit) -> Response:
-    """Change the quantities and the reasons."""
+    """Change the quantities and the reasons; lines that don't fit on the page stay as they are."""
     form = await visit.form()
     return await _change(visit, form, {"expectedStatus": form.get("expectedStatus"), "lineItems": line_items(form)})
 
@@ -128,6 +136,8 @@ async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> R
     id = visit.path["id"]
     try:
         row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
+        if "lineItems" in changes:
+            changes = {**changes, "lineItems": [*changes["lineItems"], *lines_beside(form, row)]}
         check_seen(form, mark_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
     except Refused as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -63,6 +64,19 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
         for id, quantity, reason in _rows(form)
         if quantity not in ("", "0")
     ]
+
+
+def lines_beside(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines of a return that a form doesn't have: they are asked for as they are, or they would be dropped."""
+    shown = Counter(map(str, form.getlist("line")))
+    beside = []
+    for line in stored["lineItems"]:
+        id = line["orderLineItemId"]
+        if shown[id]:
+            shown[id] -= 1
+        else:
+            beside.append({"orderLineItemId": id, "quantity": line["quantity"], "reason": line["reason"]})
+    return beside
 
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:

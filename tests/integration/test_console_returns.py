@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.console import page_of, sent
-from tests.support.console_pages import Console
+from tests.support.console_pages import Console, forms
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
 from tests.support.patience import settled
@@ -133,6 +133,23 @@ async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.A
     answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert await returns.available(order) == {"a": 2}
+
+
+async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Also where the form is sent twice."""
+    ids = [f"line-{number:03}" for number in range(302)]
+    id = await returns.create(await returns.ordered(dict.fromkeys(ids, 2)), dict.fromkeys(ids, 1))
+    place = f"{SCREEN}/{id}"
+    page = await page_of(http, place)
+    assert "2 more lines don't fit on this page" in page
+    shown = re.findall(r'name="line" value="([^"]+)"', page)
+    (form,) = [each.fields for each in forms(page) if each.action == f"{place}/lines"]
+    typed = {"line": shown, "quantity": ["2", "0"] + ["1"] * 298, "reason": ["Torn", *[""] * 299]}
+    for _ in range(2):
+        answer = await settled(partial(http.post, f"{place}/lines", data={**form, **typed}))
+        assert (answer.status_code, answer.headers.get("location")) == (303, f"{place}?done=saved"), answer.text
+    lines = {line["orderLineItemId"]: line["quantity"] for line in (await returns.existing(id))["lineItems"]}
+    assert lines == {shown[0]: 2, **{each: 1 for each in ids if each not in shown[:2]}}
 
 
 @pytest.mark.parametrize("path", ["/console/orders", SCREEN, f"{SCREEN}/new"])
