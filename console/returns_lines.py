@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -66,17 +65,20 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
     ]
 
 
-def lines_beside(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines of a return that a form doesn't have: they are asked for as they are, or they would be dropped."""
-    shown = Counter(map(str, form.getlist("line")))
-    beside = []
+def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines of a return as a form changes them, then those that the form doesn't have, as they are: lines that
+    aren't asked for are dropped, and a reason that is None stays as it was."""
+    kept: dict[str, list[Mapping[str, Any]]] = {}
     for line in stored["lineItems"]:
-        id = line["orderLineItemId"]
-        if shown[id]:
-            shown[id] -= 1
-        else:
-            beside.append({"orderLineItemId": id, "quantity": line["quantity"], "reason": line["reason"]})
-    return beside
+        kept.setdefault(line["orderLineItemId"], []).append(line)
+    asked = []
+    for id, quantity, reason in _rows(form):
+        before = kept[id].pop(0)["reason"] if kept.get(id) else None
+        if quantity not in ("", "0"):
+            now = before if reason == (before or "") else reason
+            asked.append({"orderLineItemId": id, "quantity": number(quantity), "reason": now})
+    beside = (line for lines in kept.values() for line in lines)
+    return [*asked, *({name: line[name] for name in ("orderLineItemId", "quantity", "reason")} for line in beside)]
 
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:

@@ -135,6 +135,18 @@ async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.A
     assert await returns.available(order) == {"a": 2}
 
 
+async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.AsyncClient) -> None:
+    """And a line that never had one is left as it was."""
+    id = await returns.create(await returns.ordered({"a": 3, "b": 3}), {"a": 1, "b": 1})
+    place = f"{SCREEN}/{id}"
+    lines: dict[str, Any] = {"line": ["a", "b"], "quantity": ["1", "1"], "reason": ["Torn", ""]}
+    for reason in ("Torn", ""):
+        answer = await sent(http, place, f"{place}/lines", {**lines, "reason": [reason, ""]})
+        assert answer.status_code == 303, answer.text
+        row = await returns.existing(id)
+        assert [line["reason"] for line in row["lineItems"]] == [reason, None]
+
+
 async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
     """Also where the form is sent twice."""
     ids = [f"line-{number:03}" for number in range(302)]
