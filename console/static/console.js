@@ -12,16 +12,17 @@ const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
 
-const root = document.documentElement;
-root.classList.add("scripted");
-
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+/** 128 random bits. Pages that came by plain HTTP have no crypto.randomUUID. */
+const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
 const desk = (() => {
   try {
-    return (sessionStorage.desk ??= crypto.randomUUID());
+    return (sessionStorage.desk ??= random());
   } catch {
-    return crypto.randomUUID();
+    return random();
   }
 })();
 
@@ -85,7 +86,7 @@ class Decisions {
     this.waiting = this.waiting.filter((each) => !together.includes(each));
     this.out += 1;
     try {
-      const fields = [...Object.entries(JSON.parse(like)), ["key", crypto.randomUUID()], ...together.flatMap(({ id, seen }) => [["ids", id], [`seen-${id}`, seen]])];
+      const fields = [...Object.entries(JSON.parse(like)), ["key", random()], ...together.flatMap(({ id, seen }) => [["ids", id], [`seen-${id}`, seen]])];
       const { results } = await send(`${QUEUE}/decisions`, fields);
       const byId = new Map(results.map((each) => [each.id, each]));
       for (const { id, resolve } of together) resolve(byId.get(id) ?? { outcome: "accepted" });
@@ -560,3 +561,5 @@ if (queue || one("#decide, form.notice")) keys(queue);
 if (performance.getEntriesByType("navigation")[0]?.type === "navigate") document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
 for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);
+// At the end: where this script can't run, the forms that it stands in for stay.
+document.documentElement.classList.add("scripted");
