@@ -11,7 +11,7 @@ from typing import Final
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import CHANGED, changed, decide_by_status, marks_in
+from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
 from console.queue import PATH, criteria
 from console.screens import Screens
@@ -40,10 +40,10 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    other = await changed(visit, marks_in(form, ids))
+    other = await stale(visit, marks_in(form, ids), str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
-    counts.update({CHANGED: len(other)} if other else {})
+    counts.update(other.values())
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 

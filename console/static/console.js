@@ -258,9 +258,12 @@ class Queue {
         throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
+      if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
+      // The sign of open reports: this decision has settled them.
+      row.dataset.seen = row.dataset.seen.replace("!", "");
       this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
       row.classList.add("failed");
