@@ -366,13 +366,14 @@ function listen(queue) {
   const isNarrowed = query.has("only") || query.has("q");
   let asking;
   const fresh = new Set();
+  const draw = () => {
+    const link = Object.assign(document.createElement("a"), { href: location.pathname + location.search });
+    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
+    place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
+  };
   const tell = (ids) => {
     for (const id of ids) if (!queue?.row(id)) fresh.add(id);
-    if (!fresh.size) return;
-    const link = document.createElement("a");
-    link.href = location.pathname + location.search;
-    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
-    place.replaceChildren(...all(".signed-out", place), link);
+    if (fresh.size) draw();
   };
   // Also the first time: reviews come between the page and its news.
   const ask = async () => {
@@ -394,7 +395,12 @@ function listen(queue) {
       else tell([told.id]);
     });
     for (const kind of ["claimed", "decided", "edited"]) {
-      source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
+      source.addEventListener(kind, (event) => {
+        const told = JSON.parse(event.data);
+        // What is decided isn't new any more.
+        if (kind === "decided" && told.status !== "New" && fresh.delete(told.id)) draw();
+        queue?.hear(kind, told);
+      });
     }
     // A browser connects again by itself, unless it was answered by something else.
     source.addEventListener("error", async () => {

@@ -163,6 +163,17 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
         assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
 
 
+async def test_what_somebody_has_decided_is_not_new_any_more(browser: Browser, place: Service, own: Facade) -> None:
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        first, second = await reviews_of(own, 2, new_id())
+        await page.get_by_role("link", name="2 new reviews").wait_for()
+        await own.moderate("approve", first)
+        await page.get_by_role("link", name="1 new review").wait_for()
+        await own.moderate("reject", second)
+        await page.locator("#news a").wait_for(state="detached")
+
+
 async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
     """A double click approves one review; a context that doesn't come leaves none of another review."""
     ids = await reviews_of(own, 3, new_id())
