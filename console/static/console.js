@@ -145,6 +145,7 @@ class Queue {
     this.looking = setTimeout(() => {
       this.remember();
       const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/context`;
+      document.getElementById("context").scrollTop = 0;
       htmx.ajax("GET", address, { target: "#context", source: "#context" });
       this.claim(row);
     }, 150);

@@ -189,6 +189,28 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
+async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
+    """By the keyboard, too; the one of the next row begins at its top."""
+    (first,) = await own.submit(submission(new_id(), 4, review=f"{'word ' * 1_000}and its end"))
+    await own.submit(*(submission(new_id(), 4, review="word " * 1_000) for _ in range(29)))
+    options = {"viewport": {"width": 1280, "height": 800}, "bypass_csp": True}
+    async with opened(browser, place.address, Watch(), **options) as page:
+        await page.goto("/console/queue")
+        context = page.locator("#context")
+        await context.get_by_text("and its end").wait_for()
+        await context.focus()
+        await page.keyboard.press("End")
+        await page.wait_for_function("(each => each.scrollTop + each.clientHeight >= each.scrollHeight - 1)(context)")
+        for part in (context.get_by_role("heading", name="History"), page.locator(f"#r-{first} h2")):
+            place_of = await part.bounding_box()
+            assert place_of is not None
+            assert 0 <= place_of["y"] <= 800
+        assert await violations(page) == []
+        await page.keyboard.press("j")
+        await context.locator(f"form:not([data-id='{first}'])").wait_for()
+        assert await context.evaluate("each => each.scrollTop") == 0
+
+
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:
     """A review that comes while the API is away is told of once it is back."""
     await reviews_of(own, 1, new_id())
