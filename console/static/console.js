@@ -4,6 +4,7 @@ const QUEUE = "/console/queue";
 const LIVE_MS = 400;
 const AT_ONCE_MS = 1_000;
 const AGAIN_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
 const CLAIM_MS = 120_000;
@@ -44,6 +45,7 @@ async function send(address, fields) {
       method: "POST",
       headers: { Accept: "application/json" },
       body: new URLSearchParams(fields),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
   } catch {
     throw new Error("The service can't be reached. Decide again once it can.");
@@ -351,6 +353,17 @@ class Queue {
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
 
+  /** What others did while this page heard no news. */
+  async catchUp() {
+    const rows = this.rows.filter((row) => !this.pending.has(row));
+    const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
+    const told = await send(`${QUEUE}/rows`, fields).catch(() => null);
+    for (const each of told?.results ?? []) {
+      const isDecided = each.status !== (this.row(each.id).dataset.status || null);
+      if (isDecided || each.isChanged) this.hear(isDecided ? "decided" : "edited", each);
+    }
+  }
+
   unclaim(row) {
     row.classList.remove("claimed");
     row.desk = null;
@@ -374,19 +387,29 @@ function listen(queue) {
   };
   const tell = (ids) => {
     for (const id of ids) if (!queue?.row(id)) fresh.add(id);
-    if (fresh.size) draw();
+    draw();
   };
   // Also the first time: reviews come between the page and its news.
   const ask = async () => {
     query.set("since", place.dataset.since);
+    const known = [...fresh];
     const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (response?.ok) tell((await response.json()).ids);
+    if (!response?.ok) return;
+    const { ids } = await response.json();
+    for (const id of known) if (!ids.includes(id)) fresh.delete(id);
+    tell(ids);
   };
+  let source = null;
+  let isBack = false;
+  // A browser has six connections to one host: hidden pages leave them to the one that is looked at.
   const connect = () => {
-    const source = new EventSource(`${QUEUE}/news`);
+    if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
+    source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
       ask();
+      if (isBack) queue?.catchUp();
+      isBack = true;
     });
     source.addEventListener("new", (event) => {
       const told = JSON.parse(event.data);
@@ -404,16 +427,17 @@ function listen(queue) {
       });
     }
     // A browser connects again by itself, unless it was answered by something else.
-    source.addEventListener("error", async () => {
-      if (source.readyState !== EventSource.CLOSED) return;
+    source.addEventListener("error", async ({ target }) => {
+      if (target.readyState !== EventSource.CLOSED) return;
       setTimeout(connect, AGAIN_MS);
       if ((await asked())?.status !== 401 || one(".signed-out", place)) return;
       const told = Object.assign(document.createElement("b"), { className: "signed-out bad-text" });
       told.append("You are signed out, so nothing here is new any more. ", signIn());
       place.prepend(told);
     });
-    window.addEventListener("pagehide", () => source.close());
   };
+  document.addEventListener("visibilitychange", () => (document.hidden ? source?.close() : connect()));
+  window.addEventListener("pagehide", () => source?.close());
   connect();
 }
 

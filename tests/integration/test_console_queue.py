@@ -189,6 +189,49 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
+async def show(page: Page, *, is_hidden: bool) -> None:
+    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
+    script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
+    await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
+
+
+async def test_many_open_queues_leave_connections_to_the_one_in_view(
+    browser: Browser, place: Service, own: Facade
+) -> None:
+    """A browser has six to one host."""
+    (id,) = await reviews_of(own, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        for _ in range(6):
+            await page.goto("/console/queue")
+            await page.locator("#context .do").wait_for()
+            await show(page, is_hidden=True)
+            page = await page.context.new_page()
+        await page.goto("/console/queue")
+        await page.keyboard.press("a")
+        await eventually(lambda: own.review(id), lambda review: review["reviewStatus"] == "Approved")
+
+
+async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place: Service, own: Facade) -> None:
+    """What others did meanwhile is told once it is in view again."""
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        fresh = await reviews_of(own, 2, new_id())
+        await page.get_by_role("link", name="2 new reviews").wait_for()
+        await show(page, is_hidden=True)
+        await own.moderate("approve", ids[0], fresh[0])
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[1]}/edit", data=changed)).status_code == 303
+        await own.moderate("delete", ids[2])
+        assert await page.locator("#list > li.settled").count() == 0
+        await show(page, is_hidden=False)
+        for id, told in zip(
+            ids, ("Somebody else: Approved.", "It was changed", "Somebody else: deleted."), strict=True
+        ):
+            await page.locator(f"#r-{id}.settled", has_text=told).wait_for()
+        await page.get_by_role("link", name="1 new review").wait_for()
+
+
 async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
     """By the keyboard, too; the one of the next row begins at its top."""
     (first,) = await own.submit(submission(new_id(), 4, review=f"{'word ' * 1_000}and its end"))
