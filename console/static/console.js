@@ -62,6 +62,13 @@ const asked = () => fetch("/console", { headers: { Accept: "application/json" },
 /** The way to sign in that leaves the page as it is. */
 const signIn = () => Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
 
+/** The address of this list from its beginning, without what was told once. */
+function fromTheTop() {
+  const here = new URL(location.href);
+  for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+  return here;
+}
+
 /** The error of a decision that somebody else's has made void. */
 const final = (message) => Object.assign(new Error(message), { isFinal: true });
 
@@ -202,8 +209,7 @@ class Queue {
       this.leaving = false;
       return;
     }
-    const here = new URL(location.href);
-    for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+    const here = fromTheTop();
     const last = this.done.at(-1);
     const undo = last && { undo: last.row.dataset.id, undo_action: last.back, undo_expected: last.status };
     for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
@@ -381,7 +387,7 @@ function listen(queue) {
   let asking;
   const fresh = new Set();
   const draw = () => {
-    const link = Object.assign(document.createElement("a"), { href: location.pathname + location.search });
+    const link = Object.assign(document.createElement("a"), { href: fromTheTop() });
     link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
     place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
   };
