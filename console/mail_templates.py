@@ -26,7 +26,10 @@ MAIL_POLICY: Final = (
 """The policy of a rendered mail: nothing runs in it, nothing is loaded or sent, and it belongs to no origin. Styles
 stand in mails themselves."""
 
-_CONFLICT: Final = "Somebody else has changed this template meanwhile. Save again to replace theirs."
+_CONFLICT: Final = (
+    "Somebody else has changed this template meanwhile. Theirs stands below each field that differs: save again to "
+    "replace it."
+)
 _LINE: Final = re.compile(r"Line (\d+): ")
 
 screens = Screens()
@@ -57,6 +60,9 @@ async def change_template(visit: Visit) -> Response:
     try:
         # Nobody saves over what he hasn't seen.
         now = await visit.facade.ask("GET", api, query=_place(visit))
+        if _is_here(visit, now) and given == {part: now[part] for part in PARTS}:
+            # Also what a form that is sent twice has done itself.
+            return visit.back(here, "saved")
         if form.get("seen") != _seen(now):
             refused = Refused(409, {"detail": _CONFLICT})
             return await _editor(visit, given, refused)
@@ -107,6 +113,7 @@ async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused:
         is_here=_is_here(visit, found),
         errors=_errors(refused, given or {}) if refused else {},
         refused=refused,
+        theirs=refused is not None and refused.status == 409,
         here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_place(visit)),
         frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_place(visit)),
     )
