@@ -12,6 +12,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
+from console.fields import in_one_line
 from console.orders import order_or_none
 from console.parameters import choice
 from console.returns_lines import (
@@ -115,8 +116,10 @@ async def set_status(visit: Visit) -> Response:
     """Change the status and the resolution."""
     form = await visit.form()
 
-    def changes(_: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: form.get(name) for name in ("expectedStatus", "status", "resolution")}
+    def changes(row: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = {name: form.get(name) for name in ("expectedStatus", "status", "resolution")}
+        is_same = wanted["resolution"] == in_one_line(row["resolution"])
+        return {**wanted, "resolution": row["resolution"]} if is_same else wanted
 
     return await _change(visit, form, changes)
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
+from console.fields import in_one_line
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
@@ -189,7 +190,7 @@ def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str 
     if name not in form:
         return None
     text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
-    return None if text == before else text
+    return None if text == (before if name == "review" else in_one_line(before)) else text
 
 
 def _number(text: str) -> float | str:

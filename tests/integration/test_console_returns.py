@@ -147,6 +147,21 @@ async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.A
         assert [line["reason"] for line in row["lineItems"]] == [reason, None]
 
 
+async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http: httpx.AsyncClient) -> None:
+    """In the resolution and the reasons that somebody has not changed."""
+    order = await returns.ordered({"a": 3})
+    said = {"orderLineItemId": "a", "quantity": 1, "reason": "Torn\nand wet"}
+    id = await returns.create(order, {}, lineItems=[said], resolution="Refund\nby card")
+    place = f"{SCREEN}/{id}"
+    status = {"status": "Approved", "resolution": "Refundby card"}
+    assert (await sent(http, place, f"{place}/status", status)).status_code == 303
+    lines = {"line": "a", "quantity": "2", "reason": "Tornand wet"}
+    assert (await sent(http, place, f"{place}/lines", lines)).status_code == 303
+    row = await returns.existing(id)
+    assert (row["status"], row["resolution"]) == ("Approved", "Refund\nby card")
+    assert [(line["quantity"], line["reason"]) for line in row["lineItems"]] == [(2, "Torn\nand wet")]
+
+
 async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
     """Also where the form is sent twice."""
     ids = [f"line-{number:03}" for number in range(302)]

@@ -118,6 +118,19 @@ async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncCli
     assert (review["review"], review["reviewStatus"]) == ("Three\n", "Approved")
 
 
+async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClient, facade: Facade) -> None:
+    """In what somebody has not changed: fields of one line have none."""
+    (id,) = await facade.submit(submission(new_id(), 4, title="Two\nlines", userName="Anna\r\nBerg"))
+    here = f"/console/reviews/{id}"
+    typed = {"title": "Twolines", "userName": "AnnaBerg", "review": "Mended", "rating": "4"}
+    before = await facade.review(id)
+    assert (await send(http, f"{here}/edit", **typed)).status_code == 303
+    after = await eventually(lambda: facade.review(id), lambda review: review["review"] == "Mended")
+    assert [after[name] for name in ("title", "userName")] == [before[name] for name in ("title", "userName")]
+    assert "\n" in after["title"]
+    assert (await send(http, f"{here}/edit", **typed, key=new_id("key"))).headers["location"].endswith("done=saved")
+
+
 async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
     """An id with characters that mean something in an address leads to its review alone."""
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
