@@ -182,6 +182,34 @@ async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
     assert f"{shown}shop {count - 1}<" in page
 
 
+PREVIEWED: dict[str, Any] = {
+    **dict.fromkeys(("number", "storeId", "customerId", "dueDate"), None),
+    **{"orderId": "o", "statusDate": "2026-11-25T00:00:00.000Z", "remindersSent": 0, "products": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "decisions", "said", "unsaid"),
+    [
+        ("order=o", ["customer-limit"], "This order", " due"),
+        ("order=o&store=a", [], "No order with this id is known in this store.", " due"),
+        ("order=o", [], "No order with this id is known, in the stores that you may see.", " due"),
+        ("", ["remind", "customer-limit"], "1 order is due", "or more"),
+        ("", ["remind"] * 50, "50 orders or more are due.", "latest orders"),
+        ("", ["remind"] * 2 + ["customer-limit"] * 48, "2 orders or more are due.", "This order"),
+        ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "or more"),
+    ],
+)
+async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
+    """Nothing is said of all orders where one was asked about, and less than all where there may be more."""
+    preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
+    rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
+    answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = text_of((await http.get(f"/console/reminders?{query}")).text)
+    assert (said in page, unsaid in page) == (True, False), page
+
+
 def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
     """A console over an interface that gives these answers by path, each a status and a body."""
     app = FastAPI()
