@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from console.facade import Refused
 from console.fields import in_one_line
-from console.orders import order_or_none
+from console.orders import order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
     MOST_LINES,
@@ -188,9 +188,7 @@ async def _page(
 ) -> Response:
     counts, others = await asyncio.gather(
         visit.facade.ask("POST", "/api/return/counts", {"ids": [row["id"]]}),
-        visit.facade.ask(
-            "POST", "/api/return/search", {"orderId": row["orderId"], "responseGroup": "None", "withTotal": False}
-        ),
+        returns_of(visit, row["orderId"]),
     )
     return visit.page(
         "return.html",
@@ -201,6 +199,7 @@ async def _page(
         more_lines=max(0, len(lines) - MOST_LINES),
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
+        has_more="next" in others,
         **_shown_again(form, refused),
     )
 

@@ -127,6 +127,20 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
     assert (await returns.existing(id))["status"] == "Canceled"
 
 
+async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, http: httpx.AsyncClient) -> None:
+    """And a link to all of them where there are more."""
+    order = await returns.ordered({"a": 30})
+    link = f'href="/console/returns?status=all&amp;order={order}"'
+    ids = [await returns.create(order, {"a": 1})]
+    assert link not in await page_of(http, f"/console/orders/{order}")
+    ids += [await returns.create(order, {"a": 1}) for _ in range(20)]
+    newest = (await returns.existing(ids[-1]))["number"]
+    for path in (f"/console/orders/{order}", f"{SCREEN}/{ids[0]}"):
+        page = await page_of(http, path)
+        assert f">{newest}</a>" in page
+        assert link in page
+
+
 async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     form = {"orderId": order, "line": "a", "quantity": "1", "reason": "", "key": new_id("key")}

@@ -244,12 +244,31 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     answers = {
         "customerReviews/r": (200, ROW),
         "customerReviews/reviewList": (status, {"results": []}),
-        "audit": (200, {"results": []}),
+        "audit": (200, {"totalCount": 0, "results": []}),
     }
     async with client_of(_faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
     assert ("can't be told: the author's other reviews" in words) is is_told
     assert ("No other review" in words) is not is_told
+
+
+async def test_what_is_longer_than_its_place_says_so() -> None:
+    """The reports about a review and its history; the rest of which is a link away."""
+    report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
+    reports = [{**report, "settled": number == 0} for number in range(100)]
+    entry = {"at": ROW["createdDate"], "action": "edit", **dict.fromkeys(("subject", "reasonCode", "reason"))}
+    answers = {
+        "customerReviews/r": (200, {**ROW, "reports": 120}),
+        "customerReviews/r/reports": (200, {"totalCount": 130, "results": reports}),
+        "customerReviews/r/impact": (404, {}),
+        "customerReviews/reviewList": (200, {"results": []}),
+        "orders/search": (200, {"results": []}),
+        "audit": (200, {"totalCount": 25, "results": [entry] * 20}),
+    }
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = (await http.get("/console/reviews/r")).text
+    assert "And 21 more." in text_of(page)
+    assert '<a href="/console/audit?review=r">5 earlier entries</a>' in page
 
 
 @pytest.mark.parametrize(
@@ -295,7 +314,7 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
         "action": "approve",
     }
     entries = [{**entry, "at": ROW["createdDate"], "kind": "review", "reviewId": "r", "entityId": "camera"}]
-    answers["audit"] = (200, {"results": entries})
+    answers["audit"] = (200, {"totalCount": 1, "results": entries})
     everything = [each.value for each in Permission]
     cases = (
         (Permission.MODERATE_REVIEWS, "/console", "/console/queue"),
