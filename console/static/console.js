@@ -596,7 +596,7 @@ localize();
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);
-if (queue || one("#decide, form.notice")) keys(queue);
+if (queue || document.getElementById("help") || one("#decide, form.notice")) keys(queue);
 // Not when somebody comes back to the page, or loads it anew: that is no wish to go on.
 if (performance.getEntriesByType("navigation")[0]?.type === "navigate") document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);

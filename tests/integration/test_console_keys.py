@@ -159,3 +159,14 @@ async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Fa
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
     assert await statuses(facade, ids) == ["Approved", "New"]
+
+
+async def test_an_empty_queue_has_the_keys_that_it_shows(service: Service) -> None:
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto(f"/console/queue?q={new_id('word')}")
+        await page.get_by_text("Nothing like this waits.").wait_for()
+        await press(page, "j", "/")
+        assert await page.evaluate("document.activeElement.type") == "search"
+        await page.get_by_role("heading", name="Queue").click()
+        await press(page, "?")
+        await page.get_by_role("heading", name="Shortcuts").wait_for()
