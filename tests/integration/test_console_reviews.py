@@ -196,6 +196,22 @@ async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncC
     assert 'id="continue"' not in again.text
 
 
+async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
+    http: httpx.AsyncClient, facade: Facade
+) -> None:
+    """As when its page is loaded anew."""
+    word = new_id("word")
+    form = {"action": "approve", "key": new_id("key")}
+    (first,) = await facade.submit(submission(new_id(), 4, title=word))
+    assert (await send(http, f"/console/queue/all?q={word}", **form)).status_code == 200
+    await eventually(lambda: facade.review(first), lambda review: review["reviewStatus"] == "Approved")
+    (other,) = await facade.submit(submission(new_id(), 4, title=word))
+    again = await send(http, f"/console/queue/all?q={word}", **form)
+    assert (again.status_code, "This page was loaded anew." in again.text) == (200, True), again.text
+    assert "Go on" in again.text
+    assert (await facade.review(other))["reviewStatus"] == "New"
+
+
 async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:
     """They are public while they wait for a moderator, who keeps them or rejects them: one, those selected, or all."""
     word, complaint = new_id("word"), "It names my street, and " + "x" * 300

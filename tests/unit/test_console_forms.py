@@ -297,6 +297,24 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     assert ("is decided" in words) is (title == "Decided")
 
 
+async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
+    """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
+    reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
+    left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
+    answers = {"customerReviews/reviewList": (200, left), "customerReviews/reject": (422, reused)}
+    sent = {"action": "reject", "reasonCode": "spam"}
+    for counts in ({}, {"n-applied": "500"}):
+        async with client_of(_faked([each.value for each in Permission], answers)) as http:
+            page = await http.post("/console/queue/all", data={**sent, **counts, "key": "k-1"})
+        assert page.status_code == 200, page.text
+        assert "7 wait" in text_of(page.text)
+        assert 'id="continue"' not in page.text
+        assert ">Go on</button>" in page.text
+        (form,) = [each.fields for each in forms(page.text) if each.action.startswith("/console/queue/all")]
+        assert form.pop("key") != "k-1"
+        assert form == {**sent, **counts}
+
+
 @pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
 async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
     """Without JavaScript, which puts the number of reviews there."""
