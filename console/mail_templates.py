@@ -13,18 +13,11 @@ from console.facade import Refused
 from console.screens import Screens
 from console.seen import mark
 from console.templating import address
-from console.visits import Visit, key_of
+from console.visits import FRAME_POLICY, Visit, key_of
 from domain.permissions import Permission
 
 PATH: Final = "/console/templates"
 PARTS: Final = ("subject", "text", "html")
-
-MAIL_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
-    "sandbox"
-)
-"""The policy of a rendered mail: nothing runs in it, nothing is loaded or sent, and it belongs to no origin. Styles
-stand in mails themselves."""
 
 _CONFLICT: Final = (
     "Somebody else has changed this template meanwhile. Theirs stands below each field that differs: save again to "
@@ -91,12 +84,8 @@ async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -
     try:
         mail = await visit.facade.ask("POST", f"{_api(visit)}/preview", given, _place(visit))
     except Refused as refused:
-        if refused.status != 422:
-            raise
-        page = visit.page("mail_template_errors.html", status=422, errors=_errors(refused, given or {}))
-        page.headers["Content-Security-Policy"] = MAIL_POLICY
-        return page
-    headers = {"Content-Security-Policy": MAIL_POLICY}
+        return visit.problem_in_frame(refused, _errors(refused, given or {}))
+    headers = {"Content-Security-Policy": FRAME_POLICY}
     if shown == "text":
         return PlainTextResponse(f"Subject: {mail['subject']}\n\n{mail['text']}", headers=headers)
     return HTMLResponse(mail["html"], headers=headers)

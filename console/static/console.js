@@ -57,7 +57,8 @@ async function send(address, fields) {
 }
 
 /** The answer to a visitor who asks if he is still signed in: 401 if not, null where the service can't be reached. */
-const asked = () => fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
+const asked = () =>
+  fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(PATIENCE_MS) }).catch(() => null);
 
 /** The way to sign in that leaves the page as it is. */
 const signIn = () => Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
@@ -457,36 +458,51 @@ window.addEventListener("beforeunload", (event) => {
  *  it is, and says what to do. */
 function keep(form) {
   let isIn = false;
-  let isAsking = false;
-  const tell = (...words) => {
-    const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
+  let asking = null;
+  let told = null;
+  const tell = (isPreview, ...words) => {
+    // While somebody types, once is enough.
+    if (isPreview && told) return;
+    told?.remove();
+    told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
     told.append(...words);
-    one(":scope > .errors", form)?.remove();
     form.prepend(told);
   };
   form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {
-    if (isIn || event.submitter?.formTarget) {
-      if (isIn) unsent.delete(form);
+    const { submitter } = event;
+    const isPreview = Boolean(submitter?.formTarget);
+    if (isIn) {
       isIn = false;
+      if (!isPreview) unsent.delete(form);
       return;
     }
     event.preventDefault();
-    // A double click sends it once.
-    if (isAsking) return;
-    isAsking = true;
-    const { submitter } = event;
+    // A double click sends it once; what is to be sent waits for no preview.
+    if (asking && (isPreview || !asking.isPreview)) return;
+    const own = asking = { isPreview };
     const response = await asked();
-    isAsking = false;
+    if (asking !== own) return;
+    asking = null;
     if (!response) {
-      tell("The service can't be reached. Send this again once it can: nothing that you typed is lost.");
+      tell(isPreview, "The service can't be reached. Send this again once it can: nothing that you typed is lost.");
     } else if (response.status === 401) {
-      tell("You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
+      tell(isPreview, "You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
     } else {
+      told?.remove();
+      told = null;
+      if (isPreview) renew(one(`iframe[name="${submitter.formTarget}"]`));
       isIn = true;
       form.requestSubmit(submitter);
     }
   });
+}
+
+/** Replace a frame by a new one: what that shows first is no step that the browser's back button would take. */
+function renew(frame) {
+  const fresh = frame.cloneNode();
+  fresh.removeAttribute("src");
+  frame.replaceWith(fresh);
 }
 
 /** Keys. On a page of one review they press the buttons that are there. */
@@ -553,19 +569,12 @@ function keys(queue) {
   });
 }
 
-/** Press a button by itself a moment after its form was typed in. Each time the frame that it fills is a new one: what a
- *  new frame shows first is no step that the browser's back button would take. */
+/** Press a button by itself a moment after its form was typed in. */
 function live(button) {
   let waiting;
   button.form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      const frame = one(`iframe[name="${button.formTarget}"]`);
-      const fresh = frame.cloneNode();
-      fresh.removeAttribute("src");
-      frame.replaceWith(fresh);
-      button.form.requestSubmit(button);
-    }, LIVE_MS);
+    waiting = setTimeout(() => button.form.requestSubmit(button), LIVE_MS);
   });
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -76,6 +77,26 @@ async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
         told = httpx.URL(answer.headers["location"]).params
         assert (told["to"], told.get("done")) == (f"/console{path}", "ended" if ended else None)
+
+
+PREVIEW = "/console/templates/OrderReviewRequest/preview"
+
+
+async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.AsyncClient) -> None:
+    """To whom is signed out, and while servers are away: a page that may stand in no frame leaves it blank."""
+    framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
+    typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
+    answers = [(401, "You are signed out.", await guarded.post(PREVIEW, data=typed, headers=framed))]
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
+            answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
+    for status, said, page in answers:
+        assert (page.status_code, said in text_of(page.text)) == (status, True), page.text
+        policy = page.headers["content-security-policy"].split("; ")
+        assert {"frame-ancestors 'self'", "sandbox", "default-src 'none'"} <= {*policy}
+        assert not re.search("<form|<nav|<script", page.text)
 
 
 async def test_a_form_comes_back_while_servers_are_away() -> None:
