@@ -347,7 +347,7 @@ class Queue {
       return;
     }
     if (kind === "edited") {
-      if (this.pending.has(row) || row.dataset.status !== "New") return;
+      if (this.pending.has(row) || row.classList.contains("settled")) return;
       row.classList.add("settled");
       this.say(row, CHANGED);
       return;
@@ -387,7 +387,10 @@ function listen(queue) {
   const isNarrowed = query.has("only") || query.has("q");
   let asking;
   const fresh = new Set();
+  let drawn = 0;
   const draw = () => {
+    if (fresh.size === drawn) return;
+    drawn = fresh.size;
     const link = Object.assign(document.createElement("a"), { href: fromTheTop() });
     link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
     place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
@@ -407,7 +410,7 @@ function listen(queue) {
     tell(ids);
   };
   let source = null;
-  let isBack = false;
+  let isBack = document.hidden;
   // A browser has six connections to one host: hidden pages leave them to the one that is looked at.
   const connect = () => {
     if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;

@@ -233,6 +233,25 @@ async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place
         await page.get_by_role("link", name="1 new review").wait_for()
 
 
+async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, place: Service, own: Facade) -> None:
+    """An edit at once, and that somebody has kept one once the page is in view again."""
+    word = new_id("word")
+    ids = await own.submit_approved(*(submission(new_id(), 4, title=word) for _ in range(2)))
+    report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
+    for id in ids:
+        await own.command("POST", f"/api/customerReviews/{id}/reports", report)
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto(f"/console/queue?only=reported&q={word}")
+        await page.locator(f"#r-{ids[1]}").wait_for()
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[0]}/edit", data=changed)).status_code == 303
+        await page.locator(f"#r-{ids[0]}.settled", has_text="It was changed meanwhile").wait_for()
+        await show(page, is_hidden=True)
+        await own.moderate("approve", ids[1])
+        await show(page, is_hidden=False)
+        await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed meanwhile").wait_for()
+
+
 async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
     """By the keyboard, too; the one of the next row begins at its top."""
     (first,) = await own.submit(submission(new_id(), 4, review=f"{'word ' * 1_000}and its end"))
