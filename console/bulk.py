@@ -11,7 +11,7 @@ from typing import Final
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import CHANGED, changed, decide_by_status, marks_in
+from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
 from console.queue import PATH, criteria
 from console.screens import Screens
@@ -25,6 +25,7 @@ _AT_A_TIME: Final = 500
 _WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
+_KEY_REUSED: Final = "idempotency-key-reused"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 screens = Screens()
@@ -40,10 +41,10 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    other = await changed(visit, marks_in(form, ids))
+    other = await stale(visit, marks_in(form, ids), str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
-    counts.update({CHANGED: len(other)} if other else {})
+    counts.update(other.values())
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 
@@ -60,15 +61,23 @@ async def decide_some(visit: Visit) -> Response:
     body = {**criteria(visit.query), "take": _AT_A_TIME, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     counts, now = Counter(_counts_in(form)), Counter[str]()
-    if shown := {row["id"]: row["reviewStatus"] for row in found["results"]}:
-        now = await decide_by_status(visit, form, shown, wait=_WAIT_S)
-        counts.update(now)
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
+    if shown := {row["id"]: row["reviewStatus"] for row in found["results"]}:
+        try:
+            now = await decide_by_status(visit, form, shown, wait=_WAIT_S)
+        except Refused as refused:
+            if refused.kind != _KEY_REUSED:
+                raise
+            return await _progress(visit, counts, sent, goes_on=False, is_repeat=True)
+        counts.update(now)
     return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
 
 
-async def _progress(visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool) -> Response:
-    """The page with the number of results left and of those done by their outcomes. `sent` is what is repeated."""
+async def _progress(
+    visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool, is_repeat: bool = False
+) -> Response:
+    """The page with the number of results left and of those done by their outcomes. `sent` is what is repeated;
+    `is_repeat`: the same step was sent before, about others."""
     body = {**criteria(visit.query), "take": 0}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     return visit.page(
@@ -79,6 +88,7 @@ async def _progress(visit: Visit, counts: Mapping[str, int], sent: Mapping[str, 
         counts=counts,
         sent=sent,
         goes_on=goes_on,
+        is_repeat=is_repeat,
         reasons=list(ReasonCode),
     )
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from console.facade import WAIT_S, Refused
 from console.screens import Screens
-from console.seen import mark_of_review
+from console.seen import CHANGED, KEPT, staleness
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -22,10 +22,10 @@ _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "N
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
 
-CHANGED: Final = "changed"
-"""The reason for leaving a review alone that says something else by now."""
-
-_CHANGED: Final = "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again."
+_STALE: Final = {
+    CHANGED: "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again.",
+    KEPT: "Somebody has kept it meanwhile, and settled its reports. Look at it as it is now, then decide again.",
+}
 
 screens = Screens()
 
@@ -37,8 +37,8 @@ async def decide(visit: Visit) -> Response:
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
     try:
-        if await changed(visit, {id: str(form.get("seen", ""))}):
-            raise Refused(409, {"detail": _CHANGED})
+        if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
+            raise Refused(409, {"detail": _STALE[reason]})
         answer = await command(visit, form, [id], expected, wait=WAIT_S)
     except Refused as refused:
         if refused.status != 409 or visit.wants_json:
@@ -57,8 +57,8 @@ async def decide_together(visit: Visit) -> Response:
     answer is for its script: the outcome of each, none where they are still to take effect."""
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
-    other = await changed(visit, marks_in(form, given))
-    results = [{"id": id, "outcome": "refused", "reason": CHANGED} for id in other]
+    other = await stale(visit, marks_in(form, given), str(form.get("action", "")))
+    results = [{"id": id, "outcome": "refused", "reason": reason} for id, reason in other.items()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
         answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
@@ -81,21 +81,23 @@ def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
     return {id: str(form.get(f"seen-{id}", "")) for id in ids}
 
 
-async def changed(visit: Visit, seen: Mapping[str, str]) -> set[str]:
-    """The ids of those reviews that no longer say what the page showed. `seen` has the marks by id, empty for a review
-    that nobody says to have seen. None while the database is away, when decisions are taken all the same: they take
-    effect once it is back, on reviews that are in the same status. Raises Refused."""
+async def stale(visit: Visit, seen: Mapping[str, str], action: str) -> dict[str, str]:
+    """The ids of those reviews that are no longer as the page showed them, with the reason for leaving them alone.
+    `seen` has the marks by id, empty for a review that nobody says to have seen. None while the database is away, when
+    decisions are taken all the same: they take effect once it is back, on reviews that are in the same status. Raises
+    Refused."""
     marked = {id: mark for id, mark in seen.items() if mark}
     if not marked or not visit.may("customerReviews:read"):
-        return set()
+        return {}
     search = {"ids": [*marked], "take": len(marked), "withTotal": False}
     try:
         found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
     except Refused as refused:
         if refused.status != 503:
             raise
-        return set()
-    return {row["id"] for row in found["results"] if mark_of_review(row) != marked[row["id"]]}
+        return {}
+    reasons = {row["id"]: staleness(marked[row["id"]], row, action) for row in found["results"]}
+    return {id: reason for id, reason in reasons.items() if reason}
 
 
 async def decide_by_status(visit: Visit, form: FormData, statuses: Mapping[str, str], *, wait: int) -> Counter[str]:

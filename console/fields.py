@@ -58,6 +58,7 @@ class Change(NamedTuple):
 DEFAULT: Final = "default"
 GENERAL: Final = "general settings"
 _UNKNOWN: Final = "what they say"
+_LINE_BREAK: Final = re.compile(r"[\r\n]")
 _NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
@@ -110,6 +111,11 @@ def number(text: str) -> int | float | str | None:
     except ValueError:
         return text
     return fraction if isfinite(fraction) else text
+
+
+def in_one_line(text: str | None) -> str:
+    """A text as a field of one line has it: browsers leave out its line breaks."""
+    return _LINE_BREAK.sub("", text or "")
 
 
 def changes(

@@ -13,20 +13,16 @@ from console.facade import Refused
 from console.screens import Screens
 from console.seen import mark
 from console.templating import address
-from console.visits import Visit, key_of
+from console.visits import FRAME_POLICY, Visit, key_of
 from domain.permissions import Permission
 
 PATH: Final = "/console/templates"
 PARTS: Final = ("subject", "text", "html")
 
-MAIL_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
-    "sandbox"
+_CONFLICT: Final = (
+    "Somebody else has changed this template meanwhile. Theirs stands below each field that differs: save again to "
+    "replace it."
 )
-"""The policy of a rendered mail: nothing runs in it, nothing is loaded or sent, and it belongs to no origin. Styles
-stand in mails themselves."""
-
-_CONFLICT: Final = "Somebody else has changed this template meanwhile. Save again to replace theirs."
 _LINE: Final = re.compile(r"Line (\d+): ")
 
 screens = Screens()
@@ -57,6 +53,9 @@ async def change_template(visit: Visit) -> Response:
     try:
         # Nobody saves over what he hasn't seen.
         now = await visit.facade.ask("GET", api, query=_place(visit))
+        if _is_here(visit, now) and given == {part: now[part] for part in PARTS}:
+            # Also what a form that is sent twice has done itself.
+            return visit.back(here, "saved")
         if form.get("seen") != _seen(now):
             refused = Refused(409, {"detail": _CONFLICT})
             return await _editor(visit, given, refused)
@@ -85,12 +84,8 @@ async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -
     try:
         mail = await visit.facade.ask("POST", f"{_api(visit)}/preview", given, _place(visit))
     except Refused as refused:
-        if refused.status != 422:
-            raise
-        page = visit.page("mail_template_errors.html", status=422, errors=_errors(refused, given or {}))
-        page.headers["Content-Security-Policy"] = MAIL_POLICY
-        return page
-    headers = {"Content-Security-Policy": MAIL_POLICY}
+        return visit.problem_in_frame(refused, _errors(refused, given or {}))
+    headers = {"Content-Security-Policy": FRAME_POLICY}
     if shown == "text":
         return PlainTextResponse(f"Subject: {mail['subject']}\n\n{mail['text']}", headers=headers)
     return HTMLResponse(mail["html"], headers=headers)
@@ -107,6 +102,7 @@ async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused:
         is_here=_is_here(visit, found),
         errors=_errors(refused, given or {}) if refused else {},
         refused=refused,
+        theirs=refused is not None and refused.status == 409,
         here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_place(visit)),
         frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_place(visit)),
     )

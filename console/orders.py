@@ -39,18 +39,24 @@ async def orders(visit: Visit) -> Response:
 async def order(visit: Visit) -> Response:
     """One order: its lines with what is still returnable, its returns, and all that was told of it."""
     row = await visit.facade.ask("GET", f"/api/orders/{quote(visit.path['id'], safe='')}")
-    search = {"orderId": row["id"], "responseGroup": "None", "withTotal": False}
-    returned = await visit.facade.ask("POST", "/api/return/search", search)
+    returned = await returns_of(visit, row["id"])
     told = json.dumps(row["order"], indent=2, ensure_ascii=False)
     return visit.page(
         "order.html",
         row=row,
         lines=row["lineItems"][:MOST_LINES],
-        returned=returned["results"],
+        returned=returned,
         is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
         told=told[:_MOST_TOLD],
         is_cut=len(told) > _MOST_TOLD,
     )
+
+
+async def returns_of(visit: Visit, id: str) -> dict[str, Any]:
+    """The newest returns of an order; `next` where there are more. Raises Refused."""
+    search = {"orderId": id, "sort": "createdDate:desc", "responseGroup": "None", "withTotal": False}
+    found: dict[str, Any] = await visit.facade.ask("POST", "/api/return/search", search)
+    return found
 
 
 async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:

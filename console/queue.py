@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from console.parameters import choice
 from console.screens import ROWS, Screens
+from console.seen import staleness
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
@@ -76,6 +77,18 @@ async def since(visit: Visit) -> Response:
     return JSONResponse({"ids": [row["id"] for row in found["results"]]})
 
 
+@screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
+async def rows_now(visit: Visit) -> Response:
+    """The reviews of an open page as they are now, for its script: it may have missed what others did. Status None:
+    deleted."""
+    form = await visit.form()
+    ids = [str(id) for id in form.getlist("ids")]
+    search = {"ids": ids, "take": len(ids), "withTotal": False}
+    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+    by_id = {row["id"]: row for row in found["results"]}
+    return JSONResponse({"results": [_now(id, by_id.get(id), str(form.get(f"seen-{id}", ""))) for id in ids]})
+
+
 @screens.get("/queue/state", Permission.READ_REVIEWS)
 async def state(visit: Visit) -> Response:
     """The sentence about the queue, with its count: the part of the page that may come later."""
@@ -83,3 +96,10 @@ async def state(visit: Visit) -> Response:
     body = {**criteria(query), "take": 1}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", {**body, "sort": "createdDate:asc"})
     return visit.page("queue_state.html", total=found["totalCount"], oldest=next(iter(found["results"]), None))
+
+
+def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
+    if row is None:
+        return {"id": id, "status": None, "by": None, "isChanged": False}
+    is_changed = staleness(seen, row, "") is not None
+    return {"id": id, "status": row["reviewStatus"], "by": row["moderator"], "isChanged": is_changed}

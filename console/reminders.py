@@ -27,6 +27,8 @@ REASONS: Final = {
     "mail-failed": "the mail could not be written",
 }
 
+_NEVER_DUE: Final = ("not-yet", "too-old")
+
 screens = Screens()
 
 
@@ -44,8 +46,9 @@ async def reminders(visit: Visit) -> Response:
         found=found,
         due=due,
         others=others,
+        # As many were decided on as may be: more may be due than were found.
+        is_cut=sum(row["decision"] not in _NEVER_DUE for row in found["results"]) >= ROWS,
         counts=Counter(row["decision"] for row in others).most_common(),
         reasons=REASONS,
         stores=stores,
-        most=ROWS,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_urlsafe
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,9 +12,18 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.orders import order_or_none
+from console.fields import in_one_line
+from console.orders import order_or_none, returns_of
 from console.parameters import choice
-from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
+from console.returns_lines import (
+    MOST_LINES,
+    LineField,
+    changed_lines,
+    line_items,
+    lines_of_order,
+    lines_of_return,
+    typed,
+)
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_return
 from console.visits import Visit, key_of
@@ -106,14 +115,24 @@ async def one_return(visit: Visit) -> Response:
 async def set_status(visit: Visit) -> Response:
     """Change the status and the resolution."""
     form = await visit.form()
-    return await _change(visit, form, {name: form.get(name) for name in ("expectedStatus", "status", "resolution")})
+
+    def changes(row: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = {name: form.get(name) for name in ("expectedStatus", "status", "resolution")}
+        is_same = wanted["resolution"] == in_one_line(row["resolution"])
+        return {**wanted, "resolution": row["resolution"]} if is_same else wanted
+
+    return await _change(visit, form, changes)
 
 
 @screens.post("/returns/{id}/lines", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
 async def set_lines(visit: Visit) -> Response:
-    """Change the quantities and the reasons."""
+    """Change the quantities and the reasons; lines that don't fit on the page stay as they are."""
     form = await visit.form()
-    return await _change(visit, form, {"expectedStatus": form.get("expectedStatus"), "lineItems": line_items(form)})
+
+    def changes(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {"expectedStatus": form.get("expectedStatus"), "lineItems": changed_lines(form, row)}
+
+    return await _change(visit, form, changes)
 
 
 @screens.post("/returns/{id}/delete", Permission.DELETE_RETURNS)
@@ -124,19 +143,19 @@ async def delete(visit: Visit) -> Response:
     return visit.after(answer, PATH, "deleted")
 
 
-async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> Response:
+async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
+    """Make the changes that a form says of the return as it is stored."""
     id = visit.path["id"]
     try:
         row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
+        changes = changes_of(row)
         check_seen(form, mark_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
     except Refused as refused:
         if refused.status in _PAGES_OF_THEIR_OWN:
             raise
         row, order = await _stored(visit)
-        lines = lines_of_return(row, order)
-        if "lineItems" in changes:
-            lines = typed(lines, form, refused, is_late=refused.status == 409)
+        lines = typed(lines_of_return(row, order), form, refused, is_late=refused.status == 409)
         return await _page(visit, row, order, lines, form, refused)
     return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
 
@@ -150,7 +169,7 @@ def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
 
 
 def _said(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    return [(line["orderLineItemId"], line["quantity"], line["reason"] or None) for line in lines]
+    return [(line["orderLineItemId"], line["quantity"], line["reason"]) for line in lines]
 
 
 async def _stored(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -169,9 +188,7 @@ async def _page(
 ) -> Response:
     counts, others = await asyncio.gather(
         visit.facade.ask("POST", "/api/return/counts", {"ids": [row["id"]]}),
-        visit.facade.ask(
-            "POST", "/api/return/search", {"orderId": row["orderId"], "responseGroup": "None", "withTotal": False}
-        ),
+        returns_of(visit, row["orderId"]),
     )
     return visit.page(
         "return.html",
@@ -182,6 +199,7 @@ async def _page(
         more_lines=max(0, len(lines) - MOST_LINES),
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
+        has_more="next" in others,
         **_shown_again(form, refused),
     )
 

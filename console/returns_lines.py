@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from console.facade import Refused
-from console.fields import number
+from console.fields import in_one_line, number
 
 MOST_LINES: Final = 300
 """Lines in a form: an order can have 10,000, and a form has a bound."""
@@ -65,6 +65,22 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
     ]
 
 
+def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines of a return as a form changes them, then those that the form doesn't have, as they are: lines that
+    aren't asked for are dropped, and a reason that is None stays as it was."""
+    kept: dict[str, list[Mapping[str, Any]]] = {}
+    for line in stored["lineItems"]:
+        kept.setdefault(line["orderLineItemId"], []).append(line)
+    asked = []
+    for id, quantity, reason in _rows(form):
+        before = kept[id].pop(0)["reason"] if kept.get(id) else None
+        if quantity not in ("", "0"):
+            now = before if reason == in_one_line(before).strip() else reason
+            asked.append({"orderLineItemId": id, "quantity": number(quantity), "reason": now})
+    beside = (line for lines in kept.values() for line in lines)
+    return [*asked, *({name: line[name] for name in ("orderLineItemId", "quantity", "reason")} for line in beside)]
+
+
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
     by now, too."""
@@ -81,7 +97,7 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
 
 
 def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
-    is_other = (quantity, reason) != (line.quantity, line.reason)
+    is_other = (quantity, reason) != (line.quantity, in_one_line(line.reason).strip())
     now = _now(line) if is_late and is_other else ""
     return replace(line, quantity=quantity, reason=reason, error=error, now=now)
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
+from console.fields import in_one_line
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
@@ -18,6 +19,8 @@ from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 
 _OTHERS: Final = 5
+_HISTORY: Final = 20
+_REPORTS: Final = 100
 _PARTS: Final = {
     "impact": "the rating",
     "history": "its history",
@@ -167,12 +170,12 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
         "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")
         if visit.may("customerReviews:ratingRead")
         else None,
-        "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": 20})
+        "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
         if visit.may("audit:read")
         else None,
         "orders": facade.ask("POST", "/api/orders/search", bought) if user and visit.may("return:read") else None,
         "others": facade.ask("POST", "/api/customerReviews/reviewList", others) if user else None,
-        "reports": facade.ask("GET", f"/api/customerReviews/{id}/reports")
+        "reports": facade.ask("GET", f"/api/customerReviews/{id}/reports", query={"take": _REPORTS})
         if row["reports"] and visit.may("customerReviews:update")
         else None,
     }
@@ -190,7 +193,7 @@ def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str 
     if name not in form:
         return None
     text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
-    return None if text == before else text
+    return None if text == (before if name == "review" else in_one_line(before)) else text
 
 
 def _number(text: str) -> float | str:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from console.facade import Refused
+
+CHANGED: Final = "changed"
+"""The reason for leaving a review alone that says something else by now."""
+
+KEPT: Final = "kept"
+"""The reason for leaving a reported review alone that somebody has kept meanwhile: its reports are settled."""
+
+_REPORTED: Final = "!"
 
 
 def mark(*values: object) -> str:
@@ -18,6 +26,20 @@ def mark_of_review(row: Mapping[str, Any]) -> str:
     """The mark of what a decision is about: the things that the author wrote."""
     images = (image["id"] for image in row["images"])
     return mark(row["title"], row["review"], float(row["rating"]), row["userName"], *images)
+
+
+def mark_for_decision(row: Mapping[str, Any]) -> str:
+    """The mark of a review in the forms that decide about it: with a sign where it is public, and reports are open."""
+    return mark_of_review(row) + (_REPORTED if row["reports"] and row["reviewStatus"] == "Approved" else "")
+
+
+def staleness(seen: str, row: Mapping[str, Any], action: str) -> str | None:
+    """The reason for leaving a review alone that a page showed with this mark; None where it may be decided about.
+    Who keeps it agrees with whom has kept it meanwhile."""
+    if seen.removesuffix(_REPORTED) != mark_of_review(row):
+        return CHANGED
+    is_kept = seen.endswith(_REPORTED) and row["reviewStatus"] == "Approved" and not row["reports"]
+    return KEPT if is_kept and action != "approve" else None
 
 
 def mark_of_reply(row: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from console.fields import in_words, place_in_words
-from console.seen import mark_of_reply, mark_of_return, mark_of_review
+from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _ONCE: Final = frozenset({"done", "undo", "undo_action", "undo_expected"})
@@ -98,6 +98,7 @@ def _pages() -> Environment:
         in_words=in_words,
         place_in_words=place_in_words,
         legible=legible,
+        mark_for_decision=mark_for_decision,
         mark_of_reply=mark_of_reply,
         mark_of_return=mark_of_return,
         mark_of_review=mark_of_review,

@@ -43,6 +43,14 @@ DONE: Final = {
 """The sentence about a finished action, by the word that stands in the address of the next page."""
 
 
+FRAME_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
+    "sandbox"
+)
+"""The policy of a rendered mail, or of why there is none: nothing runs in it, nothing is loaded or sent, and it belongs
+to no origin. Styles stand in mails themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """`images`: origins of pictures elsewhere, with spaces between; `target`: the longest that a review should wait."""
@@ -139,6 +147,8 @@ class Visit:
         if self.wants_json:
             content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
             return JSONResponse(content, refused.status)
+        if self.request.headers.get("sec-fetch-dest") == "iframe":
+            return self.problem_in_frame(refused)
         headers = {"Retry-After": refused.retry_after} if refused.retry_after else {}
         page = self.page(
             "problem_part.html" if self.is_fragment else "problem.html",
@@ -150,6 +160,12 @@ class Visit:
             here=self.address,
         )
         page.headers.update(headers)
+        return page
+
+    def problem_in_frame(self, refused: Refused, errors: Mapping[str, Mapping[str, Any]] | None = None) -> Response:
+        """A refusal in the place of a preview. `errors`: what is wrong by part, with its line."""
+        page = self.page("problem_framed.html", status=refused.status, refused=refused, errors=errors)
+        page.headers["Content-Security-Policy"] = FRAME_POLICY
         return page
 
 

@@ -4,6 +4,7 @@ const QUEUE = "/console/queue";
 const LIVE_MS = 400;
 const AT_ONCE_MS = 1_000;
 const AGAIN_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
 const CLAIM_MS = 120_000;
@@ -12,16 +13,17 @@ const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
 
-const root = document.documentElement;
-root.classList.add("scripted");
-
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+/** 128 random bits. Pages that came by plain HTTP have no crypto.randomUUID. */
+const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
 const desk = (() => {
   try {
-    return (sessionStorage.desk ??= crypto.randomUUID());
+    return (sessionStorage.desk ??= random());
   } catch {
-    return crypto.randomUUID();
+    return random();
   }
 })();
 
@@ -43,6 +45,7 @@ async function send(address, fields) {
       method: "POST",
       headers: { Accept: "application/json" },
       body: new URLSearchParams(fields),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
   } catch {
     throw new Error("The service can't be reached. Decide again once it can.");
@@ -54,10 +57,18 @@ async function send(address, fields) {
 }
 
 /** The answer to a visitor who asks if he is still signed in: 401 if not, null where the service can't be reached. */
-const asked = () => fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
+const asked = () =>
+  fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(PATIENCE_MS) }).catch(() => null);
 
 /** The way to sign in that leaves the page as it is. */
 const signIn = () => Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+
+/** The address of this list from its beginning, without what was told once. */
+function fromTheTop() {
+  const here = new URL(location.href);
+  for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+  return here;
+}
 
 /** The error of a decision that somebody else's has made void. */
 const final = (message) => Object.assign(new Error(message), { isFinal: true });
@@ -85,7 +96,7 @@ class Decisions {
     this.waiting = this.waiting.filter((each) => !together.includes(each));
     this.out += 1;
     try {
-      const fields = [...Object.entries(JSON.parse(like)), ["key", crypto.randomUUID()], ...together.flatMap(({ id, seen }) => [["ids", id], [`seen-${id}`, seen]])];
+      const fields = [...Object.entries(JSON.parse(like)), ["key", random()], ...together.flatMap(({ id, seen }) => [["ids", id], [`seen-${id}`, seen]])];
       const { results } = await send(`${QUEUE}/decisions`, fields);
       const byId = new Map(results.map((each) => [each.id, each]));
       for (const { id, resolve } of together) resolve(byId.get(id) ?? { outcome: "accepted" });
@@ -144,6 +155,7 @@ class Queue {
     this.looking = setTimeout(() => {
       this.remember();
       const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/context`;
+      document.getElementById("context").scrollTop = 0;
       htmx.ajax("GET", address, { target: "#context", source: "#context" });
       this.claim(row);
     }, 150);
@@ -198,8 +210,7 @@ class Queue {
       this.leaving = false;
       return;
     }
-    const here = new URL(location.href);
-    for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+    const here = fromTheTop();
     const last = this.done.at(-1);
     const undo = last && { undo: last.row.dataset.id, undo_action: last.back, undo_expected: last.status };
     for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
@@ -257,9 +268,12 @@ class Queue {
         throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
+      if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
+      // The sign of open reports: this decision has settled them.
+      row.dataset.seen = row.dataset.seen.replace("!", "");
       this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
       row.classList.add("failed");
@@ -333,7 +347,7 @@ class Queue {
       return;
     }
     if (kind === "edited") {
-      if (this.pending.has(row) || row.dataset.status !== "New") return;
+      if (this.pending.has(row) || row.classList.contains("settled")) return;
       row.classList.add("settled");
       this.say(row, CHANGED);
       return;
@@ -344,6 +358,17 @@ class Queue {
     row.dataset.status = told.status ?? "";
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
+  }
+
+  /** What others did while this page heard no news. */
+  async catchUp() {
+    const rows = this.rows.filter((row) => !this.pending.has(row));
+    const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
+    const told = await send(`${QUEUE}/rows`, fields).catch(() => null);
+    for (const each of told?.results ?? []) {
+      const isDecided = each.status !== (this.row(each.id).dataset.status || null);
+      if (isDecided || each.isChanged) this.hear(isDecided ? "decided" : "edited", each);
+    }
   }
 
   unclaim(row) {
@@ -362,25 +387,39 @@ function listen(queue) {
   const isNarrowed = query.has("only") || query.has("q");
   let asking;
   const fresh = new Set();
+  let drawn = 0;
+  const draw = () => {
+    if (fresh.size === drawn) return;
+    drawn = fresh.size;
+    const link = Object.assign(document.createElement("a"), { href: fromTheTop() });
+    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
+    place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
+  };
   const tell = (ids) => {
     for (const id of ids) if (!queue?.row(id)) fresh.add(id);
-    if (!fresh.size) return;
-    const link = document.createElement("a");
-    link.href = location.pathname + location.search;
-    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
-    place.replaceChildren(...all(".signed-out", place), link);
+    draw();
   };
   // Also the first time: reviews come between the page and its news.
   const ask = async () => {
     query.set("since", place.dataset.since);
+    const known = [...fresh];
     const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (response?.ok) tell((await response.json()).ids);
+    if (!response?.ok) return;
+    const { ids } = await response.json();
+    for (const id of known) if (!ids.includes(id)) fresh.delete(id);
+    tell(ids);
   };
+  let source = null;
+  let isBack = document.hidden;
+  // A browser has six connections to one host: hidden pages leave them to the one that is looked at.
   const connect = () => {
-    const source = new EventSource(`${QUEUE}/news`);
+    if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
+    source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
       ask();
+      if (isBack) queue?.catchUp();
+      isBack = true;
     });
     source.addEventListener("new", (event) => {
       const told = JSON.parse(event.data);
@@ -390,19 +429,25 @@ function listen(queue) {
       else tell([told.id]);
     });
     for (const kind of ["claimed", "decided", "edited"]) {
-      source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
+      source.addEventListener(kind, (event) => {
+        const told = JSON.parse(event.data);
+        // What is decided isn't new any more.
+        if (kind === "decided" && told.status !== "New" && fresh.delete(told.id)) draw();
+        queue?.hear(kind, told);
+      });
     }
     // A browser connects again by itself, unless it was answered by something else.
-    source.addEventListener("error", async () => {
-      if (source.readyState !== EventSource.CLOSED) return;
+    source.addEventListener("error", async ({ target }) => {
+      if (target.readyState !== EventSource.CLOSED) return;
       setTimeout(connect, AGAIN_MS);
       if ((await asked())?.status !== 401 || one(".signed-out", place)) return;
       const told = Object.assign(document.createElement("b"), { className: "signed-out bad-text" });
       told.append("You are signed out, so nothing here is new any more. ", signIn());
       place.prepend(told);
     });
-    window.addEventListener("pagehide", () => source.close());
   };
+  document.addEventListener("visibilitychange", () => (document.hidden ? source?.close() : connect()));
+  window.addEventListener("pagehide", () => source?.close());
   connect();
 }
 
@@ -416,36 +461,51 @@ window.addEventListener("beforeunload", (event) => {
  *  it is, and says what to do. */
 function keep(form) {
   let isIn = false;
-  let isAsking = false;
-  const tell = (...words) => {
-    const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
+  let asking = null;
+  let told = null;
+  const tell = (isPreview, ...words) => {
+    // While somebody types, once is enough.
+    if (isPreview && told) return;
+    told?.remove();
+    told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
     told.append(...words);
-    one(":scope > .errors", form)?.remove();
     form.prepend(told);
   };
   form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {
-    if (isIn || event.submitter?.formTarget) {
-      if (isIn) unsent.delete(form);
+    const { submitter } = event;
+    const isPreview = Boolean(submitter?.formTarget);
+    if (isIn) {
       isIn = false;
+      if (!isPreview) unsent.delete(form);
       return;
     }
     event.preventDefault();
-    // A double click sends it once.
-    if (isAsking) return;
-    isAsking = true;
-    const { submitter } = event;
+    // A double click sends it once; what is to be sent waits for no preview.
+    if (asking && (isPreview || !asking.isPreview)) return;
+    const own = asking = { isPreview };
     const response = await asked();
-    isAsking = false;
+    if (asking !== own) return;
+    asking = null;
     if (!response) {
-      tell("The service can't be reached. Send this again once it can: nothing that you typed is lost.");
+      tell(isPreview, "The service can't be reached. Send this again once it can: nothing that you typed is lost.");
     } else if (response.status === 401) {
-      tell("You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
+      tell(isPreview, "You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
     } else {
+      told?.remove();
+      told = null;
+      if (isPreview) renew(one(`iframe[name="${submitter.formTarget}"]`));
       isIn = true;
       form.requestSubmit(submitter);
     }
   });
+}
+
+/** Replace a frame by a new one: what that shows first is no step that the browser's back button would take. */
+function renew(frame) {
+  const fresh = frame.cloneNode();
+  fresh.removeAttribute("src");
+  frame.replaceWith(fresh);
 }
 
 /** Keys. On a page of one review they press the buttons that are there. */
@@ -512,19 +572,12 @@ function keys(queue) {
   });
 }
 
-/** Press a button by itself a moment after its form was typed in. Each time the frame that it fills is a new one: what a
- *  new frame shows first is no step that the browser's back button would take. */
+/** Press a button by itself a moment after its form was typed in. */
 function live(button) {
   let waiting;
   button.form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      const frame = one(`iframe[name="${button.formTarget}"]`);
-      const fresh = frame.cloneNode();
-      fresh.removeAttribute("src");
-      frame.replaceWith(fresh);
-      button.form.requestSubmit(button);
-    }, LIVE_MS);
+    waiting = setTimeout(() => button.form.requestSubmit(button), LIVE_MS);
   });
 }
 
@@ -555,8 +608,10 @@ localize();
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);
-if (queue || one("#decide, form.notice")) keys(queue);
+if (queue || document.getElementById("help") || one("#decide, form.notice")) keys(queue);
 // Not when somebody comes back to the page, or loads it anew: that is no wish to go on.
 if (performance.getEntriesByType("navigation")[0]?.type === "navigate") document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
 for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);
+// At the end: where this script can't run, the forms that it stands in for stay.
+document.documentElement.classList.add("scripted");

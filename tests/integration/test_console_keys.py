@@ -151,3 +151,22 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
         await page.get_by_role("button", name="Close").click()
         await press(page, "j")
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
+
+
+async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Facade) -> None:
+    """Browsers have no crypto.randomUUID there."""
+    async with queue_of(service, facade, 2, "delete Crypto.prototype.randomUUID") as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New"]
+
+
+async def test_an_empty_queue_has_the_keys_that_it_shows(service: Service) -> None:
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto(f"/console/queue?q={new_id('word')}")
+        await page.get_by_text("Nothing like this waits.").wait_for()
+        await press(page, "j", "/")
+        assert await page.evaluate("document.activeElement.type") == "search"
+        await page.get_by_role("heading", name="Queue").click()
+        await press(page, "?")
+        await page.get_by_role("heading", name="Shortcuts").wait_for()

@@ -163,6 +163,18 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
         assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
 
 
+async def test_what_somebody_has_decided_is_not_new_any_more(browser: Browser, place: Service, own: Facade) -> None:
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue?store=&done=rejected&undo=1&undo_action=reset&undo_expected=Rejected&focus=1")
+        first, second = await reviews_of(own, 2, new_id())
+        link = page.get_by_role("link", name="2 new reviews")
+        assert await link.get_attribute("href") == f"{place.address}/console/queue?store="
+        await own.moderate("approve", first)
+        await page.get_by_role("link", name="1 new review").wait_for()
+        await own.moderate("reject", second)
+        await page.locator("#news a").wait_for(state="detached")
+
+
 async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
     """A double click approves one review; a context that doesn't come leaves none of another review."""
     ids = await reviews_of(own, 3, new_id())
@@ -176,6 +188,90 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
         await page.keyboard.press("j")
         await page.get_by_text("The context can't be loaded.").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
+
+
+async def show(page: Page, *, is_hidden: bool) -> None:
+    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
+    script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
+    await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
+
+
+async def test_many_open_queues_leave_connections_to_the_one_in_view(
+    browser: Browser, place: Service, own: Facade
+) -> None:
+    """A browser has six to one host."""
+    (id,) = await reviews_of(own, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        for _ in range(6):
+            await page.goto("/console/queue")
+            await page.locator("#context .do").wait_for()
+            await show(page, is_hidden=True)
+            page = await page.context.new_page()
+        await page.goto("/console/queue")
+        await page.keyboard.press("a")
+        await eventually(lambda: own.review(id), lambda review: review["reviewStatus"] == "Approved")
+
+
+async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place: Service, own: Facade) -> None:
+    """What others did meanwhile is told once it is in view again."""
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        fresh = await reviews_of(own, 2, new_id())
+        await page.get_by_role("link", name="2 new reviews").wait_for()
+        await show(page, is_hidden=True)
+        await own.moderate("approve", ids[0], fresh[0])
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[1]}/edit", data=changed)).status_code == 303
+        await own.moderate("delete", ids[2])
+        assert await page.locator("#list > li.settled").count() == 0
+        await show(page, is_hidden=False)
+        for id, told in zip(
+            ids, ("Somebody else: Approved.", "It was changed", "Somebody else: deleted."), strict=True
+        ):
+            await page.locator(f"#r-{id}.settled", has_text=told).wait_for()
+        await page.get_by_role("link", name="1 new review").wait_for()
+
+
+async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, place: Service, own: Facade) -> None:
+    """An edit at once, and that somebody has kept one once the page is in view again."""
+    word = new_id("word")
+    ids = await own.submit_approved(*(submission(new_id(), 4, title=word) for _ in range(2)))
+    report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
+    for id in ids:
+        await own.command("POST", f"/api/customerReviews/{id}/reports", report)
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto(f"/console/queue?only=reported&q={word}")
+        await page.locator(f"#r-{ids[1]}").wait_for()
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[0]}/edit", data=changed)).status_code == 303
+        await page.locator(f"#r-{ids[0]}.settled", has_text="It was changed meanwhile").wait_for()
+        await show(page, is_hidden=True)
+        await own.moderate("approve", ids[1])
+        await show(page, is_hidden=False)
+        await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed meanwhile").wait_for()
+
+
+async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
+    """By the keyboard, too; the one of the next row begins at its top."""
+    (first,) = await own.submit(submission(new_id(), 4, review=f"{'word ' * 1_000}and its end"))
+    await own.submit(*(submission(new_id(), 4, review="word " * 1_000) for _ in range(29)))
+    options = {"viewport": {"width": 1280, "height": 800}, "bypass_csp": True}
+    async with opened(browser, place.address, Watch(), **options) as page:
+        await page.goto("/console/queue")
+        context = page.locator("#context")
+        await context.get_by_text("and its end").wait_for()
+        await context.focus()
+        await page.keyboard.press("End")
+        await page.wait_for_function("(each => each.scrollTop + each.clientHeight >= each.scrollHeight - 1)(context)")
+        for part in (context.get_by_role("heading", name="History"), page.locator(f"#r-{first} h2")):
+            place_of = await part.bounding_box()
+            assert place_of is not None
+            assert 0 <= place_of["y"] <= 800
+        assert await violations(page) == []
+        await page.keyboard.press("j")
+        await context.locator(f"form:not([data-id='{first}'])").wait_for()
+        assert await context.evaluate("each => each.scrollTop") == 0
 
 
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.console import page_of, sent
-from tests.support.console_pages import Console
+from tests.support.console_pages import Console, forms
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
 from tests.support.patience import settled
@@ -127,12 +127,70 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
     assert (await returns.existing(id))["status"] == "Canceled"
 
 
+async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, http: httpx.AsyncClient) -> None:
+    """And a link to all of them where there are more."""
+    order = await returns.ordered({"a": 30})
+    link = f'href="/console/returns?status=all&amp;order={order}"'
+    ids = [await returns.create(order, {"a": 1})]
+    assert link not in await page_of(http, f"/console/orders/{order}")
+    ids += [await returns.create(order, {"a": 1}) for _ in range(20)]
+    newest = (await returns.existing(ids[-1]))["number"]
+    for path in (f"/console/orders/{order}", f"{SCREEN}/{ids[0]}"):
+        page = await page_of(http, path)
+        assert f">{newest}</a>" in page
+        assert link in page
+
+
 async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     form = {"orderId": order, "line": "a", "quantity": "1", "reason": "", "key": new_id("key")}
     answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert await returns.available(order) == {"a": 2}
+
+
+async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.AsyncClient) -> None:
+    """And a line that never had one is left as it was."""
+    id = await returns.create(await returns.ordered({"a": 3, "b": 3}), {"a": 1, "b": 1})
+    place = f"{SCREEN}/{id}"
+    lines: dict[str, Any] = {"line": ["a", "b"], "quantity": ["1", "1"], "reason": ["Torn", ""]}
+    for reason in ("Torn", ""):
+        answer = await sent(http, place, f"{place}/lines", {**lines, "reason": [reason, ""]})
+        assert answer.status_code == 303, answer.text
+        row = await returns.existing(id)
+        assert [line["reason"] for line in row["lineItems"]] == [reason, None]
+
+
+async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http: httpx.AsyncClient) -> None:
+    """In the resolution and the reasons that somebody has not changed."""
+    order = await returns.ordered({"a": 3})
+    said = {"orderLineItemId": "a", "quantity": 1, "reason": "Torn\nand wet"}
+    id = await returns.create(order, {}, lineItems=[said], resolution="Refund\nby card")
+    place = f"{SCREEN}/{id}"
+    status = {"status": "Approved", "resolution": "Refundby card"}
+    assert (await sent(http, place, f"{place}/status", status)).status_code == 303
+    lines = {"line": "a", "quantity": "2", "reason": "Tornand wet"}
+    assert (await sent(http, place, f"{place}/lines", lines)).status_code == 303
+    row = await returns.existing(id)
+    assert (row["status"], row["resolution"]) == ("Approved", "Refund\nby card")
+    assert [(line["quantity"], line["reason"]) for line in row["lineItems"]] == [(2, "Torn\nand wet")]
+
+
+async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Also where the form is sent twice."""
+    ids = [f"line-{number:03}" for number in range(302)]
+    id = await returns.create(await returns.ordered(dict.fromkeys(ids, 2)), dict.fromkeys(ids, 1))
+    place = f"{SCREEN}/{id}"
+    page = await page_of(http, place)
+    assert "2 more lines don't fit on this page" in page
+    shown = re.findall(r'name="line" value="([^"]+)"', page)
+    (form,) = [each.fields for each in forms(page) if each.action == f"{place}/lines"]
+    typed = {"line": shown, "quantity": ["2", "0"] + ["1"] * 298, "reason": ["Torn", *[""] * 299]}
+    for _ in range(2):
+        answer = await settled(partial(http.post, f"{place}/lines", data={**form, **typed}))
+        assert (answer.status_code, answer.headers.get("location")) == (303, f"{place}?done=saved"), answer.text
+    lines = {line["orderLineItemId"]: line["quantity"] for line in (await returns.existing(id))["lineItems"]}
+    assert lines == {shown[0]: 2, **{each: 1 for each in ids if each not in shown[:2]}}
 
 
 @pytest.mark.parametrize("path", ["/console/orders", SCREEN, f"{SCREEN}/new"])

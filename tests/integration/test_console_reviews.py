@@ -118,6 +118,19 @@ async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncCli
     assert (review["review"], review["reviewStatus"]) == ("Three\n", "Approved")
 
 
+async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClient, facade: Facade) -> None:
+    """In what somebody has not changed: fields of one line have none."""
+    (id,) = await facade.submit(submission(new_id(), 4, title="Two\nlines", userName="Anna\r\nBerg"))
+    here = f"/console/reviews/{id}"
+    typed = {"title": "Twolines", "userName": "AnnaBerg", "review": "Mended", "rating": "4"}
+    before = await facade.review(id)
+    assert (await send(http, f"{here}/edit", **typed)).status_code == 303
+    after = await eventually(lambda: facade.review(id), lambda review: review["review"] == "Mended")
+    assert [after[name] for name in ("title", "userName")] == [before[name] for name in ("title", "userName")]
+    assert "\n" in after["title"]
+    assert (await send(http, f"{here}/edit", **typed, key=new_id("key"))).headers["location"].endswith("done=saved")
+
+
 async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
     """An id with characters that mean something in an address leads to its review alone."""
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
@@ -181,6 +194,22 @@ async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncC
     await eventually(statuses, lambda found: found == ["Approved"] * 2)
     again = await send(http, here, action="approve", **carried)
     assert 'id="continue"' not in again.text
+
+
+async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
+    http: httpx.AsyncClient, facade: Facade
+) -> None:
+    """As when its page is loaded anew."""
+    word = new_id("word")
+    form = {"action": "approve", "key": new_id("key")}
+    (first,) = await facade.submit(submission(new_id(), 4, title=word))
+    assert (await send(http, f"/console/queue/all?q={word}", **form)).status_code == 200
+    await eventually(lambda: facade.review(first), lambda review: review["reviewStatus"] == "Approved")
+    (other,) = await facade.submit(submission(new_id(), 4, title=word))
+    again = await send(http, f"/console/queue/all?q={word}", **form)
+    assert (again.status_code, "This page was loaded anew" in again.text) == (200, True), again.text
+    assert "Go on" in again.text
+    assert (await facade.review(other))["reviewStatus"] == "New"
 
 
 async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:

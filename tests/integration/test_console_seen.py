@@ -99,6 +99,34 @@ async def test_who_was_faster_is_told_in_words(
     assert f'href="/console/reviews/{id}"' in late.text
 
 
+async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    """On its page, and in the queue by one button, with others, or by a key. To keep it twice is no conflict."""
+    id, entity = review
+    await facade.moderate("approve", id)
+    report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
+    await facade.command("POST", f"/api/customerReviews/{id}/reports", report)
+    here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/decide"
+    queue = f"/console/queue?only=reported&q={entity}"
+    on_page, in_row = await form_of(http, here, path), await form_of(http, queue, path)
+    marks = (await form_of(http, queue, "/console/queue/bulk")) | {"ids": id, f"seen-{id}": in_row["seen"]}
+    rejection = {"action": "reject", "reasonCode": "spam"}
+    await facade.moderate("approve", id)
+    for form in (on_page, in_row):
+        late = await send(http, path, {**form, **rejection})
+        assert (late.status_code, "Somebody has kept it meanwhile" in late.text) == (409, True), late.text
+    late = await send(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
+    assert "1 left alone: somebody has kept them meanwhile" in text_of(late.text)
+    late = await send(http, "/console/queue/decisions", {**marks, **rejection, "expected": "Approved"})
+    assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "kept"}]
+    assert (await send(http, path, {**in_row, "action": "approve"})).status_code == 303
+    assert (await facade.review(id))["reviewStatus"] == "Approved"
+    now = await form_of(http, here, path)
+    assert (await send(http, path, {**now, **rejection})).status_code == 303
+    assert (await facade.review(id))["reviewStatus"] == "Rejected"
+
+
 async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:

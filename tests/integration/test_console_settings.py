@@ -244,6 +244,12 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     assert (shown["subject"], shown["html"]) == (typed["subject"], typed["html"])
     conflict = await console.send(page, action, {**typed, "text": "Mein", "step": "save"}, status=409)
     assert "Somebody else has changed this template" in text_of(conflict)
+    assert text_of(conflict).count("As it is now") == 1
+    assert re.search(
+        r"Mein</textarea></label>\s*<details open[^>]*>\s*<summary>As it is now</summary><pre>Hallo</pre>", conflict
+    )
+    again = await console.send(page, action, {**typed, "step": "save", "key": new_id("key")})
+    assert "Saved." in text_of(again)
     # Not beside the button to save: a slip of the mouse removes nothing.
     editor, removal = (each for each in forms(saved) if each.action.startswith(f"{MAIL}?"))
     assert ("delete" in editor.buttons, "delete" in removal.buttons) == (False, True)

@@ -16,7 +16,10 @@ from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
 pytestmark = pytest.mark.slow
-MODERATOR = ("read", "update", "create", "createForOthers", "reply")
+MODERATOR = (
+    *(f"customerReviews:{name}" for name in ("read", "update", "create", "createForOthers", "reply")),
+    "templates:read",
+)
 AWAY = {
     "PLAUDIT_AUTH__MODE": "none",
     "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500",
@@ -58,7 +61,7 @@ async def away(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 async def key_of(service: Service, *permissions: str) -> str:
-    options = [each for name in permissions for each in ("--permission", f"customerReviews:{name}")]
+    options = [each for name in permissions for each in ("--permission", name)]
     return (await service.run("keys", "create", f"anna-{new_id()}", *options)).stdout.strip()
 
 
@@ -73,7 +76,7 @@ async def test_nobody_is_left_out_of_what_is_refused(
     browser: Browser, guarded: Service, away: Service, scheme: str, width: int
 ) -> None:
     """No violation of axe on the page of signing in, nor on those of errors, and none wider than its window."""
-    key = await key_of(guarded, "read")
+    key = await key_of(guarded, "customerReviews:read")
     async with opened(browser, guarded.address, Watch(), **window(scheme, width)) as page:
         await page.goto("/console/queue")
         assert await faults(page) == []
@@ -168,6 +171,24 @@ async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded
         await page.get_by_label("API key").fill(key)
         await page.get_by_role("button", name="Sign in").click()
         await page.wait_for_url("**/console/reviews")
+
+
+async def test_a_preview_says_that_the_session_has_ended(browser: Browser, guarded: Service) -> None:
+    """Beside what was typed; the mail that was shown stays until there is another one."""
+    async with signed_in(browser, guarded) as (page, elsewhere, _, key):
+        await page.goto("/console/templates/OrderReviewRequest")
+        mail = page.frame_locator("iframe[name=preview]")
+        shown = mail.get_by_text("thank you for your order")
+        await shown.wait_for()
+        await leave(elsewhere)
+        await page.locator("form.fields [name=step][value=html]").click()
+        alert = page.locator("form.fields").get_by_role("alert").filter(has_text="You are signed out")
+        await alert.wait_for()
+        assert await shown.count() == 1
+        await enter_again(elsewhere, key)
+        await page.get_by_role("button", name="Preview as text").click()
+        await mail.get_by_text("Subject: ").wait_for()
+        assert await alert.count() == 0
 
 
 async def test_what_was_typed_outlives_a_service_out_of_reach(browser: Browser, guarded: Service) -> None:

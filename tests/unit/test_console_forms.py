@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -76,6 +77,26 @@ async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
         told = httpx.URL(answer.headers["location"]).params
         assert (told["to"], told.get("done")) == (f"/console{path}", "ended" if ended else None)
+
+
+PREVIEW = "/console/templates/OrderReviewRequest/preview"
+
+
+async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.AsyncClient) -> None:
+    """To whom is signed out, and while servers are away: a page that may stand in no frame leaves it blank."""
+    framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
+    typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
+    answers = [(401, "You are signed out.", await guarded.post(PREVIEW, data=typed, headers=framed))]
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
+            answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
+    for status, said, page in answers:
+        assert (page.status_code, said in text_of(page.text)) == (status, True), page.text
+        policy = page.headers["content-security-policy"].split("; ")
+        assert {"frame-ancestors 'self'", "sandbox", "default-src 'none'"} <= {*policy}
+        assert not re.search("<form|<nav|<script", page.text)
 
 
 async def test_a_form_comes_back_while_servers_are_away() -> None:
@@ -182,6 +203,34 @@ async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
     assert f"{shown}shop {count - 1}<" in page
 
 
+PREVIEWED: dict[str, Any] = {
+    **dict.fromkeys(("number", "storeId", "customerId", "dueDate"), None),
+    **{"orderId": "o", "statusDate": "2026-11-25T00:00:00.000Z", "remindersSent": 0, "products": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "decisions", "said", "unsaid"),
+    [
+        ("order=o", ["customer-limit"], "This order", " due"),
+        ("order=o&store=a", [], "No order with this id is known in this store.", " due"),
+        ("order=o", [], "No order with this id is known, in the stores that you may see.", " due"),
+        ("", ["remind", "customer-limit"], "1 order is due", "or more"),
+        ("", ["remind"] * 50, "50 orders or more are due.", "latest orders"),
+        ("", ["remind"] * 2 + ["customer-limit"] * 48, "2 orders or more are due.", "This order"),
+        ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "or more"),
+    ],
+)
+async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
+    """Nothing is said of all orders where one was asked about, and less than all where there may be more."""
+    preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
+    rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
+    answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = text_of((await http.get(f"/console/reminders?{query}")).text)
+    assert (said in page, unsaid in page) == (True, False), page
+
+
 def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
     """A console over an interface that gives these answers by path, each a status and a body."""
     app = FastAPI()
@@ -216,12 +265,31 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     answers = {
         "customerReviews/r": (200, ROW),
         "customerReviews/reviewList": (status, {"results": []}),
-        "audit": (200, {"results": []}),
+        "audit": (200, {"totalCount": 0, "results": []}),
     }
     async with client_of(_faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
     assert ("can't be told: the author's other reviews" in words) is is_told
     assert ("No other review" in words) is not is_told
+
+
+async def test_what_is_longer_than_its_place_says_so() -> None:
+    """The reports about a review and its history; the rest of which is a link away."""
+    report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
+    reports = [{**report, "settled": number == 0} for number in range(100)]
+    entry = {"at": ROW["createdDate"], "action": "edit", **dict.fromkeys(("subject", "reasonCode", "reason"))}
+    answers = {
+        "customerReviews/r": (200, {**ROW, "reports": 120}),
+        "customerReviews/r/reports": (200, {"totalCount": 130, "results": reports}),
+        "customerReviews/r/impact": (404, {}),
+        "customerReviews/reviewList": (200, {"results": []}),
+        "orders/search": (200, {"results": []}),
+        "audit": (200, {"totalCount": 25, "results": [entry] * 20}),
+    }
+    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        page = (await http.get("/console/reviews/r")).text
+    assert "And 21 more." in text_of(page)
+    assert '<a href="/console/audit?review=r">5 earlier entries</a>' in page
 
 
 @pytest.mark.parametrize(
@@ -250,6 +318,24 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     assert ("is decided" in words) is (title == "Decided")
 
 
+async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
+    """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
+    reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
+    left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
+    answers = {"customerReviews/reviewList": (200, left), "customerReviews/reject": (422, reused)}
+    sent = {"action": "reject", "reasonCode": "spam"}
+    for counts in ({}, {"n-applied": "500"}):
+        async with client_of(_faked([each.value for each in Permission], answers)) as http:
+            page = await http.post("/console/queue/all", data={**sent, **counts, "key": "k-1"})
+        assert page.status_code == 200, page.text
+        assert "7 wait" in text_of(page.text)
+        assert 'id="continue"' not in page.text
+        assert ">Go on</button>" in page.text
+        (form,) = [each.fields for each in forms(page.text) if each.action.startswith("/console/queue/all")]
+        assert form.pop("key") != "k-1"
+        assert form == {**sent, **counts}
+
+
 @pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
 async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
     """Without JavaScript, which puts the number of reviews there."""
@@ -267,7 +353,7 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
         "action": "approve",
     }
     entries = [{**entry, "at": ROW["createdDate"], "kind": "review", "reviewId": "r", "entityId": "camera"}]
-    answers["audit"] = (200, {"results": entries})
+    answers["audit"] = (200, {"totalCount": 1, "results": entries})
     everything = [each.value for each in Permission]
     cases = (
         (Permission.MODERATE_REVIEWS, "/console", "/console/queue"),
