@@ -18,14 +18,13 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.addresses import bare_address
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.stores import GENERAL
 from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
-from messaging.templates.order_review_request import SAMPLE_CONTEXT
+from messaging.templates.order_review_request import SAMPLE_CONTEXT, store_context
 from messaging.templates.rendering import BUILT_IN, TemplateError, in_template_thread, render
 from messaging.topics import Topic
 
@@ -174,14 +173,12 @@ async def _effective(services: Services, name: str, place: Place) -> tuple[Place
 
 async def _sample(services: Services, place: Place) -> dict[str, Any]:
     store_id, language = place
-    store = await services.stores.get(store_id) if store_id else None
-    shown = {
-        "id": store_id,
-        "name": (store and store.name) or store_id,
-        "email": bare_address((store and store.email) or ""),
-    }
     sample = {**SAMPLE_CONTEXT, "languageCode": language or SAMPLE_CONTEXT["languageCode"]}
-    return {**sample, "store": shown} if store_id else sample
+    if not store_id:
+        return sample
+    store = await services.stores.get(store_id)
+    name, email = (store.name, store.email) if store else (None, None)
+    return {**sample, "store": store_context(store_id, name, email)}
 
 
 def _message(

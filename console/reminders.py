@@ -25,6 +25,7 @@ REASONS: Final = {
     "reviews-disabled": "the store takes no reviews",
     "customer-limit": "the customer has got as many mails as may be",
     "mail-failed": "the mail could not be written",
+    "over": "settled by an earlier run, until the order changes",
 }
 
 _NEVER_DUE: Final = ("not-yet", "too-old")

@@ -22,11 +22,13 @@ async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[Veri
 
 
 async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Decision]]) -> None:
-    """Mark the reviews of submissions that have been decided: new ones, and those whose edits bring a token."""
+    """Mark the reviews of submissions that have been decided: new ones, and those whose edits bring a token.
+
+    A repeat may be of an edit whose process died between its commit and this.
+    """
     reviews = [submission.verifiable(decision) for submission, decision in decided]
     await verify_reviews(purchases, [review for review in reviews if review])
-    edits = [submission for submission, decision in decided if decision.is_edit and not decision.reason]
-    await purchases.prove([submission.id for submission in edits if submission.is_proven])
+    await purchases.prove([s.id for s, v in decided if s.is_proven and not v.reason and (v.is_edit or v.is_repeat)])
 
 
 async def verify_customers(purchases: PurchaseRepository, customers: Collection[str]) -> None:

@@ -82,7 +82,7 @@ class OrderHeader:
 
 
 NO_BODY: Final = b"null"
-"""The JSON of an order that has lost its body."""
+"""The JSON of an order that has lost its body, or was read without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _occurs(id: str, text: str) -> bool:
 
 def _body_without_person(order: Order) -> bytes:
     """The fields that aren't about the customer: as they came, or from the order where it came in another form."""
-    told = {name.casefold(): content for name, content in json.loads(order.body).items()}
+    told = {name.casefold(): content for name, content in (json.loads(order.body) or {}).items()}
     kept = _only(told, _ORDER_FIELDS)
     items = told.get("items")
     if isinstance(items, list):

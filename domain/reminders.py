@@ -120,6 +120,7 @@ class Skip(StrEnum):
     REVIEWS_DISABLED = "reviews-disabled"
     CUSTOMER_LIMIT = "customer-limit"
     MAIL_FAILED = "mail-failed"
+    OVER = "over"
 
     @property
     def is_final(self) -> bool:
@@ -139,7 +140,7 @@ class Decided(NamedTuple):
 _FINAL: Final = frozenset(
     {
         *(Skip.CANCELLED, Skip.NO_CUSTOMER, Skip.NO_ADDRESS, Skip.NOTHING_TO_REVIEW, Skip.EVERYTHING_REVIEWED),
-        *(Skip.TOO_OLD, Skip.VIEWED, Skip.PRODUCTS_DISABLED, Skip.MAIL_FAILED),
+        *(Skip.TOO_OLD, Skip.VIEWED, Skip.PRODUCTS_DISABLED, Skip.MAIL_FAILED, Skip.OVER),
     }
 )
 
@@ -215,6 +216,9 @@ def decide(
         return Skip.REVIEWS_DISABLED
     if sent.counted(settings, now) >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
+    if order.reminders.is_over:
+        # By a decision before, whose reason has gone since: no run looks at the order until an event changes it.
+        return Skip.OVER
     id = str(uuid5(_REMINDERS, f"{order.id}/{order.reminders.sent + 1}"))
     return Reminder(id, address, customer.id, tuple(open_items[:MOST_ITEMS]))
 

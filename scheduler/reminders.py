@@ -37,8 +37,9 @@ BATCH: Final = 200
 _PROGRESS: Final = 1_000
 """Orders from one line in the log to the next."""
 
-_WRITING_S: Final = 10.0
-"""So long mails are written for one transaction, which MongoDB ends after 60 s; the next one has the rest."""
+_WRITING_S: Final = 5.0
+"""So long mails are written for one transaction, which workers end once it has stood still for twice as long; the next
+one has the rest."""
 
 _MOST_FRUITLESS: Final = 3
 """After so many batches in a row on which another process was faster, it may have the rest."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
 
-from domain.orders import Customer, Order, OrderLine
+from domain.orders import NO_BODY, Customer, Order, OrderLine
 from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session
@@ -180,7 +180,7 @@ def _order(document: Document) -> Order:
             OrderLine(line["id"], line["productId"], line["name"], line["quantity"], line["price"])
             for line in document["lines"]
         ),
-        body=document.get("body", b""),
+        body=document.get("body") or NO_BODY,
         observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),

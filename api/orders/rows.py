@@ -8,7 +8,7 @@ import orjson
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from domain.orders import NO_BODY, Order, OrderLine
+from domain.orders import Order, OrderLine
 from domain.timestamps import timestamp
 
 ORDER_SCHEMA: Final[dict[str, Any]] = {
@@ -83,7 +83,7 @@ def order_details(order: Order) -> OrderDetails:
         **order_row(order),
         "customerEmail": order.customer.email,
         "languageCode": order.customer.language_code,
-        "order": orjson.Fragment(order.body or NO_BODY),
+        "order": orjson.Fragment(order.body),
     }
 
 

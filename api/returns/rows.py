@@ -8,7 +8,7 @@ import orjson
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from domain.orders import NO_BODY, Order
+from domain.orders import Order
 from domain.returns import Return, ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
@@ -70,7 +70,7 @@ def return_row(stored: Return, order: Order | None, *, with_order: bool = True) 
         "orderId": stored.order_id,
         "status": stored.status,
         "resolution": stored.resolution,
-        "order": orjson.Fragment(order.body or NO_BODY) if order and with_order else None,
+        "order": orjson.Fragment(order.body) if order and with_order else None,
         "lineItems": [_line_row(stored, line, available.get(line.order_line_id, 0)) for line in stored.lines],
         "createdDate": timestamp(stored.created),
         "modifiedDate": timestamp(stored.modified),

@@ -2487,7 +2487,7 @@ export interface components {
          * @description The reason for no reminder.
          * @enum {string}
          */
-        Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "customer-limit" | "mail-failed";
+        Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "customer-limit" | "mail-failed" | "over";
         /**
          * @description The way on which a review came.
          * @enum {string}

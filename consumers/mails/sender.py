@@ -133,7 +133,10 @@ class MailSender:
             await connection.close()
 
     async def _send(self, mail: ClaimedMail, connection: SmtpConnection) -> None:
-        """Send a mail, and note what became of it. Raises ServerAwayError, once the mail has been put back."""
+        """Send a mail, and note what became of it.
+
+        Raises ServerAwayError, and an error of MongoDB that is away, once the mail has been put back.
+        """
         try:
             command = await self._senders.with_sender(mail_command(mail.record.value or b""))
             await connection.send(mail_message(command, mail.accepted_at))
@@ -146,6 +149,10 @@ class MailSender:
             await self._delay(mail, error.code, is_answered=not error.is_silent)
             raise
         except Exception as error:
+            if is_unavailable(error):
+                # Nobody has judged the mail, and no time runs out. One that can't be put back is due after its claim.
+                await self._mails.delay(mail, datetime.now(UTC), type(error).__name__)
+                raise
             # Its text might be personal.
             log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
             await self._delay(mail, type(error).__name__)

@@ -32,17 +32,18 @@ def order_review_context(
     return {
         "order": {"id": order_id, "number": shortened(order_number or order_id)},
         "customer": {"id": customer_id or None, "name": shortened(customer_name)},
-        "store": {
-            "id": store_id or None,
-            "name": shortened(store_name or store_id),
-            "email": bare_address(store_email or "") or None,
-        },
+        "store": store_context(store_id, store_name, store_email),
         "languageCode": language_code or None,
         "items": [
             {"productId": product_id, "name": shortened(name or product_id), "reviewUrl": review_url}
             for product_id, name, review_url in items
         ],
     }
+
+
+def store_context(id: str | None, name: str | None, email: str | None) -> dict[str, str | None]:
+    """The store in the data of the mail."""
+    return {"id": id or None, "name": shortened(name or id), "email": bare_address(email or "") or None}
 
 
 def shortened(name: str | None) -> str | None:

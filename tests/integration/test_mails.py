@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
+from domain.stores import Store
 from messaging.decoding import Received
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -28,6 +30,7 @@ from storage.outbox import COLLECTION as OUTBOX
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
 from storage.repositories import Repositories
+from storage.stores import StoreRepository
 from storage.unit_of_work import Transactions
 from tests.support.facade import Facade, new_id
 from tests.support.mail_server import MailServer, running_mail_server
@@ -462,6 +465,47 @@ async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
     finally:
         await sender.stop(running)
         await publisher.stop()
+
+
+class _AwayOnce(StoreRepository):
+    """Stores in a database that is away for the first look."""
+
+    looks = 0
+
+    async def get(self, id: str) -> Store | None:
+        self.looks += 1
+        if self.looks == 1:
+            raise AutoReconnect
+        return await super().get(id)
+
+
+async def test_a_database_that_is_away_is_no_answer_of_the_server(
+    service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
+) -> None:
+    database, mails = own_mails
+    to = address_of()
+    command = mail_command(to)
+    del command["from"]
+    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
+    transactions = Transactions(database, Repositories(database), publisher.publish)
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
+    stores = _AwayOnce(database)
+    plan = RetryPlan(give_up_after=timedelta())
+    sender = MailSender(transactions, mails, server, plan, Senders(stores, DEFAULT_SENDER))
+
+    async def kept() -> Json:
+        return await database["mails"].find_one({"_id": command["id"]}) or {}
+
+    now = datetime.now(UTC)
+    await mails.accept({command["id"]: stored(service, command, now)}, now)
+    running = asyncio.create_task(sender.run())
+    try:
+        mail = await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
+    finally:
+        await sender.stop(running)
+        await publisher.stop()
+    assert (mail["state"], mail["attempts"], stores.looks) == ("sent", 2, 2)
+    assert len(mail_server.to(to)) == 1
 
 
 async def test_what_is_refused_for_too_long_is_a_dead_letter(

@@ -9,13 +9,20 @@ from functools import partial
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
+from api.orders.rows import order_details
+from domain.orders import OrderLine
+from domain.ratings import Entity
+from storage.orders import OrderRepository, document_of
+from storage.purchases import PurchaseRepository
+from tests.support.domain_orders import order_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, submission
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
 from tests.support.patience import served
-from tests.support.service import Json, Service
+from tests.support.service import Json, Service, own_database
 from tests.support.waiting import eventually
 
 
@@ -158,6 +165,20 @@ async def test_an_order_that_has_lost_fields_stands_in_nobodys_way(
     await service.publish("order-events", other, unreadable)
     await service.until_dead("order-events", unreadable)
     assert other.value not in {letter.value for letter in await service.records("order-events.dlq")}
+
+
+async def test_an_order_that_has_lost_its_body_proves_what_is_left(service: Service) -> None:
+    line = OrderLine("1", "camera", None, 1)
+    async with own_database(service.servers) as database:
+        for id in ("missing", "empty"):
+            await database["orders"].insert_one(document_of(order_of([line], id=id, body=b"")))
+        await database["orders"].update_one({"_id": "missing"}, {"$unset": {"body": ""}})
+        orders = await OrderRepository(database).of_ids(["missing", "empty"])
+        purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
+        for type, proofs in {"Product": {"missing", "empty"}, "Device": set[str]()}.items():
+            assert purchases.proofs(orders.values(), Entity(type, "camera")) == proofs
+        shown = orjson.loads(orjson.dumps([order_details(order) for order in orders.values()]))
+        assert [order["order"] for order in shown] == [None, None]
 
 
 async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:

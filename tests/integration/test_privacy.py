@@ -261,6 +261,21 @@ async def test_returns_of_others_orders_are_found_by_their_names(own_service: Se
     assert "0 returns" in await erase(service, anna)
 
 
+async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
+    own_service: Service, own_returns: Returns
+) -> None:
+    service, anna = own_service, new_id("anna")
+    whole, damaged = [await own_returns.ordered({"line": 2}, customerId=anna, customerName="Anna Berg") for _ in "ab"]
+    async with service.mongo() as database:
+        await database["orders"].update_one({"_id": damaged}, {"$unset": {"body": ""}})
+    shown = {each and each["id"] for each in (await export(service, anna))["orders"]}
+    assert shown == {whole, None}
+    assert "2 orders" in await erase(service, anna)
+    assert anna not in await everything_in(service)
+    (item,) = (await own_returns.http.get(f"/api/orders/{damaged}")).json()["order"]["items"]
+    assert (item["id"], item["quantity"]) == ("line", 2)
+
+
 async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
     """By a mark of an earlier version, by the database's own key, and by one of the configuration."""
     people = [new_id(name) for name in ("plain", "own", "configured")]

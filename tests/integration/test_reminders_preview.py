@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messaging.cron import next_times
-from tests.support.facade import Facade, new_id
+from tests.support.facade import Facade, new_id, submission
 from tests.support.orders import order_event
-from tests.support.reminders import order_with_products
+from tests.support.reminders import DAY, Shop, connected_job, order_with_products
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -55,3 +55,24 @@ async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: 
     assert dates.pop(far["id"]) is None, "ten days later there is no date any more"
     left = datetime.fromisoformat(dates.pop(young["id"])) - now
     assert timedelta(days=6.9) < left < timedelta(days=7.1)
+
+
+async def test_the_preview_tells_what_no_run_looks_at_any_more(own_service: Service, own_facade: Facade) -> None:
+    now = datetime.now(UTC)
+    async with connected_job(own_service) as (database, job):
+        shop = Shop(own_service, database, job)
+        await shop.open()
+        (review,) = await own_facade.submit(submission("camera", storeId=shop.id, userId="anna"))
+        order = await shop.bought("anna", "camera", at=now - 11 * DAY)
+
+        async def decision() -> Any:
+            (row,) = (await own_facade.get("/api/reminders/preview", orderId=order))["results"]
+            return row["decision"]
+
+        assert await decision() == "everything-reviewed"
+        assert (await job.run(now)).reminders == 0
+        await own_facade.moderate("delete", review)
+        assert (await job.run(now + DAY)).orders == 0
+        assert await decision() == "over"
+        await shop.orders({**shop.order("anna", at=now - 11 * DAY), "id": order, "note": "News"})
+        assert await decision() == "remind"

@@ -145,6 +145,11 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
     changed = await preview({"subject": "{{ customer.name }}\n\n{{ languageCode }}"})
     assert changed == {**shown, "subject": "Anna Berg en-US"}
     assert (await effective(http, storeId=store))["source"] == "built-in"
+    # What isn't known is left out as in a mail.
+    contact = {"text": "x{% if store.email %}Write to {{ store.email }}{% endif %}"}
+    assert (await preview(contact))["text"] == "x"
+    await facade.command("PUT", f"/api/stores/{store}", {"email": "Foto <foto@example.com>"})
+    assert (await preview(contact))["text"] == "xWrite to foto@example.com"
 
 
 async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, service: Service) -> None:

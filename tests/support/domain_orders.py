@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from domain.orders import Customer, Order, OrderLine
+from domain.orders import NO_BODY, Customer, Order, OrderLine
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -15,5 +15,5 @@ def order_of(lines: Iterable[OrderLine] = (), **fields: Any) -> Order:
     """An order of one store and customer, of noon unless the fields say otherwise."""
     given = {"id": "o", "number": "CO1", "status": "New", "is_cancelled": False, "store_id": "shop"}
     return Order(
-        **{**given, "customer": Customer("anna"), "modified": NOON, "lines": tuple(lines), "body": b"", **fields}
+        **{**given, "customer": Customer("anna"), "modified": NOON, "lines": tuple(lines), "body": NO_BODY, **fields}
     )

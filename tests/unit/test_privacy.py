@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from domain.orders import Customer, Order, OrderLine, after_event
+from domain.orders import NO_BODY, Customer, Order, OrderLine, after_event
 from domain.privacy import (
     forgotten_order,
     forgotten_return,
@@ -71,6 +71,9 @@ def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
     }
     assert forgotten_order(forgotten) == forgotten
     assert forgotten_order(replace(order, lines=())).body == b'{"status": "Paid"}'
+    # So does one that has lost its body.
+    assert forgotten_order(replace(order, body=NO_BODY)) == forgotten_order(replace(order, body=b"{}"))
+    assert forgotten_order(replace(order, body=NO_BODY, lines=())).body == b"{}"
 
 
 def test_events_that_were_known_bring_nobody_back() -> None:

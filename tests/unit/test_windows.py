@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from api.auth.keys_of_issuer import GRACE_S
-from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT
+from consumers.housekeeping import ABANDONED_AFTER, AWAY_FOR, PARKING_LIMIT
 from domain.images import UNUSED_FOR
 from domain.mails import RetryPlan
 from domain.review_tokens import VALIDITY
@@ -16,6 +16,7 @@ from domain.stores import ReminderSettings
 from plaudit.config import JwtSettings, SchedulerSettings, Settings, SmtpSettings
 from plaudit.kafka_settings import KafkaSettings
 from scheduler.clock import _MAKE_UP
+from scheduler.reminders import _WRITING_S
 from storage.outbox import OVERDUE
 from storage.outcomes import REMEMBERED_SECONDS
 
@@ -50,6 +51,10 @@ def test_the_windows_are_those_of_the_code() -> None:
         for name, number, unit in re.findall(r"`([\w.]+)` \((\d+) (seconds?|minutes?|hours?|days?)\)", section)
     }
     assert told == set(WINDOWS.items())
+
+
+def test_a_transaction_whose_mails_are_being_written_is_not_taken_for_abandoned() -> None:
+    assert timedelta(seconds=2 * _WRITING_S) <= ABANDONED_AFTER
 
 
 def test_everything_that_can_be_away_is_there() -> None:
