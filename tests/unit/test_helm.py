@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from plaudit.config import Settings
+from tests.support.documents import blocks_of
 from tests.support.manifests import CHART, RELEASE, ROOT, VALUES, Document, containers, helm, kept, rendered
 from tests.support.variables import variables
 from tests.unit.test_kubernetes import OF_OPERATORS
@@ -31,6 +32,8 @@ DEFINITIONS: Final = {
     "github.com/external-secrets/external-secrets@v1.3.2": "config/crds/bases",
 }
 CUSTOM: Final = ("scaledobjects", "triggerauthentications", "podmonitors", "prometheusrules", "externalsecrets")
+
+OLD, NEW = (f"sha256:{digit * 64}" for digit in "12")
 
 
 def test_the_schema_knows_every_setting_and_no_secret() -> None:
@@ -130,6 +133,39 @@ def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, le
         for rule in made.of("ScaledObject")
     }
     assert bounds == {f"{RELEASE}-worker": (least, most), f"{RELEASE}-mailer": (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("held", "image"),
+    [
+        (("image.tag=new",), "plaudit:new"),
+        (("image.tag=new", "api.image.tag=old"), "plaudit:old"),
+        ((f"image.digest={NEW}", "api.image.tag=old"), "plaudit:old"),
+        ((f"image.digest={NEW}", f"api.image.digest={OLD}"), f"plaudit@{OLD}"),
+    ],
+)
+def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str, ...], image: str) -> None:
+    made = rendered(VALUES["minimal"], "image.repository=plaudit", *held)
+
+    def images(kind: str, name: str) -> set[str]:
+        return {only["image"] for only in containers(made.named(kind, f"{RELEASE}-{name}")["spec"]["template"])}
+
+    new = {f"plaudit@{NEW}" if "image.digest" in held[0] else "plaudit:new"}
+    others = ("worker", "scheduler", "mailer")
+    assert [images("Deployment", process) for process in others] == [new] * 3
+    assert images("Job", "migration") == new
+    assert images("Deployment", "api") == {image}
+
+
+def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
+    page = ROOT / "docs" / "operations.md"
+    told = page.read_text().partition("Upgrade, each part")[2].partition("Roll back by one version")[0]
+    blocks = [block.text.replace("\\\n", "") for block in blocks_of(page, told)]
+    commands = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
+    helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
+    assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
+    up = ["up", "-d"]
+    assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
 
 
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
