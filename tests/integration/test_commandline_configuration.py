@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,18 @@ def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | N
     assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
 
 
+def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
+    usable = {
+        "ALLOWED_HOSTS": ["api", "my_api", "*.Shop.example", "192.0.2.1", "2001:db8::1"],
+        "TRUSTED_PROXIES": ["192.0.2.1", "10.0.0.0/8", "2001:db8::/32"],
+        "CORS_ORIGINS": ["https://shop.example", "http://localhost:3000"],
+    }
+    for each in (usable, {name: ["*"] for name in usable}):
+        variables = {f"PLAUDIT_HTTP__{name}": json.dumps(value) for name, value in each.items()}
+        shown = json.loads(plaudit(tmp_path, "config", code=0, **variables).stdout)["http"]
+        assert {name: shown[name.lower()] for name in usable} == each
+
+
 @pytest.mark.parametrize(
     ("command", "environment", "says"),
     [
@@ -44,6 +57,15 @@ def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | N
         ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: no usable PEM"),
         ("mailer", {"SMTP__TLS_CA_FILE": "missing.pem", "SMTP__SECURITY": "tls"}, "missing.pem: No such file"),
         ("mailer", {"SMTP__PASSWORD": "pass-of-mail"}, "SMTP__USERNAME"),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.5/8"]'}, "10.0.0.5/8 has host bits set"),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["proxy.local"]'}, "HTTP__TRUSTED_PROXIES: Value error, 'proxy.local'"),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.1", "*"]'}, "HTTP__TRUSTED_PROXIES: Value error, '*'"),
+        ("api", {"HTTP__CORS_ORIGINS": '["https://shop.example.com/"]'}, "HTTP__CORS_ORIGINS: Value error"),
+        ("api", {"HTTP__CORS_ORIGINS": '["https://me:pass-of-me@shop.example"]'}, "HTTP__CORS_ORIGINS"),
+        ("api", {"HTTP__CORS_ORIGINS": '["shop.example.com"]'}, "Use an origin that begins with https://"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["https://shop.example"]'}, "HTTP__ALLOWED_HOSTS: Value error"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["shop.example:8080"]'}, "shop.example:8080: no name"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["[::1]"]'}, "HTTP__ALLOWED_HOSTS: Value error, [::1]: no name"),
     ],
 )
 def test_settings_of_security_without_effect_are_refused(
