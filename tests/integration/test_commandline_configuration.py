@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.command import plaudit
 
+# As `plaudit privacy export` and `plaudit reviews report` write, but without servers.
+UNFLUSHED: Final = """
+import sys
+from plaudit.cli import command_line, main
 
-@pytest.mark.parametrize("command", ["config", "openapi", "--help"])
-def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: str) -> None:
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "plaudit", command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
-        )
-    assert (ended.returncode, ended.stderr) == (1, b"No space left on device.\n")
+async def write(settings):
+    for _ in range({lines}):
+        sys.stdout.write("x" * 99)
+
+main.app = lambda: sys.exit(command_line.run(write))
+main.main()
+"""
+A_LINE, MANY_LINES = (["-c", UNFLUSHED.format(lines=lines), "privacy"] for lines in (1, 1_000))
+
+
+COMMANDS: Final = [*(["-m", "plaudit", each] for each in ("config", "openapi", "--help")), A_LINE, MANY_LINES]
+
+
+def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
+    """The exit code of a command that writes there, and its errors."""
+    # Machines may have set that Python doesn't buffer.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=buffered,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(output)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: list[str]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert written(tmp_path, command, full) == (1, "No space left on device.\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list[str]) -> None:
+    reader, output = os.pipe()
+    os.close(reader)
+    assert written(tmp_path, command, output) == (1, "")
 
 
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
