@@ -168,6 +168,13 @@ def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
     assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
 
 
+def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
+    """Helm removes it before the next one; whoever applies manifests can't change a job that is there."""
+    made = rendered(VALUES["minimal"]), kept()
+    seconds = [each.named("Job", f"{RELEASE}-migration")["spec"].get("ttlSecondsAfterFinished") for each in made]
+    assert seconds == [None, 300]
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
     # The job of the migration would fill the empty database.
