@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.support.command import plaudit
+from tests.support.manifests import PROCESSES
 
 # As `plaudit privacy export` and `plaudit reviews report` write, but without servers.
 UNFLUSHED: Final = """
@@ -97,6 +98,7 @@ def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
         ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: no usable PEM"),
         ("mailer", {"SMTP__TLS_CA_FILE": "missing.pem", "SMTP__SECURITY": "tls"}, "missing.pem: No such file"),
         ("mailer", {"SMTP__PASSWORD": "pass-of-mail"}, "SMTP__USERNAME"),
+        *((each, {"TRACES__FILE": "none/spans"}, "TRACES__FILE: none/spans: No such file") for each in PROCESSES),
         ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.5/8"]'}, "10.0.0.5/8 has host bits set"),
         ("api", {"HTTP__TRUSTED_PROXIES": '["proxy.local"]'}, "HTTP__TRUSTED_PROXIES: Value error, 'proxy.local'"),
         ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.1", "*"]'}, "HTTP__TRUSTED_PROXIES: Value error, '*'"),
