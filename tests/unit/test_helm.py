@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -186,6 +187,31 @@ def test_nobody_runs_while_a_backup_is_put_back() -> None:
     assert all(job["suspend"] for job in jobs.values())
     (only,) = containers(jobs["restore"]["jobTemplate"]["spec"]["template"])
     assert 'file="plaudit-20261101T011700Z.archive.gz"' in only["args"][0]
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
+    made = rendered(VALUES["production"], "backup.keepDays=7")
+    job = made.named("CronJob", f"{RELEASE}-backup")["spec"]["jobTemplate"]["spec"]["template"]
+    (script,) = containers(job)[0]["args"]
+    backups, mongodump = tmp_path / "backup", tmp_path / "bin" / "mongodump"
+    for folder in (backups, mongodump.parent):
+        folder.mkdir()
+    # A full volume, on which two dumps have room, or just one.
+    mongodump.write_text(
+        '#!/bin/sh\nfor last do :; done\ntest "$(ls | wc -l)" -lt "$ROOM" && touch "${last#--archive=}"'
+    )
+    mongodump.chmod(0o755)
+    old = [f"plaudit-2026010{day}T000000Z.archive.gz" for day in range(1, 4)]
+    for name in (*old, "plaudit-20260104T000000Z.archive.gz.part"):
+        (backups / name).touch()
+        os.utime(backups / name, (0, 0))
+    environment = {"PATH": f"{mongodump.parent}:{os.environ['PATH']}", "URI": "mongodb://m", "ROOM": str(1 + has_room)}
+    script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
+    ended = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
+    (left,) = [file.name for file in backups.iterdir()]
+    # Until the next one is whole the newest stays, whatever its age.
+    assert (ended.returncode == 0, left == old[-1]) == (has_room, not has_room)
 
 
 @pytest.mark.parametrize("values", VALUES)
