@@ -382,7 +382,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
         async def latest(self, people: Collection[str]) -> dict[str, datetime]:
             found = await super().latest(people)
             if not found:
-                await self.add("anna", datetime.now(UTC), {})
+                await self.begin("anna", datetime.now(UTC))
                 assert await PersonalData(database, "anna").forget_mails(datetime.now(UTC)) == 0
             return found
 
