@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
-from uuid import uuid4
+from typing import Final
 
 import pytest
 from bson import ObjectId
-from pymongo import AsyncMongoClient, monitoring
 
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
 from storage.privacy import PersonalData
+from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
-from tests.support.targeting import conditions, questions
 
 ANNA: Final = "anna"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,41 +25,20 @@ WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
 """The collections that have no index by the names of people: no other query has a use for one."""
 
 
-class Questions(monitoring.CommandListener):
-    """The filters that are sent to those collections, of all but of one document."""
-
-    def __init__(self) -> None:
-        self.filters: list[tuple[str, Json]] = []
-
-    def started(self, event: monitoring.CommandStartedEvent) -> None:
-        name, command = event.command_name, event.command
-        if command.get(name) in WITHOUT_INDEX and command.get("limit") != 1:
-            self.filters += [(str(command[name]), dict(each.filter)) for each in questions(name, command)]
-
-    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        """Its filter is known by then."""
-
-    def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        """The same."""
-
-
 @pytest.fixture
 def asked() -> Questions:
-    return Questions()
+    return Questions(WITHOUT_INDEX)
 
 
 @pytest.fixture
 async def database(servers: Servers, asked: Questions) -> AsyncIterator[Database]:
     """Two ranges and one document of each collection, of which HERS are Anna's."""
-    client: AsyncMongoClient[Any] = AsyncMongoClient(servers.mongo, tz_aware=True, event_listeners=[asked])
-    async with client:
-        database = client[f"test_{uuid4().hex[:8]}"]
+    async with heard_database(servers, asked) as database:
         await ensure_indexes(database, remember_days=21)
         for collection, documents in _documents():
             await database[collection].insert_many(documents)
         asked.filters.clear()
         yield database
-        await client.drop_database(database.name)
 
 
 def _documents() -> Iterable[tuple[str, list[Json]]]:
@@ -86,12 +63,6 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert await data.forget_edits() == len(HERS)
     assert await data.forget_reports() == len(HERS)
     assert await data.forget_mails(NOW) == len(HERS)
-    unbounded = [each for each in asked.filters if not _is_bounded(each[1])]
-    assert unbounded == []
+    assert asked.unbounded() == []
     assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
-
-
-def _is_bounded(filter: Json) -> bool:
-    """True for some ids, or a range of them that doesn't begin with the first one and end with the last one."""
-    return any(name == "_id" and not {"$in", "$lte", "$gt"}.isdisjoint(asked) for name, asked in conditions(filter))
