@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from ipaddress import ip_address, ip_network
+from typing import Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+
+from domain.origins import check_origin
+
+_ANY: Final = "*"
+_NAME: Final = re.compile(r"(\*\.)?[a-z0-9._-]+", re.ASCII | re.IGNORECASE)
 
 
 class HttpSettings(BaseModel):
@@ -60,8 +67,40 @@ class HttpSettings(BaseModel):
         tuple[str, ...], Field(description="Addresses or networks whose X-Forwarded-For and -Proto count")
     ] = ()
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if origin != _ANY:
+                check_origin(origin)
+        return origins
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if name != _ANY and not _NAME.fullmatch(name) and not _is_address(name):
+                raise ValueError(f"{name}: no name, such as shop.example.com; neither scheme nor port belongs to one")
+        return names
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        if proxies != (_ANY,):
+            for proxy in proxies:
+                ip_network(proxy)
+        return proxies
+
     @property
     def address(self) -> str:
         """The address of the facade, as clients write it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

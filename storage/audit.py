@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from bson import ObjectId
@@ -20,6 +21,7 @@ from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, ids_of_objects, in_stores
+from storage.id_ranges import OBJECT_IDS, found_in_ranges, update_in_ranges
 
 COLLECTION: Final = "auditLog"
 
@@ -181,7 +183,12 @@ class AuditLog:
     async def forget_author(self, subject: str) -> int:
         """Take the name of an author out of the entries of edits; returns how many there were."""
         edits = {"action": Editing.EDIT.value, "subject": subject}
-        return (await self._entries.update_many(edits, {"$set": {"subject": None}})).modified_count
+        return await update_in_ranges(self._entries, OBJECT_IDS, edits, {"$set": {"subject": None}})
+
+    async def of_subject(self, subject: str) -> list[AuditEntry]:
+        """Every entry of somebody, the newest first. MongoDB looks at every entry: few ask for it."""
+        found = [each async for each in found_in_ranges(self._entries, OBJECT_IDS, {"subject": subject})]
+        return [entry_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
@@ -12,6 +13,7 @@ from domain.feedback import Report, ReportReason, Settlement
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction
 from storage.database import Database, Document, Session
+from storage.id_ranges import TEXTS, found_in_ranges, update_in_ranges
 
 COLLECTION: Final = "reports"
 
@@ -84,15 +86,16 @@ class ReportRepository:
             await self._reports.delete_many({"reviewId": {"$in": list(review_ids)}})
 
     async def of_person(self, user_id: str, addresses: Collection[str]) -> list[Report]:
-        """The reports of a person, by their id or one of their mail addresses in any letter case."""
-        found = self._reports.find(_of_person(user_id, addresses)).sort(_NEWEST)
-        return [_report(document) async for document in found]
+        """The reports of a person, by their id or one of their mail addresses in any letter case. MongoDB looks at all:
+        few ask for it."""
+        theirs = _of_person(user_id, addresses)
+        found = [each async for each in found_in_ranges(self._reports, TEXTS, theirs)]
+        return [_report(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
         """Take a person and their words out of their reports, which stay with reason and time; returns how many."""
         words = {"explanation": "", "name": None, "email": None, "emailKey": None, "userId": None}
-        forgotten = await self._reports.update_many(_of_person(user_id, addresses), {"$set": words})
-        return forgotten.modified_count
+        return await update_in_ranges(self._reports, TEXTS, _of_person(user_id, addresses), {"$set": words})
 
 
 async def reported_reviews(database: Database) -> list[str]:

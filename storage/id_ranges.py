@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+from bson import ObjectId
 from pymongo import ASCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 
 from storage.database import Document
+
+TEXTS: Final[Document] = {"$gte": ""}
+OBJECT_IDS: Final[Document] = {"$gte": ObjectId(bytes(12))}
+"""Every id of its type."""
 
 SIZE: Final = 5_000
 """Documents in a range: at ten milliseconds for each, as of a cold disk, still less than the limit of a minute."""
@@ -21,6 +26,27 @@ async def id_ranges(collection: AsyncCollection[Document], ids: Document, size: 
         yield {"_id": {**ids, "$lte": last}}
         ids = {"$gt": last}
     yield {"_id": ids}
+
+
+async def found_in_ranges(
+    collection: AsyncCollection[Document], ids: Document, wanted: Document, fields: Document | None = None
+) -> AsyncIterator[Document]:
+    """All documents with such ids that are wanted, by id, however few they are among however many others."""
+    async for within in id_ranges(collection, ids):
+        found = collection.find({"$and": [within, wanted]}, fields).sort("_id", ASCENDING).hint("_id_")
+        async for document in found:
+            yield document
+
+
+async def update_in_ranges(
+    collection: AsyncCollection[Document], ids: Document, wanted: Document, change: Document
+) -> int:
+    """Update all documents with such ids that are wanted; returns how many were changed."""
+    count = 0
+    async for within in id_ranges(collection, ids):
+        updated = await collection.update_many({"$and": [within, wanted]}, change, hint="_id_")
+        count += updated.modified_count
+    return count
 
 
 async def last_of_range(collection: AsyncCollection[Document], ids: Document, size: int) -> Any:

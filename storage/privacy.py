@@ -28,11 +28,12 @@ from domain.returns import Return
 from domain.reviews import Review
 from messaging.feedback_parked import feedback_from
 from messaging.moderation import moderation_from
-from storage.audit import AuditEntry, AuditLog, AuditSearch
+from storage.audit import AuditEntry, AuditLog
 from storage.database import Database, Document, Session, in_transaction
 from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
+from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
@@ -50,7 +51,6 @@ from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
 
 _PAGE: Final = 1_000
-_ALL: Final = 2**31 - 1
 
 
 class PersonalData:
@@ -104,12 +104,11 @@ class PersonalData:
 
     async def waiting_mails(self) -> list[bytes]:
         """The mails to them that have not been sent yet."""
-        found = self._database[MAILS].find(self._mails_filter(), {"record.value": 1})
-        return [document["record"]["value"] async for document in found]
+        return [document["record"]["value"] async for document in self._mails("record.value")]
 
     async def audit_entries(self) -> list[AuditEntry]:
         """Their moderation and edits of reviews, the newest first; moderation stays."""
-        return await AuditLog(self._database).search(AuditSearch(subject=self._customer, take=_ALL))
+        return await AuditLog(self._database).of_subject(self._customer)
 
     async def order_ids(self) -> list[str]:
         """The ids of their orders."""
@@ -152,8 +151,7 @@ class PersonalData:
 
     async def forget_mails(self, at: datetime) -> int:
         """Give up the mails to them that have not been sent; their ids stay taken."""
-        found = self._database[MAILS].find(self._mails_filter(), {"_id": 1})
-        ids = [document["_id"] async for document in found]
+        ids = [document["_id"] async for document in self._mails("_id")]
         return await MailRepository(self._database).give_up(ids, at)
 
     async def forget_reminders(self) -> int:
@@ -268,8 +266,9 @@ class PersonalData:
     async def _returns_of(self, order_id: str) -> list[Return]:
         return await self._returns.search(ReturnSearch(order_id=order_id, take=_PAGE))
 
-    def _mails_filter(self) -> Document:
-        return {"record.key": self._customer.encode()}
+    def _mails(self, field: str) -> AsyncIterator[Document]:
+        """Their mails that have not been sent, with one field. MongoDB looks at every mail."""
+        return found_in_ranges(self._database[MAILS], TEXTS, {"record.key": self._customer.encode()}, {field: 1})
 
     def _parked_filter(self) -> Document:
         named = {"$regex": rf"(?<![\w-]){re.escape(self._customer)}(?![\w-])"}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.privacy import (
@@ -46,10 +47,16 @@ class Erasures:
         self._made_up = MadeUpKey(database, _KEY)
         self._configured = configured_key.encode() if configured_key else None
 
-    async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
-        """Record the erasure of a person, with the number of things of each kind."""
+    async def begin(self, customer_id: str, at: datetime) -> ObjectId:
+        """Record that a person is being erased: they count as forgotten from now on. Returns its place."""
         mark = mark_of(customer_id, self._configured or (await self._made_up.make()).encode())
-        await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
+        # Without counts it was cut short.
+        recorded = await self._erasures.insert_one({"mark": mark, "at": at, "counts": {}})
+        return ObjectId(recorded.inserted_id)
+
+    async def complete(self, erasure: ObjectId, at: datetime, counts: Mapping[str, int]) -> None:
+        """Record that nothing of a person is left, up to this moment, and how much there was of each kind."""
+        await self._erasures.update_one({"_id": erasure}, {"$set": {"at": at, "counts": dict(counts)}})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
         """The last erasure of each of these people who were erased."""

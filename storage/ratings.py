@@ -176,13 +176,10 @@ class RatingRepository:
         return wrong
 
     async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:
-        """Every object with a review or a tally; of those in one store an object may come twice."""
-        if store_id is not None:
-            async for entity in self._entities({"storeId": store_id}):
-                yield entity
-            return
+        """Every object with a review or a tally, of one store where that is given."""
+        of_store = {} if store_id is None else {"storeId": store_id}
         async for within in slices([self._reviews, self._ratings], _SLICE):
-            for entity in {each async for each in self._entities(within)}:
+            for entity in {each async for each in self._entities({**within, **of_store})}:
                 yield entity
 
     async def _entities(self, condition: Document) -> AsyncIterator[Entity]:

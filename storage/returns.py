@@ -14,6 +14,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne
 
 from domain.returns import Return
 from storage.database import Database, Document, Session
+from storage.id_ranges import TEXTS, found_in_ranges
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
 from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
 
@@ -71,8 +72,8 @@ class ReturnRepository:
         """The ids of the returns that this person, or lines of which they, made or changed. MongoDB looks at every
         return: few ask for it."""
         names = ("createdBy", "modifiedBy", "lines.createdBy", "lines.modifiedBy")
-        found = self._returns.find({"$or": [{name: person} for name in names], **IS_RETURN}, {"_id": 1})
-        return sorted([document["_id"] async for document in found])
+        named = {"$or": [{name: person} for name in names], **IS_RETURN}
+        return [each["_id"] async for each in found_in_ranges(self._returns, TEXTS, named, {"_id": 1})]
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
         """Write returns, and the places of refused and deleted ones, as they are now."""

@@ -25,6 +25,7 @@ from storage import reviews_queue
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews
+from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
@@ -263,8 +264,7 @@ class ReviewRepository:
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""
-        # By the index of ids whatever the filter: never a sort in memory, and no review comes twice.
-        async for document in self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_"):
+        async for document in found_in_ranges(self._reviews, TEXTS, criteria(search)):
             yield review_from(document)
 
     async def extent(self, search: ReviewSearch) -> Extent:

@@ -94,10 +94,10 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
             fail(f"MongoDB refuses: {short(error)}. Check the user in PLAUDIT_MONGO__URI, and its rights.")
         if is_unavailable(error):
             fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
-        # The log of a process wants to know where.
-        if sys.argv[1] in PROCESSES or not isinstance(error, OSError | KafkaError | PyMongoError):
+        # The log of a process wants to know where; `main` tells of an output or a file.
+        if sys.argv[1] in PROCESSES or not isinstance(error, KafkaError | PyMongoError):
             raise
-        fail(in_words(error) if isinstance(error, OSError) else str(error))
+        fail(str(error))
 
 
 async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
@@ -140,6 +140,12 @@ def _wrong_json(error: SettingsError) -> str:
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
     return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
+
+
+def discard_output() -> None:
+    """Drop what can't be written to standard output: Python would try again at its end, and exit with code 120."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(error: OSError) -> str:

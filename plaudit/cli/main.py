@@ -16,6 +16,7 @@ from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
     Now,
+    discard_output,
     errors,
     fail,
     fail_of_configuration,
@@ -73,10 +74,17 @@ def main() -> None:
     if is_logged():
         run_logged(app)
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:  # as it is where the output is closed
+                sys.stdout.flush()
     except OSError as error:
+        discard_output()
         if PROCESSES.intersection(sys.argv[1:2]):
             raise
+        if isinstance(error, BrokenPipeError):
+            sys.exit(1)
         fail(in_words(error))
 
 

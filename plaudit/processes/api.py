@@ -76,7 +76,7 @@ async def run_api(settings: Settings) -> None:
         services = _services(settings, database, publisher, lag)
         app = create_app(
             services,
-            web=WebRules(settings.http.cors_origins, _hosts(settings)),
+            web=WebRules(settings.http.cors_origins, service_names(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
         feed = QueueNews(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
@@ -191,10 +191,10 @@ def _rate(settings: Settings) -> float:
     return _RATE_WITH_AUTHENTICATION if _asks_who_is_there(settings) else 0.0
 
 
-def _hosts(settings: Settings) -> Sequence[str] | None:
+def service_names(settings: Settings) -> Sequence[str] | None:
     """Names that the service goes by, None for any. Without authentication a page of any name could speak for us."""
     if settings.http.allowed_hosts is not None:
-        return settings.http.allowed_hosts
+        return settings.http.host, *settings.http.allowed_hosts
     return None if _asks_who_is_there(settings) else (settings.http.host,)
 
 

@@ -20,10 +20,11 @@ _OIDC: Final = "PLAUDIT_CONSOLE__OIDC__"
 
 def sign_in(settings: Settings, services: Services) -> SignIn:
     """The sign-in of the console of a facade. Raises ConfigurationError."""
-    return SignIn(services, CookieKeys(settings.console.keys(), services.sessions.key), _provider(settings))
+    return SignIn(services, CookieKeys(settings.console.keys(), services.sessions.key), identity_provider(settings))
 
 
-def _provider(settings: Settings) -> Provider | None:
+def identity_provider(settings: Settings) -> Provider | None:
+    """The OpenID provider by which visitors sign in; None for the other modes. Raises ConfigurationError."""
     given, jwt = settings.console.oidc, settings.auth.jwt
     if settings.auth.mode != "jwt" or given.client_id is None:
         return None

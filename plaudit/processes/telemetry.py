@@ -21,7 +21,7 @@ log = structlog.get_logger()
 def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
     """Serve health and metrics, and export traces, until the block ends; the process sets the probes.
 
-    Raises ConfigurationError when the port for metrics is taken.
+    Raises ConfigurationError when the port for metrics is taken, or the file for traces can't be written.
     """
     release = version("plaudit")
     name_build(release, process)

@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from messaging import tracing
-from plaudit.config import TracesSettings
+from plaudit.config import ConfigurationError, TracesSettings
 
 _OTLP_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _FLUSH_S: Final = 2.0
@@ -24,7 +24,7 @@ _LONGEST_LINE: Final = 1024 * 1024
 
 @contextmanager
 def export_traces(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
-    """Trace until the block ends, if there is anywhere to send spans to."""
+    """Trace until the block ends, if there is anywhere to send spans to. Raises ConfigurationError."""
     is_exported = any(os.environ.get(name) for name in _OTLP_VARIABLES)
     if not (is_exported or settings.file) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         yield
@@ -58,8 +58,11 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
         del about["service.name"]
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
     if settings.file:
-        # Each line is one write, so that processes can share the file.
-        file = settings.file.open("a", buffering=_LONGEST_LINE)
+        try:
+            # Each line is one write, so that processes can share the file.
+            file = settings.file.open("a", buffering=_LONGEST_LINE)
+        except OSError as error:
+            raise ConfigurationError(f"PLAUDIT_TRACES__FILE: {settings.file}: {error.strerror}.") from error
         provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file, formatter=line)))
     if is_exported:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +18,7 @@ from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
 from domain.reviews import Review
 from domain.stores import Store
-from plaudit.cli.command_line import CommandError
+from plaudit.cli.command_line import CommandError, discard_output
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
@@ -138,8 +137,7 @@ def _output(order: ExportOrder) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # The reader closed the pipe; without this, Python would report it again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()  # the reader closed the pipe
         return
     then = partial(remove_folder_before, images_beside(path)) if order.with_images else None
     with whole_file(path, then) as file:

@@ -61,27 +61,28 @@ _PAUSE_S: Final = 0.2
 async def export_person(settings: Settings, progress: Terminal, customer_id: str, output: Path | None) -> None:
     """Write all that is kept of a person as one JSON document, to standard output without a file."""
     async with reached(settings) as (database, _):
-        data = PersonalData(database, customer_id)
-        stores = {store.id: store for store in await StoreRepository(database).all()}
-        orders = {order.id: order for order in await data.orders()}
-        document: dict[str, Any] = {
-            "customerId": customer_id,
-            "at": datetime.now(UTC),
-            "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
-            "orders": [orjson.Fragment(order.body) for order in orders.values()],
-            "returns": [_without_order(each) for each in await data.returns()],
-            "remindersSent": (reminders := await data.reminders()).count,
-            "latestReminders": reminders.times,
-            "usedReviewTokens": [_used(each) for each in await data.used_tokens()],
-            "images": [_image(each) for each in await data.images()],
-            "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
-            "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
-            "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
-            "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
-            "votes": [_vote(*each) for each in await data.votes()],
-            "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
-            "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],
-        }
+        with progress.status("Looking through the database"):
+            data = PersonalData(database, customer_id)
+            stores = {store.id: store for store in await StoreRepository(database).all()}
+            orders = {order.id: order for order in await data.orders()}
+            document: dict[str, Any] = {
+                "customerId": customer_id,
+                "at": datetime.now(UTC),
+                "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
+                "orders": [orjson.Fragment(order.body) for order in orders.values()],
+                "returns": [_without_order(each) for each in await data.returns()],
+                "remindersSent": (reminders := await data.reminders()).count,
+                "latestReminders": reminders.times,
+                "usedReviewTokens": [_used(each) for each in await data.used_tokens()],
+                "images": [_image(each) for each in await data.images()],
+                "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
+                "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
+                "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
+                "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
+                "votes": [_vote(*each) for each in await data.votes()],
+                "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
+                "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],
+            }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
@@ -167,18 +168,13 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
             found = _letters_about(settings, customer_id, await data.order_ids())
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
-        # These, too, are found by the mail addresses of the orders.
-        counts = {"reviews": reviews, "reports": await data.forget_reports(), "votes": await data.forget_votes()}
-        counts |= await data.forget_orders()
-        counts["images"] = await data.forget_images()
-        counts["mails"] = await data.forget_mails(datetime.now(UTC))
-        counts["reminders"] = await data.forget_reminders()
-        counts["reviewTokens"] = await data.forget_tokens()
-        counts["waiting"] = await data.forget_parked()
-        counts["edits"] = await data.forget_edits()
-        await erasures.add(customer_id, datetime.now(UTC), counts)
-        # A mailer that looked for the mark before it was there has stored its mails by now, or will look once more.
-        await data.forget_mails(datetime.now(UTC))
+        # Mailers and replays go by it, also where the rest is cut short, as by a server that goes away.
+        erasure = await erasures.begin(customer_id, datetime.now(UTC))
+        with out.status("Taking the person out of what is kept"):
+            counts = {"reviews": reviews} | await _forget(data)
+            await erasures.complete(erasure, datetime.now(UTC), counts)
+            # A mailer that looked for the mark before it was there has stored its mails by now, or will look once more.
+            await data.forget_mails(datetime.now(UTC))
     out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
@@ -193,6 +189,20 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
         f"gone when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves "
         "them out."
     )
+
+
+async def _forget(data: PersonalData) -> dict[str, int]:
+    """Take a person out of all but their reviews; returns how much there was of each kind. Done again after it was cut
+    short it goes on: reports are found by the mail addresses of the orders, so they come before those."""
+    counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
+    counts |= await data.forget_orders()
+    counts["images"] = await data.forget_images()
+    counts["mails"] = await data.forget_mails(datetime.now(UTC))
+    counts["reminders"] = await data.forget_reminders()
+    counts["reviewTokens"] = await data.forget_tokens()
+    counts["waiting"] = await data.forget_parked()
+    counts["edits"] = await data.forget_edits()
+    return counts
 
 
 async def _await_backlog(settings: Settings, out: Terminal, wait: float) -> None:

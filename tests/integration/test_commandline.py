@@ -53,7 +53,6 @@ def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
         PLAUDIT_KAFKA__SASL_TOKEN_URL="https://plaudit:pass-of-issuer@login.example.com/token?client_secret=pass-of-query",
         PLAUDIT_AUTH__JWT__ISSUER="https://login.example.com/?sig=pass-of-issuer",
         PLAUDIT_AUTH__JWT__JWKS_URL="https://pass-of-user@keys.example.com/jwks?code=pass-of-query&v=2",
-        PLAUDIT_HTTP__CORS_ORIGINS='["https://me:pass-of-origin@shop.example.com"]',
         PLAUDIT_SMTP__SENDER="Shop <shop@example.com>",
     )
     assert shown["kafka"]["bootstrap_servers"].endswith("@two:9092")

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.command import plaudit
+from tests.support.manifests import PROCESSES
+
+# As `plaudit privacy export` and `plaudit reviews report` write, but without servers.
+UNFLUSHED: Final = """
+import sys
+from plaudit.cli import command_line, main
+
+async def write(settings):
+    for _ in range({lines}):
+        sys.stdout.write("x" * 99)
+
+main.app = lambda: sys.exit(command_line.run(write))
+main.main()
+"""
+A_LINE, MANY_LINES = (["-c", UNFLUSHED.format(lines=lines), "privacy"] for lines in (1, 1_000))
 
 
-@pytest.mark.parametrize("command", ["config", "openapi", "--help"])
-def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: str) -> None:
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "plaudit", command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
-        )
-    assert (ended.returncode, ended.stderr) == (1, b"No space left on device.\n")
+COMMANDS: Final = [*(["-m", "plaudit", each] for each in ("config", "openapi", "--help")), A_LINE, MANY_LINES]
+
+
+def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
+    """The exit code of a command that writes there, and its errors."""
+    # Machines may have set that Python doesn't buffer.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=buffered,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(output)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: list[str]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert written(tmp_path, command, full) == (1, "No space left on device.\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list[str]) -> None:
+    reader, output = os.pipe()
+    os.close(reader)
+    assert written(tmp_path, command, output) == (1, "")
 
 
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
@@ -34,6 +76,18 @@ def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | N
     assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
 
 
+def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
+    usable = {
+        "ALLOWED_HOSTS": ["api", "my_api", "*.Shop.example", "192.0.2.1", "2001:db8::1"],
+        "TRUSTED_PROXIES": ["192.0.2.1", "10.0.0.0/8", "2001:db8::/32"],
+        "CORS_ORIGINS": ["https://shop.example", "http://localhost:3000"],
+    }
+    for each in (usable, {name: ["*"] for name in usable}):
+        variables = {f"PLAUDIT_HTTP__{name}": json.dumps(value) for name, value in each.items()}
+        shown = json.loads(plaudit(tmp_path, "config", code=0, **variables).stdout)["http"]
+        assert {name: shown[name.lower()] for name in usable} == each
+
+
 @pytest.mark.parametrize(
     ("command", "environment", "says"),
     [
@@ -44,6 +98,16 @@ def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | N
         ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: no usable PEM"),
         ("mailer", {"SMTP__TLS_CA_FILE": "missing.pem", "SMTP__SECURITY": "tls"}, "missing.pem: No such file"),
         ("mailer", {"SMTP__PASSWORD": "pass-of-mail"}, "SMTP__USERNAME"),
+        *((each, {"TRACES__FILE": "none/spans"}, "TRACES__FILE: none/spans: No such file") for each in PROCESSES),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.5/8"]'}, "10.0.0.5/8 has host bits set"),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["proxy.local"]'}, "HTTP__TRUSTED_PROXIES: Value error, 'proxy.local'"),
+        ("api", {"HTTP__TRUSTED_PROXIES": '["10.0.0.1", "*"]'}, "HTTP__TRUSTED_PROXIES: Value error, '*'"),
+        ("api", {"HTTP__CORS_ORIGINS": '["https://shop.example.com/"]'}, "HTTP__CORS_ORIGINS: Value error"),
+        ("api", {"HTTP__CORS_ORIGINS": '["https://me:pass-of-me@shop.example"]'}, "HTTP__CORS_ORIGINS"),
+        ("api", {"HTTP__CORS_ORIGINS": '["shop.example.com"]'}, "Use an origin that begins with https://"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["https://shop.example"]'}, "HTTP__ALLOWED_HOSTS: Value error"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["shop.example:8080"]'}, "shop.example:8080: no name"),
+        ("api", {"HTTP__ALLOWED_HOSTS": '["[::1]"]'}, "HTTP__ALLOWED_HOSTS: Value error, [::1]: no name"),
     ],
 )
 def test_settings_of_security_without_effect_are_refused(

@@ -385,7 +385,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
         async def latest(self, people: Collection[str]) -> dict[str, datetime]:
             found = await super().latest(people)
             if not found:
-                await self.add("anna", datetime.now(UTC), {})
+                await self.begin("anna", datetime.now(UTC))
                 assert await PersonalData(database, "anna").forget_mails(datetime.now(UTC)) == 0
             return found
 
@@ -420,9 +420,9 @@ async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> N
         await database["stores"].insert_many([{"_id": "photo", "email": "photo@shop.example"}, {"_id": "audio"}])
     ended = await mailer.run("mailer", code=None)
     assert ended.returncode != 0
-    assert "PLAUDIT_SMTP__SENDER: the address that mails are from, or give each store an `email` (missing: audio)." in (
-        ended.stderr
-    )
+    missing = "PLAUDIT_SMTP__SENDER: the address that mails are from, or give each store an `email` (missing: audio)."
+    assert missing in ended.stderr
+    assert f"fail mail server Set {missing}" in " ".join((await mailer.run("doctor", code=1)).stdout.split())
     mailer.environment["PLAUDIT_SMTP__SENDER"] = "nobody"
     assert "PLAUDIT_SMTP__SENDER: that is not one mail address." in (await mailer.run("mailer", code=None)).stderr
     del mailer.environment["PLAUDIT_SMTP__SENDER"]

@@ -325,6 +325,33 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     assert ended.stderr.replace("\n", "").endswith("/missing/anna.json.draft: No such file or directory.")
 
 
+async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Service, own_returns: Returns) -> None:
+    anna = new_id("anna")
+    order = await own_returns.ordered({"line": 5}, customerId=anna, customerEmail=EMAIL)
+    given_back = await own_returns.create(order, {"line": 2})
+    await _mail_to(own_service, anna)
+    await own_service.publish("review-submissions", message(submission("x", 9, userId=anna)))
+    await _letters(own_service, 1)
+    async with own_service.mongo() as database:
+        stored = await database["returns"].find_one({"_id": given_back})
+        assert stored is not None
+        # Nobody can tell what it takes of its order: it ends the erasure, as a server would that goes away.
+        await database["returns"].update_one({"_id": given_back}, {"$unset": {"lines": ""}})
+        await erase(own_service, anna, code=1)
+        (cut,) = await database["erasures"].find().to_list()
+        assert cut["counts"] == {}
+        assert anna in await everything_in(own_service)
+        # Whoever asks for the mark knows.
+        await database["erasedLetters"].delete_many({})
+        assert "1 are about people who were forgotten" in await replay(own_service, "--dry-run")
+
+        await database["returns"].replace_one({"_id": given_back}, stored)
+        assert "1 orders, 1 returns" in await erase(own_service, anna)
+        assert anna not in await everything_in(own_service)
+        _, done = await database["erasures"].find().sort("at").to_list()
+    assert (done["counts"]["orders"], done["counts"]["mails"]) == (1, 1)
+
+
 @pytest.mark.kafka
 async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> None:
     anna = new_id("anna")

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from domain.ratings import Entity
+from storage import ratings as ratings_module
 from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes
 from storage.ratings import RatingRepository
@@ -95,7 +96,20 @@ async def test_every_object_is_ordered_a_recount_once(database: Database) -> Non
     await database["reviews"].insert_one({"_id": "lost", "entityId": "1"})
     found = [each async for each in ratings.entities()]
     assert (len(found), set(found)) == (len(set(found)), reviewed | {Entity("Odd", "1")})
-    assert {each async for each in ratings.entities("B")} == {Entity("Odd", "1")}
+    assert [each async for each in ratings.entities("B")] == [Entity("Odd", "1")]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_every_object_of_a_store_is_ordered_a_recount_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(ratings_module, "_SLICE", size)
+    # One has a tally without a review, and one a review without a tally.
+    await database["ratings"].insert_one({"entityType": "Odd", "entityId": "1", "storeId": "A", "count": 1})
+    await database["reviews"].insert_one({"_id": "r", "entityType": "Odd", "entityId": "2", "storeId": "A"})
+    in_a = {each for n, each in enumerate(OBJECTS) if n % 9 >= 3}
+    found = [each async for each in RatingRepository(database).entities("A")]
+    assert (len(found), set(found)) == (len(set(found)), in_a | {Entity("Odd", "1"), Entity("Odd", "2")})
 
 
 async def test_it_is_exact_while_reviews_are_moderated(own_facade: Facade, own_service: Service) -> None:

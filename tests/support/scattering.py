@@ -45,6 +45,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Everything of one person, asked for by that person or forgotten.": (
         "audit.AuditLog.forget_author",
+        "audit.AuditLog.of_subject",
         "feedback_reports.ReportRepository.forget_person",
         "feedback_reports.ReportRepository.of_person",
         "feedback_votes.VoteRepository.of_voter",

@@ -17,6 +17,9 @@ from api.web.hygiene import WebRules
 from api.web.in_hand import RequestsInHand
 from api.web.limits import MAX_CLIENTS, RateLimit
 from api.web.problems import ProblemError
+from plaudit.config import Settings
+from plaudit.http_settings import HttpSettings
+from plaudit.processes.api import service_names
 from tests.support.app import REVIEW, client_without_servers, problem_of
 from tests.support.clock import Clock
 
@@ -153,6 +156,22 @@ async def test_the_service_answers_to_its_address(server: str, host: str, is_kno
 async def test_any_name_can_be_allowed() -> None:
     async with client_without_servers(app={"web": WebRules(allowed_hosts=("*",))}) as http:
         assert (await http.get(TYPES, headers={"host": "evil.test"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed", "names"),
+    [
+        ("none", None, ("here.example",)),
+        ("none", ("shop.example",), ("here.example", "shop.example")),
+        ("api_key", ("shop.example",), ("here.example", "shop.example")),
+        ("api_key", None, None),
+    ],
+)
+def test_the_service_goes_by_the_address_it_listens_at(
+    mode: str, allowed: tuple[str, ...] | None, names: tuple[str, ...] | None
+) -> None:
+    http = HttpSettings(host="here.example", allowed_hosts=allowed)
+    assert service_names(Settings.model_validate({"auth": {"mode": mode}, "http": http})) == names
 
 
 async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.findings import Level
 from plaudit.config import Settings
 from plaudit.tools.doctor.configuration import check_configuration
 
@@ -19,3 +20,19 @@ def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeyp
     (tmp_path / ".env").write_text("plaudit_log__lebel=debug\nPLAUDIT_HTTP__PORT=9000\nOTHER=1\n")
     (found,) = [each for each in check_configuration(Settings()) if "unknown variables" in each.text]
     assert found.text == "unknown variables PLAUDIT_LOG__LEBEL, PLAUDIT_MONGO__URL"
+
+
+def test_a_sign_in_that_the_api_refuses_is_found() -> None:
+    at_issuer = {"authorize_url": "http://issuer.test/authorize", "token_url": "https://issuer.test/token"}
+    settings = Settings.model_validate(
+        {
+            "auth": {
+                "mode": "jwt",
+                "jwt": {"issuer": "https://issuer.test", "audience": "plaudit", "jwks_url": "https://issuer.test/keys"},
+            },
+            "console": {"oidc": {"client_id": "console", **at_issuer}},
+        }
+    )
+    (found,) = [each for each in check_configuration(settings) if "OIDC" in each.text]
+    assert (found.level, found.advice) == (Level.FAIL, "Correct it: the API doesn't start with it.")
+    assert found.text.startswith("PLAUDIT_CONSOLE__OIDC__AUTHORIZE_URL: must be https")

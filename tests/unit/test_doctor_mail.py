@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from domain.findings import Finding, Level
-from plaudit.config import Settings, SmtpSettings
+from plaudit.config import MongoSettings, Settings, SmtpSettings
 from plaudit.tools.doctor import mail
 from plaudit.tools.doctor.mail import check_mail
 from tests.support.mail_server import PASSWORD, running_mail_server
@@ -28,6 +28,7 @@ async def examined(port: int, password: str | None = None, ca: Path | None = Non
     smtp = SmtpSettings(
         host="127.0.0.1",
         port=port,
+        sender="shop@example.com",
         security="starttls" if ca else "none",
         username="shop" if password else None,
         password=SecretStr(password) if password else None,
@@ -55,6 +56,15 @@ async def test_settings_that_have_no_effect(tmp_path: Path) -> None:
     smtp = SmtpSettings(host="127.0.0.1", tls_ca_file=tmp_path / "ca.pem")
     (finding,) = [each async for each in check_mail(Settings(smtp=smtp))]
     assert (finding.level, "PLAUDIT_SMTP__TLS_CA_FILE" in finding.text) == (Level.FAIL, True)
+
+
+async def test_a_sender_that_is_no_address() -> None:
+    smtp = SmtpSettings(host="127.0.0.1", port=free_port(), sender="not an address")
+    # The stores are asked for nothing where there is a sender.
+    settings = Settings(smtp=smtp, mongo=MongoSettings(uri=SecretStr("mongodb://127.0.0.1:1")))
+    sender, server = [each async for each in check_mail(settings)]
+    assert (sender.level, sender.text) == (Level.FAIL, "PLAUDIT_SMTP__SENDER: that is not one mail address.")
+    assert "127.0.0.1 doesn't let the mailer in" in server.text
 
 
 async def test_no_server() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from plaudit.config import Settings
+from tests.support.documents import blocks_of
 from tests.support.manifests import CHART, RELEASE, ROOT, VALUES, Document, containers, helm, kept, rendered
 from tests.support.variables import variables
 from tests.unit.test_kubernetes import OF_OPERATORS
@@ -31,6 +33,8 @@ DEFINITIONS: Final = {
     "github.com/external-secrets/external-secrets@v1.3.2": "config/crds/bases",
 }
 CUSTOM: Final = ("scaledobjects", "triggerauthentications", "podmonitors", "prometheusrules", "externalsecrets")
+
+OLD, NEW = (f"sha256:{digit * 64}" for digit in "12")
 
 
 def test_the_schema_knows_every_setting_and_no_secret() -> None:
@@ -132,6 +136,46 @@ def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, le
     assert bounds == {f"{RELEASE}-worker": (least, most), f"{RELEASE}-mailer": (1, 1)}
 
 
+@pytest.mark.parametrize(
+    ("held", "image"),
+    [
+        (("image.tag=new",), "plaudit:new"),
+        (("image.tag=new", "api.image.tag=old"), "plaudit:old"),
+        ((f"image.digest={NEW}", "api.image.tag=old"), "plaudit:old"),
+        ((f"image.digest={NEW}", f"api.image.digest={OLD}"), f"plaudit@{OLD}"),
+    ],
+)
+def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str, ...], image: str) -> None:
+    made = rendered(VALUES["minimal"], "image.repository=plaudit", *held)
+
+    def images(kind: str, name: str) -> set[str]:
+        return {only["image"] for only in containers(made.named(kind, f"{RELEASE}-{name}")["spec"]["template"])}
+
+    new = {f"plaudit@{NEW}" if "image.digest" in held[0] else "plaudit:new"}
+    others = ("worker", "scheduler", "mailer")
+    assert [images("Deployment", process) for process in others] == [new] * 3
+    assert images("Job", "migration") == new
+    assert images("Deployment", "api") == {image}
+
+
+def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
+    page = ROOT / "docs" / "operations.md"
+    told = page.read_text().partition("Upgrade, each part")[2].partition("Roll back by one version")[0]
+    blocks = [block.text.replace("\\\n", "") for block in blocks_of(page, told)]
+    commands = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
+    helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
+    assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
+    up = ["up", "-d"]
+    assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
+
+
+def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
+    """Helm removes it before the next one; whoever applies manifests can't change a job that is there."""
+    made = rendered(VALUES["minimal"]), kept()
+    seconds = [each.named("Job", f"{RELEASE}-migration")["spec"].get("ttlSecondsAfterFinished") for each in made]
+    assert seconds == [None, 300]
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
     # The job of the migration would fill the empty database.
@@ -143,6 +187,31 @@ def test_nobody_runs_while_a_backup_is_put_back() -> None:
     assert all(job["suspend"] for job in jobs.values())
     (only,) = containers(jobs["restore"]["jobTemplate"]["spec"]["template"])
     assert 'file="plaudit-20261101T011700Z.archive.gz"' in only["args"][0]
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
+    made = rendered(VALUES["production"], "backup.keepDays=7")
+    job = made.named("CronJob", f"{RELEASE}-backup")["spec"]["jobTemplate"]["spec"]["template"]
+    (script,) = containers(job)[0]["args"]
+    backups, mongodump = tmp_path / "backup", tmp_path / "bin" / "mongodump"
+    for folder in (backups, mongodump.parent):
+        folder.mkdir()
+    # A full volume, on which two dumps have room, or just one.
+    mongodump.write_text(
+        '#!/bin/sh\nfor last do :; done\ntest "$(ls | wc -l)" -lt "$ROOM" && touch "${last#--archive=}"'
+    )
+    mongodump.chmod(0o755)
+    old = [f"plaudit-2026010{day}T000000Z.archive.gz" for day in range(1, 4)]
+    for name in (*old, "plaudit-20260104T000000Z.archive.gz.part"):
+        (backups / name).touch()
+        os.utime(backups / name, (0, 0))
+    environment = {"PATH": f"{mongodump.parent}:{os.environ['PATH']}", "URI": "mongodb://m", "ROOM": str(1 + has_room)}
+    script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
+    ended = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
+    (left,) = [file.name for file in backups.iterdir()]
+    # Until the next one is whole the newest stays, whatever its age.
+    assert (ended.returncode == 0, left == old[-1]) == (has_room, not has_room)
 
 
 @pytest.mark.parametrize("values", VALUES)

@@ -10,6 +10,7 @@ from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.effective import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
+from plaudit.processes.sign_in import identity_provider
 
 _CHECK = "configuration"
 
@@ -27,6 +28,7 @@ def _problems(settings: Settings) -> Iterator[Finding]:
         yield failed(_CHECK, str(error), "Correct it: no process starts with it.")
     try:
         check_authentication(settings)
+        identity_provider(settings)
     except ConfigurationError as error:
         yield failed(_CHECK, str(error), "Correct it: the API doesn't start with it.")
     try:

@@ -1,4 +1,4 @@
-"""The check of the mail server."""
+"""The check of the mail server, and of whom mails are from."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
+from pymongo.errors import PyMongoError
+
 from consumers.mails.smtp import ServerAwayError, SmtpConnection
 from domain.findings import Finding, failed, ok
-from plaudit.config import ConfigurationError, Settings
-from plaudit.processes.mailer import mail_server
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.processes.connections import connected_database
+from plaudit.processes.mailer import check_sender, mail_server
+from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"
 _ANSWER_S: Final = 4.0
+_NO_START: Final = "Correct it: `plaudit mailer` doesn't start with it."
 
 
 async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
@@ -22,8 +27,10 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
     try:
         server = mail_server(settings)
     except ConfigurationError as error:
-        yield failed(_CHECK, str(error), "Correct it: `plaudit mailer` doesn't start with it.")
+        yield failed(_CHECK, str(error), _NO_START)
         return
+    if sender := await _wrong_sender(settings):
+        yield sender
     connection = SmtpConnection(replace(server, timeout=min(server.timeout, _ANSWER_S)))
     try:
         await connection.greet()
@@ -34,3 +41,19 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
         yield ok(_CHECK, f"{settings.smtp.host} lets the mailer in")
     finally:
         await connection.close()
+
+
+async def _wrong_sender(settings: Settings) -> Finding | None:
+    """The finding about whom mails are from; None where that is well, or where MongoDB has to be asked and can't be."""
+    try:
+        client, database = connected_database(settings, timeout=_ANSWER_S)
+    except (MissingAddressError, ConfigurationError):
+        return None  # told by the checks of MongoDB
+    async with client:
+        try:
+            await check_sender(settings, StoreRepository(database))
+        except ConfigurationError as error:
+            return failed(_CHECK, str(error), _NO_START)
+        except PyMongoError:
+            return None  # the same
+    return None

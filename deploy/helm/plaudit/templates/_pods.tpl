@@ -50,8 +50,11 @@ securityContext:
 {{- end }}
 {{- end }}
 
-{{/* The image of the processes. */}}
+{{/* The image of the processes; the one that `tag` or `digest` say of (list $ (dict "tag" "0.1.0")). */}}
 {{- define "plaudit.ownImage" -}}
-image: {{ include "plaudit.image" (merge (dict "tag" (.Values.image.tag | default .Chart.AppVersion)) .Values.image) | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- $all := (index . 0).Values.image -}}
+{{- $version := dict "tag" ($all.tag | default (index . 0).Chart.AppVersion) "digest" $all.digest -}}
+{{- with index . 1 }}{{ if or .tag .digest }}{{ $version = . }}{{ end }}{{ end -}}
+image: {{ include "plaudit.image" (merge (dict "repository" $all.repository) $version) | quote }}
+imagePullPolicy: {{ $all.pullPolicy }}
 {{- end }}

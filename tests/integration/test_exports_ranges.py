@@ -1,0 +1,41 @@
+"""An export of few reviews among many asks MongoDB for some thousands at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from domain.reviews import ReviewStatus
+from storage.id_ranges import SIZE
+from storage.indexes import ensure_indexes
+from storage.reviews import ReviewRepository
+from storage.reviews_search import ReviewSearch
+from tests.support.ranges import Questions, heard_database
+from tests.support.service import Json, Servers
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def review(number: int, *, is_new: bool) -> Json:
+    """A stored review, New in a store of its own, or approved in none."""
+    entity = {"entityType": "Product", "entityId": "p", "entityName": None}
+    author = {"userId": None, "userName": "Ann", "title": "", "review": "Sharp", "ratingHundredths": 400}
+    told = {"createdDate": CREATED, "modifiedDate": CREATED, "messages": [], "seen": {}}
+    status = ReviewStatus.NEW if is_new else ReviewStatus.APPROVED
+    store = {"storeId": "own" if is_new else None, "status": int(status)}
+    return {"_id": f"{number:05}", **entity, **author, **told, **store}
+
+
+async def test_few_reviews_among_many_are_found_in_ranges(servers: Servers) -> None:
+    asked = Questions(["reviews"])
+    wanted = {0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE - 1}
+    async with heard_database(servers, asked) as database:
+        await ensure_indexes(database, remember_days=21)
+        await database["reviews"].insert_many([review(n, is_new=n in wanted) for n in range(3 * SIZE)])
+        asked.filters.clear()
+        reviews = ReviewRepository(database)
+        for search in (ReviewSearch(statuses=[ReviewStatus.NEW]), ReviewSearch(store_id="own")):
+            assert [int(each.id) async for each in reviews.stream(search)] == sorted(wanted)
+        some = ReviewSearch(ids=["00000", "00001", f"{SIZE:05}"], statuses=[ReviewStatus.NEW])
+        assert [int(each.id) async for each in reviews.stream(some)] == [0, SIZE]
+        assert len([each async for each in reviews.stream(ReviewSearch())]) == 3 * SIZE
+        assert asked.unbounded() == []

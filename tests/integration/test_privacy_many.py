@@ -1,0 +1,68 @@
+"""The data of a person among those of many: no question to MongoDB takes a minute, after which it would be given up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+from bson import ObjectId
+
+from storage.database import Database
+from storage.id_ranges import SIZE
+from storage.indexes import ensure_indexes
+from storage.privacy import PersonalData
+from tests.support.ranges import Questions, heard_database
+from tests.support.service import Json, Servers
+
+ANNA: Final = "anna"
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+HERS: Final = (0, SIZE - 1, SIZE, 2 * SIZE)
+"""The places of what is hers: at the edges of each range."""
+
+WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
+"""The collections that have no index by the names of people: no other query has a use for one."""
+
+
+@pytest.fixture
+def asked() -> Questions:
+    return Questions(WITHOUT_INDEX)
+
+
+@pytest.fixture
+async def database(servers: Servers, asked: Questions) -> AsyncIterator[Database]:
+    """Two ranges and one document of each collection, of which HERS are Anna's."""
+    async with heard_database(servers, asked) as database:
+        await ensure_indexes(database, remember_days=21)
+        for collection, documents in _documents():
+            await database[collection].insert_many(documents)
+        asked.filters.clear()
+        yield database
+
+
+def _documents() -> Iterable[tuple[str, list[Json]]]:
+    people = [ANNA if n in HERS else "berta" for n in range(2 * SIZE + 1)]
+    ids = [f"{n:05}" for n in range(len(people))]
+    edit = {"at": NOW, "action": "edit", "storeId": None, "reason": None, "commandId": None, "reviewId": "review"}
+    yield "auditLog", [{**edit, "_id": ObjectId(f"{id:0>24}"), "subject": p} for id, p in zip(ids, people, strict=True)]
+    yield "returns", [{"_id": id, "number": id, "createdBy": p} for id, p in zip(ids, people, strict=True)]
+    spam = {"reviewId": "review", "reason": "spam", "explanation": "", "at": NOW, "name": None, "email": None}
+    yield "reports", [{**spam, "_id": id, "userId": p} for id, p in zip(ids, people, strict=True)]
+    mails = zip(ids, people, strict=True)
+    yield "mails", [{"_id": id, "record": {"key": p.encode(), "value": id.encode()}} for id, p in mails]
+
+
+async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, asked: Questions) -> None:
+    data = PersonalData(database, ANNA)
+    ids = [f"{n:05}" for n in HERS]
+    assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)
+    assert [each.id for each in await data.reports()] == ids[::-1]
+    assert [each.id for each in await data.returns()] == ids
+    assert [each.decode() for each in await data.waiting_mails()] == ids
+    assert await data.forget_edits() == len(HERS)
+    assert await data.forget_reports() == len(HERS)
+    assert await data.forget_mails(NOW) == len(HERS)
+    assert asked.unbounded() == []
+    assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
+    assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])

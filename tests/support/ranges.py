@@ -1,0 +1,52 @@
+"""Commands to MongoDB that look at a whole collection at once: on a large one each would be given up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+from pymongo import AsyncMongoClient, monitoring
+
+from storage.database import Database
+from tests.support.service import Json, Servers
+from tests.support.targeting import conditions, questions
+
+
+class Questions(monitoring.CommandListener):
+    """The filters that are sent to these collections, but of what ends at its first document."""
+
+    def __init__(self, collections: Collection[str]) -> None:
+        self.filters: list[tuple[str, Json]] = []
+        self._collections = collections
+
+    def unbounded(self) -> list[tuple[str, Json]]:
+        """Those that name neither ids nor a part of their range."""
+        return [each for each in self.filters if not _is_bounded(each[1])]
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        name, command = event.command_name, event.command
+        if command.get(name) in self._collections and command.get("limit") != 1:
+            self.filters += [(str(command[name]), dict(each.filter)) for each in questions(name, command)]
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        """Its filter is known by then."""
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        """The same."""
+
+
+@asynccontextmanager
+async def heard_database(servers: Servers, questions: Questions) -> AsyncIterator[Database]:
+    """A database whose questions are heard; gone after the block."""
+    client: AsyncMongoClient[Any] = AsyncMongoClient(servers.mongo, tz_aware=True, event_listeners=[questions])
+    async with client:
+        database = client[f"test_{uuid4().hex[:8]}"]
+        yield database
+        await client.drop_database(database.name)
+
+
+def _is_bounded(filter: Json) -> bool:
+    """True for some ids, or a range of them that doesn't begin with the first one and end with the last one."""
+    return any(name == "_id" and not {"$in", "$lte", "$gt"}.isdisjoint(asked) for name, asked in conditions(filter))
