@@ -31,7 +31,8 @@ class Rules:
     """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
     used up for it just now, or (`used_before`) perhaps by an attempt that was cut off. Reasons are added later where a
     claim turns out to be another review's. `bought` are those for which an order was looked up and found, `proven`
-    those with a valid token. `stores` are the registered ones, `uploaded` the images that are to be rebuilt yet."""
+    those whose valid token is used for them alone. `stores` are the registered ones, `uploaded` the images that are to
+    be rebuilt yet."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
@@ -61,7 +62,6 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     closed = {s.key for s in submissions if is_closed(objects, places[s.key]) and not s.is_import}
     rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
-    rules.proven = {key for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
     rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
     await _look_at_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
@@ -104,7 +104,9 @@ async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
     for key, used in wanted.items():
         if holders[used.token.line] != used.review_id:
             rules.reasons[key] = Refusal.USED_PROOF
-        elif used.token.line in fresh:
+            continue
+        rules.proven.add(key)
+        if used.token.line in fresh:
             rules.used[key] = used
     rules.used_before = {key: used for key, used in proven.items() if key not in rules.used}
 

@@ -61,7 +61,7 @@ STORED = Decision(Outcome.APPLIED, is_stored=True)
 class Submission(NamedTuple):
     """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
     `other_id`: that which a process before the schema had places, or after that, gives to the same.
-    `is_bought`: an order is known already. `is_proven`: it came with a valid review token."""
+    `is_bought`: an order is known already. `is_proven`: it came with a valid review token, which is its own."""
 
     key: Key
     review: SubmittedReview

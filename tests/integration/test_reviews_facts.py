@@ -183,6 +183,10 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
     async with service.mongo() as database:
         proof = {"verifiedPurchase": "", "provenByToken": ""}
         assert (await database["reviews"].update_one({"_id": by_order}, {"$unset": proof})).modified_count == 1
+    # The same words with a token that was used for another review prove nothing.
+    await service.publish("review-submissions", review_message({**edit, "token": await token("a")}))
+    await service.idle()
+    assert (await facade.review(by_order))["verifiedPurchase"] is False
     await service.publish("review-submissions", review_message(edit))
     await until(facade, by_order, rating=3, verifiedPurchase=True)
 
