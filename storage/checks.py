@@ -160,7 +160,11 @@ async def _waiting(database: Database) -> Finding:
     ]
     parked, overdue = (sum(pair) for pair in zip(*counts, strict=True))
     if overdue:
-        return warn("parked commands", f"{overdue} overdue", "No worker gives them up: is one running? See its log.")
+        advice = (
+            "They go on waiting while records are unread that may bring what they are about, as behind an import. "
+            "Where none are, no worker gives them up: is one running? See its log."
+        )
+        return warn("parked commands", f"{overdue} overdue", advice)
     return ok("parked commands", f"{parked} wait for what they are about")
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from bson import decode, encode
 from pymongo import ASCENDING
 from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
+from uuid_utils import uuid7
 
 from domain.reviews import Review
 from storage.database import Database, Document, Session
@@ -140,9 +142,16 @@ class RelayProgress:
         document = await self._relays.find_one({"_id": _ID}, {"at": 1}) or {}
         return document.get("at")
 
-    async def request_republication(self, request: str) -> None:
-        """Have the relay publish all reviews anew."""
-        await self._relays.update_one({"_id": _ID}, {"$set": {"wanted": request}}, upsert=True)
+    async def request_republication(self) -> str:
+        """Have the relay publish all reviews anew. Returns the request, which is behind all others, whatever the clocks
+        say by which those were made."""
+        progress, request = await self.load(), str(uuid7())
+        under_way = progress.republication.request if progress.republication else None
+        last = max(filter(None, (progress.done, progress.wanted, under_way)), default="")
+        if last >= request:
+            request = str(UUID(int=UUID(last).int + 1))
+        await self._relays.update_one({"_id": _ID}, {"$max": {"wanted": request}}, upsert=True)
+        return request
 
     async def collection_uuid(self) -> bytes | None:
         """The identity of the collection of reviews, another one after it was dropped or restored."""

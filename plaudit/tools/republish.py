@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from uuid_utils import uuid7
-
 from consumers.reviews_relay import ReviewRelay
 from messaging.topics import Topic
 from plaudit.cli.terminal import Terminal
@@ -27,8 +25,8 @@ async def republish(settings: Settings, out: Terminal) -> None:
         relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
         try:
             with out.status("Waiting for the relay of reviews") as status:
-                notes, request = RelayProgress(database), str(uuid7())
-                await notes.request_republication(request)
+                notes = RelayProgress(database)
+                request = await notes.request_republication()
                 # A later request may have come instead.
                 while ((progress := await notes.load()).done or "") < request:
                     if under_way := progress.republication:

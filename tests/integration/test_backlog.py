@@ -9,10 +9,12 @@ from prometheus_client import Gauge
 from api.metrics import Gauges
 from api.services import Services
 from domain.entity_types import SAMPLE
+from domain.findings import Level
 from messaging import metrics
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
+from storage.checks import check_mongo
 from storage.database import Database
 from storage.leases import REMINDERS, LeaseRepository
 from tests.support.service import Servers, own_database
@@ -62,6 +64,15 @@ async def test_what_waits_is_told_with_its_age(servers: Servers) -> None:
         assert (value(metrics.OUTBOX), value(metrics.MAILS_OWED)) == (2, 2)
         assert about(metrics.OUTBOX_AGE, 5)
         assert about(metrics.MAILS_OVERDUE, 20)
+
+
+async def test_what_is_overdue_may_wait_behind_a_backlog(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await database["parkedReturns"].insert_many([{"parkedAt": datetime.now(UTC) - n * MINUTE} for n in (1, 90)])
+        (found,) = [each async for each in check_mongo(database, 21) if each.check == "parked commands"]
+        assert (found.level, found.text) == (Level.WARN, "1 overdue")
+        assert found.advice.startswith("They go on waiting while records are unread that may bring")
+        assert "is one running?" in found.advice
 
 
 async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -> None:

@@ -7,10 +7,12 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import pytest
 from bson import encode
+from uuid_utils import uuid7
 
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import message
@@ -165,3 +167,19 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
     done = await service.run("reviews", "republish")
     assert "All reviews are in the topic as they now are." in done.stdout
     assert await latest(service) == before == await stored(service)
+
+
+async def test_republication_after_a_clock_was_ahead(facade: Facade, service: Service) -> None:
+    await load(facade, requests=1)
+    await until_equal(service)
+    for name in [name for name in service.processes if name.startswith("worker")]:
+        await service.stop(name)
+    # As a worker whose clock is a day ahead notes that all reviews were published.
+    tomorrow = str(uuid7(nanoseconds=time_ns() + 86_400 * 10**9))
+    async with service.mongo() as database:
+        await database["relays"].update_one(RELAY, {"$set": {"done": tomorrow, "wanted": tomorrow}})
+    for _ in range(2):
+        stranger = new_id("review")
+        await service.publish("reviews", message({"id": stranger}, stranger))
+        await service.run("reviews", "republish")
+        assert await latest(service) == await stored(service)
