@@ -28,7 +28,7 @@ REASONS: Final = {
     "over": "settled by an earlier run, until the order changes",
 }
 
-_NEVER_DUE: Final = ("not-yet", "too-old")
+_NEVER_DUE: Final = ("not-yet", "too-old", "reviews-disabled", "over")
 
 screens = Screens()
 

@@ -219,6 +219,7 @@ PREVIEWED: dict[str, Any] = {
         ("", ["remind"] * 50, "50 orders or more are due.", "latest orders"),
         ("", ["remind"] * 2 + ["customer-limit"] * 48, "2 orders or more are due.", "This order"),
         ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "or more"),
+        ("", ["remind"] * 2 + ["reviews-disabled", "over"] * 25, "2 orders are due", "or more"),
     ],
 )
 async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
