@@ -97,7 +97,7 @@ class ReturnRepository:
         documents = found[: search.take]
         places = [ReturnPlace(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
-        return ReturnPage(places, None if is_last else place_of(documents[-1].get, search))
+        return ReturnPage(places, None if is_last else place_of(documents[-1], search))
 
     async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:

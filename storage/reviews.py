@@ -254,7 +254,7 @@ class ReviewRepository:
             if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
-        return ReviewPage(reviews, long_texts, None if is_last else place_of(reviews[-1], search))
+        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], search))
 
     async def texts(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of these reviews; those that are gone are left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -49,27 +49,6 @@ _STORED_FIELD: Final = {
     # Names of stores are kept with the stores, and there are few: reviews of a store stand together either way.
     ReviewSortField.STORE_NAME: "storeId",
     ReviewSortField.ID: "_id",
-}
-_NULLABLE: Final[Mapping[str, SortValue]] = {
-    **dict.fromkeys(("title", "userName", "entityName", "storeId"), ""),
-    **dict.fromkeys(("helpful", "reports"), 1),
-}
-"""Fields that can be missing, with their least values. Counters are missing instead of 0."""
-
-_VALUES: Final[Mapping[str, Callable[[Review], SortValue]]] = {
-    "createdDate": lambda review: review.created,
-    "modifiedDate": lambda review: review.modified,
-    "ratingHundredths": lambda review: review.rating,
-    "title": lambda review: review.title,
-    "userName": lambda review: review.user_name,
-    "entityName": lambda review: review.entity_name,
-    "entityId": lambda review: review.entity.id,
-    "entityType": lambda review: review.entity.type,
-    "status": lambda review: int(review.status),
-    "storeId": lambda review: review.store_id,
-    "helpful": lambda review: review.responses.helpful or None,
-    "reports": lambda review: review.responses.reports or None,
-    "_id": lambda review: review.id,
 }
 _TYPES: Final[Mapping[str, type]] = {
     "createdDate": datetime,
@@ -163,7 +142,7 @@ def criteria(search: ReviewSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
     if search.after is not None:
-        further = behind(order(search), search.after, _NULLABLE)
+        further = behind(order(search), search.after)
         conditions["$and"] = [*conditions.get("$and", ()), *further]
     return conditions
 
@@ -196,16 +175,16 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
     return list(fields.items())
 
 
-def place_of(review: Review, search: ReviewSearch) -> list[SortValue]:
-    """The place of a review in the sort of a search."""
-    return [_VALUES[name](review) for name, _ in order(search)]
+def place_of(document: Document, search: ReviewSearch) -> list[SortValue]:
+    """The place of a review in the sort of a search, by its document: MongoDB sorts by what it has lost, too."""
+    return [document.get(name) for name, _ in order(search)]
 
 
 def is_place(values: Sequence[SortValue], search: ReviewSearch) -> bool:
     """True if a review of this search can have this place."""
     fields = [name for name, _ in order(search)]
     return len(values) == len(fields) and all(
-        type(value) is _TYPES.get(name, str) or (value is None and name in _NULLABLE)
+        type(value) is _TYPES.get(name, str) or (value is None and name != "_id")
         for name, value in zip(fields, values, strict=True)
     )
 
