@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
@@ -38,8 +38,9 @@ from storage.reviews_places import (
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
 from storage.reviews_shape import IS_REVIEW
+from storage.reviews_types import with_types
 from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
@@ -75,13 +76,6 @@ class WantedNames:
 
     ids: Sequence[str]
     is_more: bool
-
-
-class Extent(NamedTuple):
-    """So many reviews, and the bytes that they take."""
-
-    reviews: int
-    bytes: int
 
 
 class ReviewRepository:
@@ -239,6 +233,7 @@ class ReviewRepository:
         """One page without its long texts, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
             return ReviewPage([], {})
+        search = await with_types(self._reviews, search)
         wanted = search.take + 1  # one more tells if there is another page
         if ranks_by_votes(search):
             documents = await ranked(self._reviews, search, LISTED, wanted)
@@ -276,7 +271,7 @@ class ReviewRepository:
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet
         to leave the queue: it is counted by the index alone."""
-        conditions = await self._criteria(search)
+        conditions = await self._criteria(await with_types(self._reviews, search))
         by_index = reviews_queue.by_index(conditions)
         if by_index is None:
             return await self._reviews.count_documents(conditions)

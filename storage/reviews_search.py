@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, DESCENDING
 
@@ -71,7 +71,7 @@ class ReviewSearch:
 
     ids: Collection[str] | None = None
     statuses: Collection[ReviewStatus] | None = None
-    entity_types: Collection[str] | None = None
+    entity_types: Collection[str | None] | None = None
     entity_ids: Collection[str] | None = None
     store_id: str | None = None
     user_id: str | None = None
@@ -101,6 +101,13 @@ class ReviewPage:
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]
     end: Sequence[SortValue] | None = None
+
+
+class Extent(NamedTuple):
+    """So many reviews, and the bytes that they take."""
+
+    reviews: int
+    bytes: int
 
 
 _SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"$ne": True}}}
