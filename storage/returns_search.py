@@ -15,8 +15,9 @@ from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, behind
 
-IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
-"""The filter that leaves out the places of refused and deleted returns."""
+IS_RETURN: Final[Document] = {"number": {"$gte": ""}}
+"""The filter that leaves out the places of refused and deleted returns. Its bounds in an index are exact, those of
+`$type` are not."""
 
 
 class ReturnSortField(StrEnum):
