@@ -21,7 +21,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_queue
+from storage import reviews_queue, reviews_stored
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews
@@ -60,6 +60,7 @@ INDEXES: Final = [
     IndexModel(_BY_USER, name="user_newest"),
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
+    reviews_stored.INDEX,
     HELPFUL,
     RATED,
 ]
@@ -289,7 +290,6 @@ class ReviewRepository:
         return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
-        """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
-        later."""
-        submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
-        return await ids_of_objects(self._reviews, {**submitted, **in_stores(stores)})
+        """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
+        later; some may have been so a little before."""
+        return await ids_of_objects(self._reviews, {**reviews_stored.stored_since(moment), **in_stores(stores)})
