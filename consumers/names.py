@@ -10,15 +10,12 @@ from typing import Final
 import structlog
 
 from consumers.names_known import KnownNames
-from domain.entity_types import EntityTypes, PartlyResolvedError, Resolver, ResolverError
+from domain.entity_types import RESOLVE_S, EntityTypes, PartlyResolvedError, Resolver, ResolverError
 from domain.ratings import Entity
 from storage.ratings_objects import RatedObjectRepository
 from storage.reviews import ReviewRepository
 
 log = structlog.get_logger()
-
-RESOLVE_S: Final = 5.0
-"""A resolver may take so long for a batch."""
 
 LARGEST_BATCH: Final = 100
 _GROWTH: Final = 10

@@ -9,6 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+RESOLVE_S: Final = 5.0
+"""A resolver may take so long: for an object that somebody asks for, or a batch of them."""
+
 
 class DuplicateEntityTypeError(ValueError):
     """Two object types were registered under one name."""
