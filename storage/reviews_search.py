@@ -66,7 +66,8 @@ class ReviewSearch:
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
     of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
-    `is_flagged`: by moderation rules. `shows_images`: with images that everybody sees once it is approved, or without.
+    `is_flagged`: by moderation rules. `has_images`: with images that are there by now, or without. `shows_images`: with
+    images that everybody sees once it is approved, or without.
     """
 
     ids: Collection[str] | None = None
@@ -110,6 +111,9 @@ class Extent(NamedTuple):
     bytes: int
 
 
+_THERE: Final[Document] = {"$elemMatch": {"pending": {"$ne": True}}}
+"""The condition for images of which one can be shown: those of a review may come after it, or never."""
+
 _SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"$ne": True}}}
 """The condition for images of which everybody sees one, once their review is approved."""
 
@@ -128,11 +132,12 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["userId"] = search.user_id
     if search.is_reported is not None:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
-    for name, is_wanted in (("flags", search.is_flagged), ("images", search.has_images)):
+    if search.is_flagged is not None:
+        conditions["flags.0"] = {"$exists": search.is_flagged}
+    for images, is_wanted in ((_THERE, search.has_images), (_SHOWN, search.shows_images)):
         if is_wanted is not None:
-            conditions[f"{name}.0"] = {"$exists": is_wanted}
-    if search.shows_images is not None:
-        conditions["images"] = _SHOWN if search.shows_images else {"$not": _SHOWN}
+            found = {"images": images if is_wanted else {"$not": images}}
+            conditions["$and"] = [*conditions.get("$and", ()), found]
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating

@@ -2298,7 +2298,7 @@ export interface components {
             reported?: boolean | null;
             /** @description true: held back or flagged by moderation rules */
             flagged?: boolean | null;
-            /** @description true: with images; false: without */
+            /** @description true: with images that are there by now; false: without */
             hasImages?: boolean | null;
             /** @description true: of buyers alone, false: of others alone */
             verifiedPurchase?: boolean | null;

@@ -201,3 +201,16 @@ async def test_objects_without_a_type_are_found_by_indexes(servers: Servers) -> 
         looks = await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
         told = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
         assert {look[1:] for look in told} == {(True, True)}, told
+
+
+async def test_an_image_counts_once_it_is_there(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        images: Json = {"there": [{"id": "a", "pending": True}, {"id": "b"}], "hidden": [{"id": "a", "hidden": True}]}
+        images |= {"awaited": [{"id": "a", "pending": True}], "none": []}
+        reviews: list[Json] = [{"_id": id, "createdDate": datetime.now(UTC), "images": images[id]} for id in images]
+        await database["reviews"].insert_many([*reviews, {"_id": "old", "createdDate": datetime.now(UTC)}])
+        found = [
+            {review.id for review in (await ReviewRepository(database).search(search)).reviews}
+            for search in (ReviewSearch(has_images=True), ReviewSearch(has_images=False))
+        ]
+        assert found == [{"there", "hidden"}, {"awaited", "none", "old"}]
