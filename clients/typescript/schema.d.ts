@@ -5555,7 +5555,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before */
                 after?: string | null;
-                /** @description Of equals the newest first */
+                /** @description Of equals the newest first, with `lowest` the oldest */
                 sort?: components["schemas"]["Order"];
                 /** @description Ratings that are shown by so many stars */
                 stars?: number | null;
