@@ -21,7 +21,7 @@ from api.auth.permissions import AuditReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
-from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, total_count
+from api.web.paging import DEFAULT_TAKE, Moment, Since, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
@@ -109,7 +109,7 @@ async def _criteria(
     ] = None,
     kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
-    since: Annotated[Moment | None, Query(description="Then or later")] = None,
+    since: Annotated[Since | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
 ) -> AuditSearch:
     return AuditSearch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Path
@@ -16,10 +16,8 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
-from domain.entity_types import ResolverError
+from domain.entity_types import RESOLVE_S, ResolverError
 from messaging.schemas import Id
-
-RESOLVE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +80,7 @@ async def read_entity(
     if resolver is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "This object type has no resolver: register it with `getEntity`.")
     try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
+        async with asyncio.timeout(RESOLVE_S):
             found = (await resolver([id])).get(id)
     except Exception as error:
         reason = str(error) if isinstance(error, ResolverError) else type(error).__name__

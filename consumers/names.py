@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import Final
 
 import structlog
 
 from consumers.names_known import KnownNames
-from domain.entity_types import EntityTypes, Resolver, ResolverError
+from domain.entity_types import RESOLVE_S, EntityTypes, PartlyResolvedError, Resolver, ResolverError
 from domain.ratings import Entity
 from storage.ratings_objects import RatedObjectRepository
 from storage.reviews import ReviewRepository
 
 log = structlog.get_logger()
-
-RESOLVE_S: Final = 5.0
-"""A resolver may take so long for a batch."""
 
 LARGEST_BATCH: Final = 100
 _GROWTH: Final = 10
@@ -120,8 +117,15 @@ class TypeNames:
         return 0.0
 
     async def _fill(self, ids: Sequence[str]) -> None:
-        async with asyncio.timeout(RESOLVE_S):
-            resolved = await self._resolver(ids)
+        failed: Collection[str] = ()
+        try:
+            async with asyncio.timeout(RESOLVE_S):
+                resolved = await self._resolver(ids)
+        except PartlyResolvedError as error:
+            resolved, failed = error.found, error.failed
+            # Once for each id: the others go on at full speed.
+            report = log.warning if any(self._pauses.attempts(id) == 0 for id in failed) else log.debug
+            report("some names can't be resolved", entity_type=self._type, error=str(error), ids=len(failed))
         names = {id: resolved[id].name for id in ids if id in resolved}
         for id, name in names.items():
             self._known.learn(Entity(self._type, id), name)
@@ -133,7 +137,7 @@ class TypeNames:
             if id in names:
                 self._pauses.end(id)
             else:
-                self._pauses.begin(id, now, LONGEST_PAUSE_UNKNOWN_S)
+                self._pauses.begin(id, now, LONGEST_PAUSE_AWAY_S if id in failed else LONGEST_PAUSE_UNKNOWN_S)
 
     def _pause_after_all(self) -> float:
         pages, self._idle_pages = self._idle_pages, 0

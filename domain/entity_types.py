@@ -9,6 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+RESOLVE_S: Final = 5.0
+"""A resolver may take so long: for an object that somebody asks for, or a batch of them."""
+
 
 class DuplicateEntityTypeError(ValueError):
     """Two object types were registered under one name."""
@@ -16,6 +19,15 @@ class DuplicateEntityTypeError(ValueError):
 
 class ResolverError(Exception):
     """Names can't be had at the moment; the message says why, without ids and names."""
+
+
+class PartlyResolvedError(ResolverError):
+    """Some names can't be had at the moment: those of the ids in `failed`. `found` are the others."""
+
+    def __init__(self, reason: str, found: Mapping[str, ResolvedEntity], failed: Collection[str]) -> None:
+        super().__init__(reason)
+        self.found = found
+        self.failed = failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class ResolvedEntity:
 class Resolver(Protocol):
     """Tells names and images of objects of one type; ids that it doesn't know are left out of its answer.
 
-    It may raise anything, and take any time: its caller sets a time-out.
+    It may raise anything, PartlyResolvedError where it knows some, and take any time: its caller sets a time-out.
     """
 
     async def __call__(self, ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:

@@ -87,7 +87,7 @@ class OrderRepository:
         found = self._orders.find(criteria(search), shown).sort(NEWEST).limit(search.take + 1)
         documents = await found.to_list()
         page = documents[: search.take]
-        end = OrderPlace(moment(page[-1].get("modified", 0)), page[-1]["_id"]) if len(documents) > len(page) else None
+        end = _place(page[-1]) if len(documents) > len(page) else None
         return OrderPage({document["_id"]: document["size"] for document in page}, end)
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
@@ -153,6 +153,11 @@ def document_of(order: Order) -> Document:
         "reminder": reminders_states.document_of(order.reminders, order.status_since),
         **former,
     }
+
+
+def _place(document: Document) -> OrderPlace:
+    modified = document.get("modified")
+    return OrderPlace(None if modified is None else moment(modified), document["_id"])
 
 
 def _returned(order: Order) -> list[list[str | int]]:

@@ -18,9 +18,9 @@ NEWEST: Final = [("modified", DESCENDING), ("_id", DESCENDING)]
 
 
 class OrderPlace(NamedTuple):
-    """The place of an order in a list."""
+    """The place of an order in a list; one that has lost its date comes last."""
 
-    modified: datetime
+    modified: datetime | None
     id: str
 
 
@@ -68,5 +68,6 @@ def criteria(search: OrderSearch) -> Document:
     if search.keyword is not None:
         every.append({"$or": [{name: search.keyword} for name in ("_id", "number", "customerId")]})
     if search.after is not None:
-        every += behind(NEWEST, [microseconds(search.after.modified), search.after.id])
+        modified = search.after.modified
+        every += behind(NEWEST, [None if modified is None else microseconds(modified), search.after.id])
     return {**conditions, "$and": every} if every else conditions

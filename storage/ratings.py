@@ -14,7 +14,8 @@ from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, l
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values
 from storage.ratings_slices import slices
-from storage.reviews_search import ReviewSearch, tallied
+from storage.reviews_search import ReviewSearch, are_tallied, tallied
+from storage.reviews_types import with_types
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
 
 COLLECTION: Final = "ratings"
@@ -139,7 +140,7 @@ class RatingRepository:
     async def count_reviews(self, search: ReviewSearch) -> int | None:
         """The number of matching reviews by the tallies; None where they don't tell. The cost follows the
         number of tallies, not of reviews."""
-        if (condition := tallied(search)) is None:
+        if not are_tallied(search) or (condition := tallied(await with_types(self._ratings, search))) is None:
             return None
         counting = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
         counts = await (await self._ratings.aggregate(counting)).to_list()
@@ -150,7 +151,7 @@ class RatingRepository:
         counts = await self._reviews.aggregate(
             _counting({"entityType": entity.type, "entityId": entity.id}), session=session
         )
-        right = {_counted_key(document): _counted_tally(document) async for document in counts}
+        right = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
         found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
         stored = {key_from(document): document async for document in found}
         kept = {key: tally_from(each) if is_whole(TALLY, each) else None for key, each in stored.items()}
@@ -210,7 +211,7 @@ class RatingRepository:
         self, within: Document, session: Session
     ) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
         counts = await self._reviews.aggregate(_counting(within), allowDiskUse=True, session=session)
-        counted = {_counted_key(document): _counted_tally(document) async for document in counts}
+        counted = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
         async for document in self._ratings.find(within, batch_size=_AT_ONCE, session=session):
             key, stored = key_from(document), tally_from(document)
             if (right := counted.pop(key, RatingTally())) != stored:
@@ -259,10 +260,6 @@ def key_from(document: Document) -> TallyKey:
 
 def _key(document: Document) -> TallyKey:
     return TallyKey(Entity(document["entityType"], document["entityId"]), document["storeId"])
-
-
-def _counted_key(document: Document) -> TallyKey:
-    return key_from(document["_id"])
 
 
 def _is_from(stars: int) -> Document:

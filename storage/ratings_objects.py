@@ -36,7 +36,7 @@ MOST_FOUND: Final = 500
 """A search looks at so many objects at most."""
 
 MOST_COUNTED: Final = 10_000
-"""A trend looks at so many reviews at most, the newest."""
+"""A trend counts so many approved reviews at most, the newest."""
 
 _NAMES_LOOKED_AT: Final = 100
 _LAST: Final = "\U0010ffff"
@@ -88,29 +88,23 @@ class RatedObjectRepository:
         return [_rated(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
 
     async def trend(self, entity: Entity, stores: Collection[str] | None, now: datetime) -> Trend:
-        """The trend of an object in these stores, or everywhere. The cost is bounded by MOST_COUNTED."""
+        """The trend of an object in these stores, or everywhere. It reads MOST_COUNTED approved reviews at most, and
+        the others between them."""
         since = next(mondays(now))
         condition = {"entityType": entity.type, "entityId": entity.id, "createdDate": {"$gte": since}}
-        is_approved = {"$eq": ["$status", int(ReviewStatus.APPROVED)]}
+        approved = {**condition, **in_stores(stores), "status": int(ReviewStatus.APPROVED)}
         week = {"$dateTrunc": {"date": "$createdDate", "unit": "week", "startOfWeek": "monday"}}
         groups = await self._reviews.aggregate(
             [
-                {"$match": {**condition, **in_stores(stores)}},
+                {"$match": approved},
                 {"$sort": dict(NEWEST)},
                 {"$limit": MOST_COUNTED},
-                {
-                    "$group": {
-                        "_id": week,
-                        "reviews": {"$sum": 1},
-                        "count": {"$sum": {"$cond": [is_approved, 1, 0]}},
-                        "sum": {"$sum": {"$cond": [is_approved, "$ratingHundredths", 0]}},
-                    }
-                },
+                {"$group": {"_id": week, "count": {"$sum": 1}, "sum": {"$sum": "$ratingHundredths"}}},
             ]
         )
         found = await groups.to_list()
         counted = {group["_id"]: RatingTally(group["count"], group["sum"], None) for group in found}
-        return trend(now, counted, is_partial=sum(group["reviews"] for group in found) >= MOST_COUNTED)
+        return trend(now, counted, is_partial=sum(group["count"] for group in found) >= MOST_COUNTED)
 
     async def unnamed(self, limit: int) -> list[UnnamedTally]:
         """Tallies whose names are wanted, so many at most."""

@@ -20,8 +20,9 @@ from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criter
 
 COLLECTION: Final = "returns"
 
-SUPERSEDED: Final = ("number",)
-"""Indexes of earlier versions that stand in the way: this one had numbers unique over all stores."""
+SUPERSEDED: Final = ("number", "store")
+"""Indexes of earlier versions: one had numbers unique over all stores, the other is a part of `store_numbered`."""
+_NUMBERED: Final = [("number", ASCENDING), ("_id", ASCENDING)]
 _OLDEST: Final = [("createdDate", ASCENDING), ("_id", ASCENDING)]
 
 
@@ -36,7 +37,9 @@ def indexes(remember_days: int) -> list[IndexModel]:
             partialFilterExpression={"number": {"$type": "string"}},
         ),
         IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
-        IndexModel([("storeId", ASCENDING), ("number", ASCENDING)], name="store"),
+        # The order of a list that names none.
+        IndexModel(_NUMBERED, name="numbered"),
+        IndexModel([("storeId", ASCENDING), *_NUMBERED], name="store_numbered"),
         IndexModel([("status", ASCENDING), *_OLDEST], name="status_oldest"),
         IndexModel([("storeId", ASCENDING), ("status", ASCENDING), *_OLDEST], name="store_status_oldest"),
         IndexModel([("storeId", ASCENDING), *_OLDEST], name="store_oldest"),
@@ -100,7 +103,7 @@ class ReturnRepository:
         documents = found[: search.take]
         places = [ReturnPlace(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
-        return ReturnPage(places, None if is_last else place_of(documents[-1].get, search))
+        return ReturnPage(places, None if is_last else place_of(documents[-1], search))
 
     async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,8 +15,9 @@ from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, behind
 
-IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
-"""The filter that leaves out the places of refused and deleted returns."""
+IS_RETURN: Final[Document] = {"number": {"$gte": ""}}
+"""The filter that leaves out the places of refused and deleted returns. Its bounds in an index are exact, those of
+`$type` are not."""
 
 
 class ReturnSortField(StrEnum):
@@ -31,7 +32,6 @@ class ReturnSortField(StrEnum):
     ORDER_ID = "orderId"
 
 
-_NULLABLE: Final[Mapping[str, SortValue]] = dict.fromkeys(("createdBy", "modifiedBy"), "")
 _DATES: Final = ("createdDate", "modifiedDate")
 
 
@@ -100,7 +100,7 @@ def criteria(search: ReturnSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.keyword), "$options": "i"}
         conditions["$or"] = [{"number": pattern}, {"status": pattern}]
     if search.after is not None:
-        every += behind(order(search), search.after, _NULLABLE)
+        every += behind(order(search), search.after)
     return {**conditions, "$and": every} if every else conditions
 
 
@@ -111,15 +111,15 @@ def order(search: ReturnSearch) -> list[tuple[str, int]]:
     return [*fields, ("_id", fields[-1][1])]
 
 
-def place_of(value: Callable[[str], SortValue], search: ReturnSearch) -> list[SortValue]:
-    """The place of a return in the sort of a search, by the values of its fields."""
-    return [value(name) for name, _ in order(search)]
+def place_of(document: Document, search: ReturnSearch) -> list[SortValue]:
+    """The place of a return in the sort of a search, by its document."""
+    return [document.get(name) for name, _ in order(search)]
 
 
 def is_place(values: Sequence[SortValue], search: ReturnSearch) -> bool:
     """True if a return of this search can have this place."""
     fields = [name for name, _ in order(search)]
     return len(values) == len(fields) and all(
-        type(value) is (datetime if name in _DATES else str) or (value is None and name in _NULLABLE)
+        type(value) is (datetime if name in _DATES else str) or (value is None and name != "_id")
         for name, value in zip(fields, values, strict=True)
     )

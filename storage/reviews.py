@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
@@ -21,7 +21,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_queue
+from storage import reviews_queue, reviews_stored
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews
@@ -39,8 +39,9 @@ from storage.reviews_places import (
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
 from storage.reviews_shape import APPROVED, IS_REVIEW
+from storage.reviews_types import with_types
 from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
@@ -60,6 +61,7 @@ INDEXES: Final = [
     IndexModel(_BY_USER, name="user_newest"),
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
+    reviews_stored.INDEX,
     HELPFUL,
     RATED,
 ]
@@ -76,13 +78,6 @@ class WantedNames:
 
     ids: Sequence[str]
     is_more: bool
-
-
-class Extent(NamedTuple):
-    """So many reviews, and the bytes that they take."""
-
-    reviews: int
-    bytes: int
 
 
 class ReviewRepository:
@@ -240,6 +235,7 @@ class ReviewRepository:
         """One page without its long texts, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
             return ReviewPage([], {})
+        search = await with_types(self._reviews, search)
         wanted = search.take + 1  # one more tells if there is another page
         if ranks_by_votes(search):
             documents = await ranked(self._reviews, search, LISTED, wanted)
@@ -255,7 +251,7 @@ class ReviewRepository:
             if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
-        return ReviewPage(reviews, long_texts, None if is_last else place_of(reviews[-1], search))
+        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], search))
 
     async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
         """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""
@@ -276,7 +272,7 @@ class ReviewRepository:
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet
         to leave the queue: it is counted by the index alone."""
-        conditions = await self._criteria(search)
+        conditions = await self._criteria(await with_types(self._reviews, search))
         by_index = reviews_queue.by_index(conditions)
         if by_index is None:
             return await self._reviews.count_documents(conditions)
@@ -294,7 +290,6 @@ class ReviewRepository:
         return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
-        """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
-        later."""
-        submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
-        return await ids_of_objects(self._reviews, {**submitted, **in_stores(stores)})
+        """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
+        later; some may have been so a little before."""
+        return await ids_of_objects(self._reviews, {**reviews_stored.stored_since(moment), **in_stores(stores)})

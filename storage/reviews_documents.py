@@ -18,6 +18,7 @@ from storage.database import Document
 from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
+from storage.reviews_stored import stored_fields
 from storage.seen import seen_document, seen_from
 from storage.shapes import read, require, shown
 
@@ -56,7 +57,7 @@ _STATUSES: Final = {int(status): status for status in ReviewStatus}
 
 
 def document_of(review: Review) -> Document:
-    """A review as it is stored."""
+    """A new review as it is stored."""
     document: Document = {
         "_id": review.id,
         "entityType": review.entity.type,
@@ -72,6 +73,7 @@ def document_of(review: Review) -> Document:
         "createdDate": review.created,
         "modifiedDate": review.modified,
         **queue_fields(review.status),
+        **stored_fields(review.modified),
         **facts_fields(review),
     }
     if review.name_wanted:

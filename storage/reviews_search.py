@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, DESCENDING
 
@@ -50,27 +50,6 @@ _STORED_FIELD: Final = {
     ReviewSortField.STORE_NAME: "storeId",
     ReviewSortField.ID: "_id",
 }
-_NULLABLE: Final[Mapping[str, SortValue]] = {
-    **dict.fromkeys(("title", "userName", "entityName", "storeId"), ""),
-    **dict.fromkeys(("helpful", "reports"), 1),
-}
-"""Fields that can be missing, with their least values. Counters are missing instead of 0."""
-
-_VALUES: Final[Mapping[str, Callable[[Review], SortValue]]] = {
-    "createdDate": lambda review: review.created,
-    "modifiedDate": lambda review: review.modified,
-    "ratingHundredths": lambda review: review.rating,
-    "title": lambda review: review.title,
-    "userName": lambda review: review.user_name,
-    "entityName": lambda review: review.entity_name,
-    "entityId": lambda review: review.entity.id,
-    "entityType": lambda review: review.entity.type,
-    "status": lambda review: int(review.status),
-    "storeId": lambda review: review.store_id,
-    "helpful": lambda review: review.responses.helpful or None,
-    "reports": lambda review: review.responses.reports or None,
-    "_id": lambda review: review.id,
-}
 _TYPES: Final[Mapping[str, type]] = {
     "createdDate": datetime,
     "modifiedDate": datetime,
@@ -87,12 +66,13 @@ class ReviewSearch:
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
     of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
-    `is_flagged`: by moderation rules. `shows_images`: with images that everybody sees once it is approved, or without.
+    `is_flagged`: by moderation rules. `has_images`: with images that are there by now, or without. `shows_images`: with
+    images that everybody sees once it is approved, or without.
     """
 
     ids: Collection[str] | None = None
     statuses: Collection[ReviewStatus] | None = None
-    entity_types: Collection[str] | None = None
+    entity_types: Collection[str | None] | None = None
     entity_ids: Collection[str] | None = None
     store_id: str | None = None
     user_id: str | None = None
@@ -124,6 +104,16 @@ class ReviewPage:
     end: Sequence[SortValue] | None = None
 
 
+class Extent(NamedTuple):
+    """So many reviews, and the bytes that they take."""
+
+    reviews: int
+    bytes: int
+
+
+_THERE: Final[Document] = {"$elemMatch": {"pending": {"$ne": True}}}
+"""The condition for images of which one can be shown: those of a review may come after it, or never."""
+
 _SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"$ne": True}}}
 """The condition for images of which everybody sees one, once their review is approved."""
 
@@ -142,11 +132,12 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["userId"] = search.user_id
     if search.is_reported is not None:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
-    for name, is_wanted in (("flags", search.is_flagged), ("images", search.has_images)):
+    if search.is_flagged is not None:
+        conditions["flags.0"] = {"$exists": search.is_flagged}
+    for images, is_wanted in ((_THERE, search.has_images), (_SHOWN, search.shows_images)):
         if is_wanted is not None:
-            conditions[f"{name}.0"] = {"$exists": is_wanted}
-    if search.shows_images is not None:
-        conditions["images"] = _SHOWN if search.shows_images else {"$not": _SHOWN}
+            found = {"images": images if is_wanted else {"$not": images}}
+            conditions["$and"] = [*conditions.get("$and", ()), found]
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -163,7 +154,7 @@ def criteria(search: ReviewSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
     if search.after is not None:
-        further = behind(order(search), search.after, _NULLABLE)
+        further = behind(order(search), search.after)
         conditions["$and"] = [*conditions.get("$and", ()), *further]
     return conditions
 
@@ -196,16 +187,16 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
     return list(fields.items())
 
 
-def place_of(review: Review, search: ReviewSearch) -> list[SortValue]:
-    """The place of a review in the sort of a search."""
-    return [_VALUES[name](review) for name, _ in order(search)]
+def place_of(document: Document, search: ReviewSearch) -> list[SortValue]:
+    """The place of a review in the sort of a search, by its document: MongoDB sorts by what it has lost, too."""
+    return [document.get(name) for name, _ in order(search)]
 
 
 def is_place(values: Sequence[SortValue], search: ReviewSearch) -> bool:
     """True if a review of this search can have this place."""
     fields = [name for name, _ in order(search)]
     return len(values) == len(fields) and all(
-        type(value) is _TYPES.get(name, str) or (value is None and name in _NULLABLE)
+        type(value) is _TYPES.get(name, str) or (value is None and name != "_id")
         for name, value in zip(fields, values, strict=True)
     )
 

@@ -131,7 +131,9 @@ class Wanted:
 
 
 async def wanted_reviews(
-    sort: Annotated[Order, any_case(Order), Query(description="Of equals the newest first")] = Order.NEWEST,
+    sort: Annotated[
+        Order, any_case(Order), Query(description="Of equals the newest first, with `lowest` the oldest")
+    ] = Order.NEWEST,
     stars: Annotated[int | None, Query(ge=1, le=5, description="Ratings that are shown by so many stars")] = None,
     photos: Annotated[bool | None, Query(description="true: with images; false: without")] = None,
     verified: Annotated[bool | None, Query(description="true: of buyers alone, false: of others alone")] = None,

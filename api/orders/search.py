@@ -61,7 +61,10 @@ class OrderSearchRequest(Message):
 
     def next_page(self, page: OrderPage) -> str | None:
         """`after` of the next page; None behind the last one."""
-        return None if page.end is None else cursor([page.end.modified.isoformat(), page.end.id], self._list())
+        if page.end is None:
+            return None
+        modified = page.end.modified
+        return cursor([modified and modified.isoformat(), page.end.id], self._list())
 
     def _list(self) -> Any:
         """The list that the pages of this search are of."""
@@ -71,6 +74,8 @@ class OrderSearchRequest(Message):
 
 def _place(values: list[SortValue]) -> OrderPlace:
     match values:
+        case [None, str(id)]:
+            return OrderPlace(None, id)
         case [str(modified), str(id)]:
             try:
                 moment = datetime.fromisoformat(modified)

@@ -73,7 +73,9 @@ class ReviewSearchRequest(Message):
     end_rating: RatingBound | None = None
     reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None
     flagged: Annotated[bool | None, Field(description="true: held back or flagged by moderation rules")] = None
-    has_images: Annotated[bool | None, Field(description="true: with images; false: without")] = None
+    has_images: Annotated[bool | None, Field(description="true: with images that are there by now; false: without")] = (
+        None
+    )
     verified_purchase: Annotated[bool | None, Field(description="true: of buyers alone, false: of others alone")] = None
     language: Annotated[Language, Field(description="BCP 47; `en` finds `en-US`, too")] = None
     sort: Annotated[

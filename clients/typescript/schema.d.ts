@@ -2298,7 +2298,7 @@ export interface components {
             reported?: boolean | null;
             /** @description true: held back or flagged by moderation rules */
             flagged?: boolean | null;
-            /** @description true: with images; false: without */
+            /** @description true: with images that are there by now; false: without */
             hasImages?: boolean | null;
             /** @description true: of buyers alone, false: of others alone */
             verifiedPurchase?: boolean | null;
@@ -5555,7 +5555,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before */
                 after?: string | null;
-                /** @description Of equals the newest first */
+                /** @description Of equals the newest first, with `lowest` the oldest */
                 sort?: components["schemas"]["Order"];
                 /** @description Ratings that are shown by so many stars */
                 stars?: number | null;

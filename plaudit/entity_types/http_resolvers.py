@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import httpx
 import orjson
 
-from domain.entity_types import ResolvedEntity, ResolverError
+from domain.entity_types import PartlyResolvedError, ResolvedEntity, ResolverError
 from plaudit.entity_types.resolvers import resolved_entity
 
 MOST_REQUESTS: Final = 8
@@ -36,7 +36,7 @@ class HttpResolver:
     The id is percent-encoded; one that a server would read as another path once it has decoded it, however often, is
     unknown without asking. So it is with 404, with 410, and with an answer without a name. Redirects are followed
     within the same origin only. `timeout` is in seconds, for each request. When some requests fail the others' names
-    are told; ResolverError when all do.
+    are told by PartlyResolvedError; any ResolverError when all do.
     """
 
     def __init__(
@@ -57,14 +57,19 @@ class HttpResolver:
         self._slots = asyncio.Semaphore(MOST_REQUESTS)
 
     async def __call__(self, ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
-        """Names and images by id. Raises ResolverError."""
+        """Names and images by id. Raises ResolverError, PartlyResolvedError where some requests succeeded."""
         asked = [id for id in ids if not self._leads_elsewhere(id)]
         async with httpx.AsyncClient(headers=self._headers, timeout=self._timeout, verify=self._tls) as client:
             answers = await asyncio.gather(*(self._entity(client, id) for id in asked), return_exceptions=True)
-        failures = [answer for answer in answers if isinstance(answer, BaseException)]
-        if failures and len(failures) == len(answers):
-            raise failures[0]
-        return {id: a for id, a in zip(asked, answers, strict=True) if isinstance(a, ResolvedEntity)}
+        found = {id: a for id, a in zip(asked, answers, strict=True) if isinstance(a, ResolvedEntity)}
+        failures = {id: a for id, a in zip(asked, answers, strict=True) if isinstance(a, BaseException)}
+        if not failures:
+            return found
+        failure = next(iter(failures.values()))
+        if len(failures) == len(answers):
+            raise failure
+        reason = str(failure) if isinstance(failure, ResolverError) else type(failure).__name__
+        raise PartlyResolvedError(reason, found, failures.keys()) from failure
 
     def _leads_elsewhere(self, id: str) -> bool:
         plain = id

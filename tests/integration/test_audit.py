@@ -34,6 +34,8 @@ async def test_changes_of_stores_are_entered_with_the_names_of_what_changed(faca
     assert await entries(facade, storeId=store, kind="store", action="register") == [registered]
     assert await entries(facade, storeId=store, kind="template") == []
     assert await entries(facade, storeId=store, until="2020-01-01T00:00:00Z") == []
+    assert await entries(facade, storeId=store, since=changed["at"]) == [changed]
+    assert await entries(facade, storeId=store, since=changed["at"].replace("Z", "4Z")) == []
 
 
 async def test_changes_of_templates_and_settings_are_entered(own_service: Service, own_facade: Facade) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from bson import ObjectId
@@ -59,11 +59,21 @@ def mended(report: Json, collection: str) -> Json:
     return dict(found)
 
 
+async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
+    """A list that is read in pages has what it has in one."""
+    (page,) = pages = [await read(take=3)]
+    while after := page.get("next"):
+        page = await read(take=3, after=after)
+        pages.append(page)
+    rows = (await read(take=most))["results"]
+    assert [row["id"] for page in pages for row in page["results"]] == [row["id"] for row in rows]
+
+
 async def read_everything(facade: Facade, ids: Collection[str], products: Collection[str]) -> None:
     """Every kind of read works, whatever is missing."""
-    for sort in ("", "rating", "modifiedDate:asc", "title", "userName:desc", "entityName", "reviewStatus", "helpful"):
-        await facade.page(take=5, sort=sort)
-    await facade.page(take=1_000)
+    fields = ("modifiedDate", "rating", "title", "userName", "entityName", "entityId", "reviewStatus", "helpful", "id")
+    for sort in ("", *(f"{field}:{direction}" for field in fields for direction in ("asc", "desc"))):
+        await read_in_pages(partial(facade.page, sort=sort))
     await facade.page(searchPhrase="battery", take=100)
     for id in ids:
         await facade.review(id)
@@ -154,6 +164,11 @@ async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mend
     await facade.until_rated(product, 4, 1)
 
 
+async def search_orders(returns: Returns, **search: Any) -> Json:
+    """A page of orders."""
+    return body_of(await returns.http.post("/api/orders/search", json=search), dict)
+
+
 @pytest.mark.slow
 async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
     own_service: Service, own_returns: Returns
@@ -171,8 +186,10 @@ async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
     for field, id in taken.items():
         await take(service, "returns", field, [id])
         assert (await returns.existing(id))["id"] == id
-    for sort in ("", "status", "createdDate:desc", "createdBy"):
-        await returns.search(take=100, sort=sort)
+    fields = ("number", "status", "createdDate", "modifiedDate", "createdBy", "orderId")
+    for sort in (f"{field}:{direction}" for field in fields for direction in ("asc", "desc")):
+        await read_in_pages(partial(returns.search, sort=sort))
+    await read_in_pages(partial(search_orders, returns), most=100)
     for path in ("/console/returns?status=all", "/console/orders"):
         assert (await returns.http.get(path)).status_code == 200
     # Their orders have what they need, whatever a return has lost: it takes what it took.

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import httpx
+import pytest
 
+from domain.ratings import Entity
+from storage import ratings_objects
+from storage.indexes import ensure_indexes
+from storage.ratings_objects import RatedObjectRepository
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
-from tests.support.service import Json, Service
+from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
 OBJECTS = "/api/rating/objects"
@@ -81,3 +87,15 @@ async def test_a_name_that_is_told_counts_and_a_recount_looks_it_up_anew(
     await service.publish("object-updates", message(fact, f"Product:{product}"))
     await eventually(names, lambda names: names == [told])
     assert await found(http, searchPhrase=told) == [product]
+
+
+async def test_a_trend_counts_approved_reviews_alone(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratings_objects, "MOST_COUNTED", 2)
+    now = datetime.now(UTC)
+    async with own_database(servers) as database:
+        await ensure_indexes(database, remember_days=7)
+        product: Json = {"entityType": "Product", "entityId": "camera", "ratingHundredths": 400}
+        reviews = [{**product, "createdDate": now - n * timedelta(minutes=1), "status": int(n == 3)} for n in (1, 2, 3)]
+        await database["reviews"].insert_many(reviews)
+        found = await RatedObjectRepository(database).trend(Entity("Product", "camera"), None, now)
+        assert (sum(week.tally.count for week in found.weeks), found.is_partial) == (1, False)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import httpx
 
+from storage.indexes import ensure_indexes
+from storage.returns import ReturnRepository
+from storage.returns_search import ReturnSearch
 from tests.support.facade import Facade, body_of, errors_of, new_id
 from tests.support.orders import RETURNS, Returns
-from tests.support.service import Json
+from tests.support.service import Json, Servers, own_database
 
 
 async def test_filters(returns: Returns) -> None:
@@ -58,3 +62,21 @@ async def test_pages_follow_one_another(returns: Returns, http: httpx.AsyncClien
     assert list(first) == ["next", "results"]
     other = {"orderId": order, "status": "New", "after": first["next"]}
     assert errors_of(await http.post(f"{RETURNS}/search", json=other)) == [("/after", "unknown-page")]
+
+
+async def test_pages_in_the_usual_order_are_read_from_an_index(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await ensure_indexes(database, remember_days=7)
+        kept: Json = {"orderId": "o", "status": "New", "createdDate": datetime.now(UTC), "lines": []}
+        numbers = [{**kept, "_id": f"{n}", "number": f"RET{n:04}", "storeId": f"s{n % 2}"} for n in range(1_000)]
+        await database["returns"].insert_many([*numbers, {"_id": "refused", "refusedAt": datetime.now(UTC)}])
+        returns, searches = ReturnRepository(database), [ReturnSearch(), ReturnSearch(stores=["s1"])]
+        await database.command("profile", 2)
+        pages = [await returns.page(each) for each in searches]
+        counts = [await returns.count(each) for each in searches]
+        await database.command("profile", 0)
+        assert [[place.id for place in page.places[:3]] for page in pages] == [["0", "1", "2"], ["1", "3", "5"]]
+        assert counts == [1_000, 500]
+        looks = await database["system.profile"].find({"ns": f"{database.name}.returns"}).sort("ts").to_list()
+        assert [look["docsExamined"] for look in looks] == [21, 21, 0, 0]
+        assert not any("hasSortStage" in look for look in looks)

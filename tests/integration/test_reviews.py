@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import uuid
@@ -295,4 +296,19 @@ async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> 
     await facade.moderate("delete", second)
     assert await changed(later) - {old} == {submitted, moderated, gone}
     assert await changed("2999-01-01") == set()
+    assert await changed("0001-01-01T00:00:00Z") >= {old, submitted, moderated}
     assert (await http.post(f"{REVIEWS}/changes", json={"modifiedDate": "yesterday"})).status_code == 422
+
+
+async def test_an_object_changes_when_its_review_is_stored(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    changes = partial(own_facade.http.post, f"{REVIEWS}/changes")
+    await own_service.end("worker")
+    body_of(await own_facade.http.post(REVIEWS, json=[submission(product)]), dict, 202)
+    await asyncio.sleep(3)  # longer than what counts as at once
+    asked = datetime.now(UTC).isoformat()
+    assert body_of(await changes(json={"modifiedDate": asked}), list) == []
+    own_service.start("worker")
+    await own_facade.until_listed(product, 1)
+    assert body_of(await changes(json={"modifiedDate": asked}), list) == [product]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from storage.reviews_search import ReviewSortField
+from domain.reviews import ReviewStatus
+from domain.sorting import Direction
+from storage.indexes import ensure_indexes
+from storage.ratings import RatingRepository
+from storage.reviews import ReviewRepository
+from storage.reviews_search import ReviewSearch, ReviewSortField
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
-from tests.support.service import Json
+from tests.support.service import Json, Servers, own_database
 
 REVIEWS = "/api/customerReviews"
 
@@ -172,3 +179,38 @@ async def test_counts_by_status(
         assert counts == {"New": 6, "Approved": 4, "Rejected": 1}
     nothing = body_of(await http.post(f"{REVIEWS}/counts", json={"entityIds": [new_id()]}), dict)
     assert nothing == {"New": 0, "Approved": 0, "Rejected": 0}
+
+
+async def test_objects_without_a_type_are_found_by_indexes(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await ensure_indexes(database, remember_days=7)
+        at, types = datetime.now(UTC), ("Product", "Vendor", "Order")
+        keys: list[Json] = [{"entityType": types[n % 3], "entityId": f"{n // 3}", "storeId": None} for n in range(600)]
+        reviews = [{**key, "_id": f"{n:03}", "createdDate": at, "status": 1} for n, key in enumerate(keys)]
+        await database["reviews"].insert_many([*reviews, {"_id": "lost", "entityId": "7", "createdDate": at}])
+        await database["ratings"].insert_many([{**key, "count": 1} for key in keys])
+        search = ReviewSearch(entity_ids=["7"])
+        helpful = replace(search, sort=[(ReviewSortField.HELPFUL, Direction.DESC)])
+        approved = replace(search, statuses=[ReviewStatus.APPROVED])
+        await database.command("profile", 2)
+        repository, ratings = ReviewRepository(database), RatingRepository(database)
+        pages = [await repository.search(each) for each in (search, helpful)]
+        assert [await repository.count(search, exact_below=9), await ratings.count_reviews(approved)] == [4, 3]
+        await database.command("profile", 0)
+        assert [[review.id for review in page.reviews] for page in pages] == [["lost", "023", "022", "021"]] * 2
+        looks = await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
+        told = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
+        assert {look[1:] for look in told} == {(True, True)}, told
+
+
+async def test_an_image_counts_once_it_is_there(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        images: Json = {"there": [{"id": "a", "pending": True}, {"id": "b"}], "hidden": [{"id": "a", "hidden": True}]}
+        images |= {"awaited": [{"id": "a", "pending": True}], "none": []}
+        reviews: list[Json] = [{"_id": id, "createdDate": datetime.now(UTC), "images": images[id]} for id in images]
+        await database["reviews"].insert_many([*reviews, {"_id": "old", "createdDate": datetime.now(UTC)}])
+        found = [
+            {review.id for review in (await ReviewRepository(database).search(search)).reviews}
+            for search in (ReviewSearch(has_images=True), ReviewSearch(has_images=False))
+        ]
+        assert found == [{"there", "hidden"}, {"awaited", "none", "old"}]

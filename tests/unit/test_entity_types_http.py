@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from unittest.mock import Mock, call
 
 import httpx
 import pytest
@@ -78,12 +79,19 @@ async def test_one_object(http: httpx.AsyncClient, path: str, id: str) -> None:
     ],
 )
 async def test_problems(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
-    monkeypatch.setattr(entity_types, "RESOLVE_SECONDS", 0.05 if path.endswith("hangs") else 60)
+    monkeypatch.setattr(entity_types, "RESOLVE_S", 0.05 if path.endswith("hangs") else 60)
     response = await http.get(f"/api/entityTypes{path}")
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert ("retry-after" in response.headers) == (status == 503)
     assert "secret" not in response.text
+
+
+async def test_a_resolver_has_as_long_as_for_a_batch(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeout = Mock(wraps=asyncio.timeout)
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    await http.get("/api/entityTypes/Vendor/1")
+    assert call(5.0) in timeout.mock_calls
 
 
 def test_a_search_for_a_type_includes_its_children() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.entity_types import ResolvedEntity, ResolverError
+from domain.entity_types import PartlyResolvedError, ResolvedEntity, ResolverError
 from plaudit.entity_types.http_resolvers import MOST_REQUESTS, HttpResolver, value_at
 from plaudit.entity_types.resolvers import MOST_THREADS, FunctionResolver
 from tests.support.name_server import NameServer, running_name_server
@@ -208,9 +208,11 @@ async def test_nobody_listens() -> None:
 
 
 async def test_one_failure_costs_one_name(names: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = names.answer
+    answer, names.unknown = names.answer, {"d"}
     monkeypatch.setattr(names, "answer", lambda t: (500, b"", "") if t.endswith("/b") else answer(t))
-    assert set(await resolver(names)(["a", "b", "c"])) == {"a", "c"}
+    with pytest.raises(PartlyResolvedError, match="500") as caught:
+        await resolver(names)(["a", "b", "c", "d"])
+    assert (set(caught.value.found), list(caught.value.failed)) == ({"a", "c"}, ["b"])
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", orjson.dumps({"product": {"title": ""}})])

@@ -1,0 +1,44 @@
+"""Names that are filled in: how soon each is asked for again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from unittest.mock import AsyncMock
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from consumers import names
+from consumers.names import TypeNames
+from consumers.names_known import KnownNames
+from domain.entity_types import EntityTypes, PartlyResolvedError, ResolvedEntity
+from storage.ratings_objects import RatedObjectRepository
+from storage.reviews import ReviewRepository, WantedNames
+from tests.support.clock import Clock
+
+
+async def test_what_fails_beside_others_is_asked_for_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Counter[str] = Counter()
+
+    async def resolve(ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
+        asked.update(ids)
+        raise PartlyResolvedError("the answer has status 503", {"a": ResolvedEntity("A")}, ["failing"])
+
+    clock, reviews = Clock(), AsyncMock(spec=ReviewRepository)
+    reviews.wanted_names.return_value = WantedNames(["a", "failing", "unknown"], is_more=False)
+    monkeypatch.setattr(names, "monotonic", clock)
+    monkeypatch.setattr(names, "log", structlog.get_logger())
+    filling = TypeNames(
+        "Vendor", resolve, reviews, AsyncMock(spec=RatedObjectRepository), KnownNames(EntityTypes(), clock)
+    )
+    with capture_logs() as lines:
+        for _ in range(20):
+            await filling.fill_some()
+            clock.now += names.LONGEST_PAUSE_AWAY_S
+    assert asked["failing"] == asked["a"] == 20
+    assert asked["unknown"] < 10
+    reviews.fill_names.assert_awaited_with("Vendor", {"a": "A"})
+    told = [(line["log_level"], line["error"], line["ids"]) for line in lines]
+    assert told[:2] == [("warning", "the answer has status 503", 1), ("debug", "the answer has status 503", 1)]
