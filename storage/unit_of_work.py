@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from itertools import count
+from time import monotonic
+from typing import Final, TypeVar
+
+from pymongo.errors import PyMongoError
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
@@ -18,8 +22,20 @@ from storage.outcomes import Answer
 from storage.repositories import Repositories
 
 T = TypeVar("T")
+
+CONFLICTS_S: Final = 30.0
+"""Seconds for which a transaction is begun anew after conflicts: of many that are small a large one may never get its
+turn, and in parts it does."""
+
 Patience = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Repeats an attempt while a server is away."""
+
+
+class ConflictsError(PyMongoError):
+    """A transaction met others again and again: it is tried anew, and where it can be, in parts."""
+
+    def __init__(self) -> None:
+        super().__init__(f"The transaction has met others for {CONFLICTS_S:g} seconds")
 
 
 @dataclass(slots=True)
@@ -95,10 +111,13 @@ class Transactions:
         """Run a function in a transaction; returns what it returns, and what it owes, for `outbox.settle`.
 
         The function is called again after a conflict, with nothing pending, so it must change nothing but the
-        database.
+        database. Raises ConflictsError where conflicts don't end.
         """
+        end, attempts = monotonic() + CONFLICTS_S, count()
 
         async def attempt(session: Session) -> tuple[T, list[Owed]]:
+            if next(attempts) and monotonic() > end:
+                raise ConflictsError
             work = UnitOfWork(session, self._repositories)
             result = await function(work)
             now = datetime.now(UTC)

@@ -16,11 +16,12 @@ from consumers.inbox import retry
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import BrokerAwayError
+from storage import unit_of_work
 from storage.database import Database, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.outbox import Owed
 from storage.repositories import Repositories
-from storage.unit_of_work import Transactions, UnitOfWork
+from storage.unit_of_work import ConflictsError, Transactions, UnitOfWork, is_unavailable
 from tests.support.service import Service, own_database
 from tests.support.waiting import eventually
 
@@ -81,6 +82,25 @@ async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Da
     answers = await repositories.outcomes.answers([("command", "item"), ("", "other")])
     assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED]
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_conflicts_that_do_not_end_are_told_so_that_a_batch_goes_on_in_parts(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_of_work, "CONFLICTS_S", 0.0)
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+        await database[THINGS].find_one({"_id": 1}, session=unit.session)
+        await database[THINGS].update_one({"_id": 1}, {"$inc": {"count": 10}})
+        await database[THINGS].update_one({"_id": 1}, {"$set": {"count": 1}}, session=unit.session)
+
+    kafka = Kafka()
+    with pytest.raises(ConflictsError) as raised:
+        await Transactions(database, Repositories(database), kafka.publish).run(work)
+    assert is_unavailable(raised.value)
+    assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 10
+    assert (kafka.published, await database[OUTBOX].count_documents({})) == ([], 0)
 
 
 async def test_a_failure_leaves_nothing(database: Database) -> None:
