@@ -15,6 +15,7 @@ from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken, signed
+from domain.reviews import ReviewStatus
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
 from storage.reviews_facts import images_from
@@ -88,7 +89,7 @@ async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batc
 async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
     review = desk.review()
-    await desk.judge(review, "approve")
+    await desk.judge(desk.verdicts(review, "approve"))
     publish = desk.kafka.publish
 
     async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
@@ -167,6 +168,19 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     await desk.open_store(store, reviewsEnabled=False)
     await desk.submit(desk.records({**second, "review": "Another text."}))
     assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
+
+
+async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None:
+    review = desk.review()
+    early, late = desk.verdicts(review, "approve", "approve")
+    await desk.judge([early])
+    await desk.submit(desk.records(review))
+    for repeated in ([early], [early, late, late]):
+        await desk.judge(repeated[-1:])
+        assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
+        await desk.moderate(("reset", review["id"]))
+        await desk.judge(repeated)
+        assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
 
 
 async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
