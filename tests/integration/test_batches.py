@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -55,6 +56,27 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
     assert looks > 1
     assert (stored["status"], stored.get("verifiedPurchase")) == (1, True)
     assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+
+
+@pytest.mark.parametrize("edits", [[], [{"review": "Better."}]], ids=["stored", "edited"])
+async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, edits: list[Json]) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    first, other, again = desk.review(), desk.review(), desk.review(storeId=store)
+    await desk.submit(desk.records(again))
+    await desk.open_store(store)
+    records = desk.records([first, other], *({**first, **edit} for edit in edits), again)
+    for _ in range(2):
+        desk.kafka.failures.append(asyncio.CancelledError())
+        with pytest.raises(asyncio.CancelledError):
+            await desk.submit(records)
+        # Stored at once, by rules and statements that know nothing of events.
+        assert {(await desk.stored(each["id"])).get("status") for each in (first, other, again)} == {ReviewStatus.NEW}
+        assert [desk.told(each["id"]) for each in (first, other, again)] == [[], [], ["SubmissionRefused"]]
+    for _ in range(2):
+        await desk.submit(records)
+        assert desk.told(first["id"]) == ["ReviewSubmitted", *["ReviewEdited"] * len(edits)]
+        assert desk.told(other["id"]) == ["ReviewSubmitted"]
+        assert desk.told(again["id"]) == ["SubmissionRefused", "ReviewSubmitted"]
 
 
 async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:

@@ -53,7 +53,7 @@ class NotingKafka(Publisher):
     def __init__(self) -> None:
         super().__init__(KafkaConnection(NOWHERE))
         self.published: list[OutgoingMessage] = []
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         if messages and self.failures:
