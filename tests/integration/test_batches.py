@@ -17,6 +17,7 @@ from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken, signed
 from domain.reviews import ReviewStatus
+from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
 from storage.reviews_facts import images_from
@@ -26,6 +27,7 @@ from tests.support.orders import an_order, wanted_return
 from tests.support.service import Json, Servers
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
+LONG_AGO = 1_700_000_000_000
 RULES: list[Json] = [*APPROVING, {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]}]
 
 
@@ -62,9 +64,11 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
 async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, edits: list[Json]) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first, other, again = desk.review(), desk.review(), desk.review(storeId=store)
-    await desk.submit(desk.records(again))
+    before = desk.records(again, at=LONG_AGO)
+    await desk.submit(before)
     await desk.open_store(store)
-    records = desk.records([first, other], *({**first, **edit} for edit in edits), again)
+    # With what was refused in one batch, as where its offset is committed no more.
+    records = [*before, *desk.records([first, other], *({**first, **edit} for edit in edits), again)]
     for _ in range(2):
         desk.kafka.failures.append(asyncio.CancelledError())
         with pytest.raises(asyncio.CancelledError):
@@ -77,6 +81,10 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
         assert desk.told(first["id"]) == ["ReviewSubmitted", *["ReviewEdited"] * len(edits)]
         assert desk.told(other["id"]) == ["ReviewSubmitted"]
         assert desk.told(again["id"]) == ["SubmissionRefused", "ReviewSubmitted"]
+    for kind, data in desk.events():
+        if kind == "ReviewSubmitted":
+            created = (await desk.stored(data["reviewId"]))["createdDate"]
+            assert data["at"] == timestamp(created)
 
 
 async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
