@@ -167,7 +167,10 @@ class SubmissionConsumer:
             if not await self._replace(place.refused, after, again, decisions):
                 return False
             outcome = Outcome.REFUSED if reason else Outcome.APPLIED
-            decisions.decide(submission, Decision(outcome, reason, is_repeat=True, is_stored=not reason))
+            created = None if reason else again.created
+            decisions.decide(
+                submission, Decision(outcome, reason, is_repeat=True, is_stored=not reason, created=created)
+            )
             place = again.place(after)
         return True
 
@@ -199,7 +202,11 @@ class SubmissionConsumer:
     ) -> None:
         """Tell that reviews were stored, all or those with these ids, as far as that isn't told yet."""
         untold = [key for key in decisions.untold() if of is None or key.id in of]
-        events = [self._submitted(submissions[key], decisions.reviews.get(key)) for key in untold]
+        events = []
+        for key in untold:
+            created = decisions.decided[key].created
+            review = None if created else decisions.reviews.get(key)
+            events.append(self._submitted(submissions[key].since(created), review))
         await self.services.publisher.publish(events)
         decisions.told.update(untold)
 

@@ -44,7 +44,8 @@ class Decision(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
     `is_stored`: its review is there, because of this very submission, and it may still have to be told and verified.
-    `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits.
+    `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits. `created`: the
+    time of the record that was stored, where that may not be the first one.
     """
 
     outcome: Outcome
@@ -53,6 +54,7 @@ class Decision(NamedTuple):
     is_stored: bool = False
     is_told: bool = False
     is_edit: bool = False
+    created: datetime | None = None
 
 
 STORED = Decision(Outcome.APPLIED, is_stored=True)
@@ -130,6 +132,11 @@ class Submission(NamedTuple):
         """The same, held by one more record."""
         return self._replace(positions=(*self.positions, position))
 
+    def since(self, created: datetime | None) -> Submission:
+        """The same from the record of that time on; as it is where it has none of that time."""
+        times = [from_milliseconds(position.timestamp) for position in self.positions]
+        return self._replace(positions=self.positions[times.index(created) :]) if created in times else self
+
     def verifiable(self, decision: Decision) -> VerifiableReview | None:
         """Its review, for which purchases are to be looked up now that it is stored; None where none can verify it."""
         identity = self.key.identity
@@ -169,7 +176,8 @@ class Submission(NamedTuple):
 
     def at(self, place: TakenId) -> Decision | None:
         """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
-        is_first = place.created == self.created
+        # Records before it may have been refused.
+        is_first = place.created == self.since(place.created).created
         if place.identity is None or place.written is None:
             if is_first:
                 return Decision(Outcome.APPLIED, is_repeat=True)  # the review was of this very record
@@ -180,7 +188,8 @@ class Submission(NamedTuple):
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=place.is_told)
+            told = place.is_told
+            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=told, created=place.created)
         return Decision(Outcome.UNCHANGED, is_repeat=True)
 
 

@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--faults", type=int, default=200, help="at least so many")
-    parser.add_argument("--commands", type=int, default=500_000, help="at least so many, acknowledged")
+    parser.add_argument("--commands", type=int, default=500_000, help="so many, acknowledged, unless the time is over")
     parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="at most so long")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of faults, by name")
     parser.add_argument("--before", help="the version before: a revision, or the folder of its tree")

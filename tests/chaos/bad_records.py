@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from domain.moderation_rules_text import text_hash
-from tests.chaos.record_kinds import Fate, Kind
+from tests.chaos.record_kinds import Fate, Kind, codes_of
 from tests.support.facade import new_id, submission
 from tests.support.orders import an_order
 from tests.support.raw_batches import batch, produce, record
@@ -146,14 +146,18 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: 
 
 
 async def untold(service: Service, sent: Sent) -> list[str]:
-    """Bad records of which no dead letter tells."""
-    found: set[tuple[str, int, int]] = set()
+    """Bad records of which no dead letter tells with the code of their kind."""
+    found: dict[tuple[str, int, int], str] = {}
     for topic in TOPICS:
         for letter in await service.records(f"{topic}.dlq"):
             headers = {n: (v or b"").decode(errors="replace") for n, v in letter.headers if n.startswith("x-")}
             first, partition = int(headers["x-source-offset"]), int(headers["x-source-partition"])
-            found.add((headers["x-source-topic"], partition, first))
-    return [f"{name} at {place}" for place, name in sent.told.items() if place not in found]
+            found[headers["x-source-topic"], partition, first] = headers["x-error-code"]
+    return [
+        f"{name} at {place}: {found.get(place)}"
+        for place, name in sent.told.items()
+        if found.get(place) not in codes_of(name)
+    ]
 
 
 async def without_effect(service: Service, sent: Sent) -> list[str]:

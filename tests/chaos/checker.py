@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,18 +14,27 @@ from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.images import wrong_images
-from tests.chaos.model import MOVED_STORE, RULED_STORE, Json, Model, Said
+from tests.chaos.model import MOVED_STORE, ONE_EACH, RULED_STORE, Json, Model, Said
+from tests.chaos.record_kinds import codes_of
 from tests.chaos.restored import wrong_pasts
 from tests.chaos.rules import SEARCH, wrong_flags
 from tests.support.ratings import histogram
 from tests.support.reviews_topic import latest, stored
+from tests.support.service import kind_of
 
+Place = tuple[str, int, int]
+"""The full topic, the partition and the offset of a record."""
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 PAGE = 1_000
 _NO_RATING = (0, 0.0, None)
 UNREADABLE = ("undecodable", "too-large")
 NEVER_CAME = "review-not-found"
 """The code of what was about a review that wasn't submitted within the hour."""
+NO_JSON = "invalid-json"
+"""The code of poison."""
+CLOSED, TAKEN, SECOND = REFUSALS = ("reviews-disabled", "id-taken", "duplicate-review")
+REVIEW_EVENTS = ("ReviewSubmitted", "ReviewApproved", "ReviewRejected", "ReviewDeleted")
+RETURN_EVENTS = ("ReturnCreated", "ReturnDeleted")
 PATIENCE_S = 90.0
 """Others take over the work of a dead process within 20 s; a busy machine takes longer."""
 
@@ -81,11 +90,17 @@ class Checker:
         for id, review in self.model.living():
             row = shown.pop(id, None)
             is_verified = review.is_proven or (review.store, review.author, review.entity) in purchases
-            expected = (review.entity, review.store, review.rating, review.title, review.status, is_verified)
+            expected = (
+                *(review.entity, review.store, review.author, review.author_name),
+                *(review.rating, review.title, review.text, review.status, is_verified),
+            )
             if row is None:
                 found.append(Difference("lost", id, f"review not in the list, expected {review}"))
                 continue
-            names = ("entityId", "storeName", "rating", "title", "reviewStatus", "verifiedPurchase")
+            names = (
+                *("entityId", "storeName", "userId", "userName"),
+                *("rating", "title", "review", "reviewStatus", "verifiedPurchase"),
+            )
             if (actual := tuple(row[name] for name in names)) != expected:
                 found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
             said = self.model.said.get(id, Said()).shown()
@@ -223,41 +238,82 @@ class Checker:
                 headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
                 place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
                 untold.pop(place, None)
-                if value in self.model.poison:
-                    missing.discard(value)
-                elif headers["x-error-code"] == NEVER_CAME and (record.key or b"").decode() not in self.model.reviews:
-                    continue  # in a run of more than an hour
-                # One that wasn't acknowledged, and is there even so, isn't known by its place.
-                elif place not in self.model.unreadable and headers["x-error-code"] not in UNREADABLE:
+                expected = self.codes(value, (record.key or b"").decode(errors="replace"), place)
+                if headers["x-error-code"] not in expected:
                     found.append(Difference("lost", value[:80], f"dead letter of {topic}: {headers}"))
+                else:
+                    missing.discard(value)
         found += [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
         return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
 
-    async def of_events(self) -> list[Difference]:
-        """Events tell of every refusal, and of every rating as it is now."""
-        refusals, ratings = list[Json](), list[Json]()
-        kinds = {b"plaudit.SubmissionRefused": refusals, b"plaudit.RatingChanged": ratings}
-        for record in await self.fleet.service.records("events"):
-            told = kinds.get(dict(record.headers)["ce_type"])
-            if told is not None:
-                told.append(json.loads(record.value))
-        return [*self.of_refusals(refusals), *self.of_told_ratings(ratings)]
+    def codes(self, value: str, key: str, place: Place) -> Sequence[str]:
+        """The codes that a dead letter may have; none where the message is one that works."""
+        if value in self.model.poison:
+            return [NO_JSON]
+        if kind := self.model.unreadable.get(place):
+            return codes_of(kind)
+        # In a run of more than an hour.
+        never_came = [NEVER_CAME] if key not in self.model.reviews else []
+        # One that wasn't acknowledged, and is there even so, isn't known by its place.
+        return [*never_came, *(UNREADABLE if place[:2] in self.model.unacknowledged else ())]
 
-    def of_refusals(self, events: Sequence[Json]) -> list[Difference]:
-        told: dict[bool, set[str]] = {True: set(), False: set()}
-        for event in events:
-            told[event["code"] == "id-taken"].add(event["reviewId"])
-        told[False] -= {id for ids in self.model.races.values() for id in ids}
-        missing = [*(self.model.refused - told[False]), *(self.model.rivals - told[True])]
-        wrong = [*(told[False] - self.model.refused), *(id for id in told[True] if not self.model.may_be_taken(id))]
+    async def of_events(self) -> list[Difference]:
+        """Events tell of every refusal, of every rating as it is now, and of what became of reviews and returns."""
+        told: dict[str, list[Json]] = defaultdict(list)
+        for record in await self.fleet.service.records("events"):
+            told[kind_of(record)].append(json.loads(record.value))
+        pages = self.pages(SEARCH, storeId=ONE_EACH, sort="createdDate:asc")
+        winners = {row["id"] async for row in pages}
         return [
-            *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
-            *(Difference("wrong", id, "told to be refused, and it is not") for id in wrong),
+            *self.of_refusals(told["SubmissionRefused"], winners),
+            *self.of_told_ratings(told["RatingChanged"]),
+            *self.of_told_things(told, winners),
+        ]
+
+    def of_refusals(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
+        """Each refusal is told with its reason; of those that raced, that of all but the one that is there."""
+        model, told = self.model, {code: set[str]() for code in REFUSALS}
+        for event in events:
+            told.setdefault(event["code"], set()).add(event["reviewId"])
+        raced = {id for ids in model.races.values() for id in ids}
+        must = {CLOSED: model.refused, TAKEN: model.rivals, SECOND: model.raced - winners}
+        may = {CLOSED: model.refused, TAKEN: set(filter(model.may_be_taken, told[TAKEN])), SECOND: raced - winners}
+        return [
+            *(Difference("lost", id, f"nobody was told: {code}") for code in must for id in must[code] - told[code]),
+            *(
+                Difference("wrong", id, f"told to be refused, and it is not: {code}")
+                for code, ids in told.items()
+                for id in ids - may.get(code, set())
+            ),
+        ]
+
+    def of_told_things(self, told: Mapping[str, Sequence[Json]], winners: Set[str]) -> list[Difference]:
+        """Each review is told to be stored and, where that can be known, approved, rejected or deleted; none that
+        isn't. Each return is told to be created, and deleted."""
+        model = self.model
+        reviews = {kind: {event["reviewId"] for event in told[kind]} for kind in REVIEW_EVENTS}
+        returns = {kind: {event["returnId"] for event in told[kind]} for kind in RETURN_EVENTS}
+        gone = {id for id, review in model.reviews.items() if review.status is None}
+        # The past of what was brought along happened elsewhere.
+        here = [(id, review.status) for id, review in model.living() if id not in model.pasts]
+        must: dict[str, Set[str]] = {
+            "ReviewSubmitted": model.reviews.keys() | winners,
+            "ReviewDeleted": gone,
+            "ReviewApproved": {id for id, status in here if status == "Approved"},
+            "ReviewRejected": {id for id, status in here if status == "Rejected"},
+            "ReturnCreated": model.returns.keys() | model.deleted_returns,
+            "ReturnDeleted": model.deleted_returns,
+        }
+        found = reviews | returns
+        may = {"ReviewSubmitted": model.reviews.keys() | winners, "ReviewDeleted": gone}
+        return [
+            *(Difference("lost", id, f"no {kind} was told") for kind in must for id in must[kind] - found[kind]),
+            *(Difference("wrong", id, f"{kind} told of it") for kind in may for id in found[kind] - may[kind]),
         ]
 
     def of_told_ratings(self, events: Sequence[Json]) -> list[Difference]:
         """The event with the highest revision is the rating as it is now, in whatever order they were published. The
-        version before has no revisions: where it had its hand in, one of the events has to be it."""
+        version before may have no revisions: where it had its hand in, one of the events has to be it."""
         told: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
         for event in events:
             told[event["entityId"], event["storeId"]].append(event)
@@ -266,6 +322,8 @@ class Checker:
             about = told[key]
             if all("revision" in event for event in about):
                 about = sorted(about, key=lambda event: event["revision"])[-1:]
+            elif self.fleet.before is None:
+                found.append(Difference("wrong", key[0], f"rating of {key} told without a revision: {about[-1]}"))
             shown = [(event["reviewCount"], event["average"], event["histogram"]) for event in about]
             if expected.get(key, (0, 0.0, histogram([]))) not in shown:
                 what = f"rating of {key} told as {shown[-1:]}, expected {expected.get(key)}"

@@ -200,7 +200,8 @@ async def send_bad_records(stage: Stage) -> None:
             try:
                 placed = await produce(service.servers.kafka, full, partition, kind.make(b"spoilt"))
             except (OSError, asyncio.IncompleteReadError):
-                continue  # not acknowledged: nothing is promised of it
+                stage.model.unacknowledged.add((full, partition))  # nothing is promised of it
+                continue
             if placed.code == 0:
                 for delta in range(kind.records):
                     stage.model.unreadable[full, partition, placed.offset + delta] = name

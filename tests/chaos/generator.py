@@ -59,7 +59,7 @@ class Actor(ABC):
     def __init__(self, world: World, name: str, seed: int) -> None:
         self.world, self.name = world, f"{world.series}-{name}"
         self.chance = random.Random(f"{seed}/{name}")
-        self.count = 0
+        self.count = self.turns = 0
         self.told: deque[tuple[str, str, Json | Sequence[Json]]] = deque(maxlen=REMEMBERED)
 
     @abstractmethod
@@ -71,6 +71,7 @@ class Actor(ABC):
         while not is_over.is_set():
             deeds, weights = zip(*self.deeds(), strict=True)
             await self.chance.choices(deeds, weights)[0]()
+            self.turns += 1
             await asyncio.sleep(self.chance.random() * pause_s)
 
     async def repeat_all(self) -> None:
@@ -116,11 +117,12 @@ class Actor(ABC):
         return {
             "storeId": chance.choice([None, OPEN_STORE]),
             "userId": self.name,
+            "userName": f"{self.name}, customer {self.count}",
             "EntityId": entity,
             "EntityType": "Product",
             "EntityName": entity,
             "title": f"{self.name} {self.count}",
-            "review": "Sharp pictures, and the battery lasts.",
+            "review": f"Sharp pictures, and the battery lasts: {self.count}.",
             "rating": chance.randint(100, 500) / 100,
             **fields,
         }
@@ -289,10 +291,14 @@ class Reviewer(Actor):
         by_http = [
             self.world.http.send("POST", REVIEWS, [r], key=k) for k, r in zip(keys[3:], reviews[3:], strict=True)
         ]
-        sent = [*by_kafka, *by_http]
+        posts = [asyncio.ensure_future(each) for each in by_http]
+        sent = [*by_kafka, *posts]
         chance.shuffle(sent)
         await asyncio.gather(*sent)
-        self.world.model.races[entity] = [review["id"] for review in reviews]
+        ids = [review["id"] for review in reviews]
+        taken = [id for id, post in zip(ids[3:], posts, strict=True) if post.result().status in (200, 202)]
+        self.world.model.races[entity] = ids
+        self.world.model.raced.update(ids[:3], taken)
         self.world.ledger.acknowledge("race", entity)
 
     async def moderate_early(self) -> None:

@@ -34,6 +34,8 @@ class Review:
     title: str | None
     status: str | None = "New"
     author: str | None = None
+    author_name: str | None = None
+    text: str = ""
     is_proven: bool = False
     """Verified for good, by purchases elsewhere."""
 
@@ -85,6 +87,8 @@ class Model:
     rivals: set[str] = field(default_factory=set)
     races: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the reviews of which a customer may have one, by object."""
+    raced: set[str] = field(default_factory=set)
+    """Those of them that were acknowledged."""
     flags: dict[str, list[str]] = field(default_factory=dict)
     """Those of reviews in the store with rules."""
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -113,6 +117,8 @@ class Model:
     poison: Counter[str] = field(default_factory=Counter)
     unreadable: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """The kind of each record that no client can use, by full topic, partition and offset."""
+    unacknowledged: set[tuple[str, int]] = field(default_factory=set)
+    """Partitions that may hold more of them, for they weren't acknowledged."""
 
     def submit(self, id: str, body: Json) -> str:
         """Submit a review; the first one at an id counts. Returns the outcome."""
@@ -122,7 +128,9 @@ class Model:
             self.refused.add(id)
             return "refused"
         place = body["EntityId"], body.get("storeId")
-        self.reviews[id] = Review(*place, body["rating"], body.get("title"), author=body.get("userId"))
+        review = Review(*place, body["rating"], body.get("title"), author=body.get("userId"))
+        review.author_name, review.text = body.get("userName"), body["review"]
+        self.reviews[id] = review
         for action, expected in self.early_moderation.pop(id, ()):
             self.moderate(action, id, expected)
         return "applied"
@@ -132,7 +140,8 @@ class Model:
         review = self.reviews[id]
         if review.status is None:
             return "refused"
-        review.rating, review.title = body["rating"], body["title"]
+        review.rating, review.title, review.text = body["rating"], body["title"], body["review"]
+        review.author_name = body["userName"]
         if is_reset:
             review.status = "New"
         return "applied"

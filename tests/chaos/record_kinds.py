@@ -177,3 +177,19 @@ def _odd() -> dict[str, Kind]:
         "time-far-away": lambda v: batch(record(v), time=2**53),
     }
     return {name: Kind(make, Fate.USED_OR_TOLD) for name, make in odd.items()}
+
+
+def codes_of(name: str) -> tuple[str, ...]:
+    """The codes that dead letters of a kind may have: one, but where topics differ in what they read of a value."""
+    for ending, codes in _CODES.items():
+        if name.endswith(ending):
+            return codes
+    return ("undecodable",)
+
+
+_CODES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("just-too-large", "three-mib", "bomb", "15-mib"), ("too-large",)),
+    "value-null": ("empty",),
+    **dict.fromkeys(("value-empty", "value-not-utf8", "value-deep", "value-long-number"), ("invalid-json",)),
+    "value-many-names": ("invalid-message", "unknown-field"),
+}

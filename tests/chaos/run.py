@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,12 +82,20 @@ class Result:
     """Of each kind: "lost", "duplicated", "wrong", "relayed"."""
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    """What the run was to do, and didn't."""
     soak: Json = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
-    def is_good(self) -> bool:
+    def is_right(self) -> bool:
+        """True if nothing was found so far."""
         return not (self.differences or self.failures)
+
+    @property
+    def is_good(self) -> bool:
+        """True if nothing was found by a run that did what it was to do."""
+        return self.is_right and not self.undone
 
     def document(self) -> Json:
         """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
@@ -105,6 +113,7 @@ class Result:
             "objects": self.counts,
             "soak": self.soak,
             "failures": self.failures,
+            "undone": self.undone,
         }
 
 
@@ -191,6 +200,7 @@ class Run:
             self.fail(error)
         self.is_over.set()
         await self.ended(acting)
+        self.result.undone = [*self.undone(actors)]
         ledger, self.result.seconds = self.world.ledger, self.seconds
         self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
         self.result.deeds = dict(ledger.deeds.most_common())
@@ -200,7 +210,7 @@ class Run:
                 await self.compare(stage)
                 # Only now: what was lost would be made good by what is told once more.
                 await self.ended([asyncio.create_task(actor.repeat_all()) for actor in actors])
-                if self.result.is_good:
+                if self.result.is_right:
                     await self.compare(stage)
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
@@ -227,6 +237,17 @@ class Run:
         self.result.failures.append(f"{type(error).__name__}: {error}")
         if isinstance(error, NeverAppliedError):
             self.result.differences["lost"] += 1
+
+    def undone(self, actors: Sequence[Actor]) -> Iterator[str]:
+        """What is missing of the faults that were asked for, and the clients that sent nothing: a run that does little
+        finds little."""
+        if self.turns < self.plan.faults:
+            yield f"{self.turns} faults of {self.plan.faults} in {self.seconds:.0f} s; skipped: {self.result.skipped}"
+        for actor in actors:
+            if not actor.turns:
+                yield f"{actor.name} sent nothing"
+        if not self.world.ledger.acknowledged:
+            yield "no command was acknowledged"
 
     def actors(self) -> list[Actor]:
         seed = self.plan.seed

@@ -21,7 +21,7 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         seed=seed(),
         faults=len(KINDS),
         commands=200,
-        seconds=20,
+        seconds=600,  # as a busy machine may take
         reviewers=5,
         importers=1,
         buyers=2,
@@ -34,4 +34,4 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         waits_for_recovery=False,
     )
     result = await good_result(plan, tmp_path, capsys)
-    assert result.faults.total() > 0
+    assert set(KINDS) <= set(result.faults)

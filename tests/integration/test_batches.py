@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -15,6 +16,8 @@ from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken, signed
+from domain.reviews import ReviewStatus
+from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
 from storage.reviews_facts import images_from
@@ -24,6 +27,7 @@ from tests.support.orders import an_order, wanted_return
 from tests.support.service import Json, Servers
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
+LONG_AGO = 1_700_000_000_000
 RULES: list[Json] = [*APPROVING, {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]}]
 
 
@@ -54,6 +58,33 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
     assert looks > 1
     assert (stored["status"], stored.get("verifiedPurchase")) == (1, True)
     assert desk.told(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+
+
+@pytest.mark.parametrize("edits", [[], [{"review": "Better."}]], ids=["stored", "edited"])
+async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, edits: list[Json]) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    first, other, again = desk.review(), desk.review(), desk.review(storeId=store)
+    before = desk.records(again, at=LONG_AGO)
+    await desk.submit(before)
+    await desk.open_store(store)
+    # With what was refused in one batch, as where its offset is committed no more.
+    records = [*before, *desk.records([first, other], *({**first, **edit} for edit in edits), again)]
+    for _ in range(2):
+        desk.kafka.failures.append(asyncio.CancelledError())
+        with pytest.raises(asyncio.CancelledError):
+            await desk.submit(records)
+        # Stored at once, by rules and statements that know nothing of events.
+        assert {(await desk.stored(each["id"])).get("status") for each in (first, other, again)} == {ReviewStatus.NEW}
+        assert [desk.told(each["id"]) for each in (first, other, again)] == [[], [], ["SubmissionRefused"]]
+    for _ in range(2):
+        await desk.submit(records)
+        assert desk.told(first["id"]) == ["ReviewSubmitted", *["ReviewEdited"] * len(edits)]
+        assert desk.told(other["id"]) == ["ReviewSubmitted"]
+        assert desk.told(again["id"]) == ["SubmissionRefused", "ReviewSubmitted"]
+    for kind, data in desk.events():
+        if kind == "ReviewSubmitted":
+            created = (await desk.stored(data["reviewId"]))["createdDate"]
+            assert data["at"] == timestamp(created)
 
 
 async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
@@ -88,7 +119,7 @@ async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batc
 async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
     review = desk.review()
-    await desk.judge(review, "approve")
+    await desk.judge(desk.verdicts(review, "approve"))
     publish = desk.kafka.publish
 
     async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
@@ -167,6 +198,19 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     await desk.open_store(store, reviewsEnabled=False)
     await desk.submit(desk.records({**second, "review": "Another text."}))
     assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
+
+
+async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None:
+    review = desk.review()
+    early, late = desk.verdicts(review, "approve", "approve")
+    await desk.judge([early])
+    await desk.submit(desk.records(review))
+    for repeated in ([early], [early, late, late]):
+        await desk.judge(repeated[-1:])
+        assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
+        await desk.moderate(("reset", review["id"]))
+        await desk.judge(repeated)
+        assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
 
 
 async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -146,6 +147,52 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
         return [headers["x-error-code"] for headers in told if following.items() <= headers.items()]
 
     assert await eventually(not_expanded) == [b"too-large"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "collection", "told"),
+    [
+        ("review-feedback", "parkedCommands", {"action": "vote", "userId": "zoe", "helpful": True}),
+        (
+            "moderation-verdicts",
+            "parkedVerdicts",
+            {"textHash": "0" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
+        ),
+    ],
+)
+async def test_what_waited_in_vain_is_a_dead_letter(
+    facade: Facade, service: Service, product: str, topic: str, collection: str, told: Json
+) -> None:
+    id, command = new_id("review"), new_id("command")
+    is_command = topic == "review-feedback"
+    sent = {"reviewId": id, **told, **({"commandId": command} if is_command else {})}
+    await service.publish(topic, message(sent, id))
+    path = f"/api/commands/{command}"
+    async with service.mongo() as database:
+        parked = database[collection]
+        await eventually(partial(parked.count_documents, {"reviewId": id}), lambda found: found == 1)
+        if is_command:
+            assert (await facade.get(path))["outcome"] == "accepted"
+        past = {"$dateSubtract": {"startDate": "$$NOW", "unit": "hour", "amount": 2}}
+        await parked.update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
+        (letter,) = await service.letters(topic, id, 1)
+        assert json.loads(letter.value) == sent
+        headers = dict(letter.headers)
+        assert headers["x-error-code"] == b"review-not-found"
+        (record,) = await service.keyed(topic, id)
+        source = (record.topic, record.partition, record.offset)
+        assert source == (
+            headers["x-source-topic"].decode(),
+            *(int(headers[f"x-source-{name}"]) for name in ("partition", "offset")),
+        )
+        await eventually(partial(parked.count_documents, {"reviewId": id}), lambda found: found == 0)
+    if is_command:
+        state = await facade.get(path)
+        assert (state["outcome"], state["results"]) == ("refused", [{"id": id, "outcome": "not-found"}])
+    # It is not there for a review that comes all the same.
+    await facade.submit(submission(product, 4, id=id))
+    review = await facade.review(id)
+    assert (review["helpful"], review["flags"]) == (0, [])
 
 
 async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(

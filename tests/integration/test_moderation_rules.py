@@ -248,11 +248,16 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
     await facade.submit(late)
     await facade.until_rated(product, 3.0, 2)
     await facade.moderate("reset", late["id"])
+    assert await state(facade, late["id"]) == ("New", [], None)
     await facade.submit({**fair, "review": "Fair enough."})
     objection = verdict({**fair, "review": "Fair enough."}, "flag", labels=["spam", "bot"], score=0.93)
     await service.publish("moderation-verdicts", early, verdict(fair, "hold"), objection)
     await eventually(partial(state, facade, fair["id"]), lambda found: found[1] != [])
     assert await state(facade, fair["id"]) == ("New", ["verdict:ai"], None)
+    # The same verdict in a record of its own is another one, about a review that is New again.
+    await facade.until_rated(product, 3.0, 1)
+    assert await state(facade, late["id"]) == ("Approved", [], "verdict:ai")
+    assert [action for action, _ in await audited(facade, late["id"])] == ["approve", "approve", "reset"]
     entries = (await facade.get("/api/audit", reviewId=fair["id"]))["results"]
     assert [(e["action"], e["reason"]) for e in entries if e["subject"] == "verdict:ai"] == [
         ("flag", "spam, bot (0.93)"),

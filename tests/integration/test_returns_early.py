@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,16 +12,15 @@ import orjson
 import pytest
 
 from domain.commands import Outcome
-from storage.database import Database
-from storage.orders import OrderRepository
+from domain.orders import Order
+from storage.database import Session
 from storage.outcomes import OutcomeRepository
-from storage.repositories import Repositories
 from storage.returns_parking import COLLECTION as PARKED
-from storage.unit_of_work import Transactions, UnitOfWork
+from tests.support.consumers import opened_desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
-from tests.support.service import FLOW_OF_RETURNS, Service, own_database
+from tests.support.service import FLOW_OF_RETURNS, Servers, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
@@ -225,30 +225,31 @@ async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_se
     await eventually(untold, lambda found: not found)
 
 
-@pytest.fixture
-async def database(service: Service) -> Any:
-    async with own_database(service.servers) as database:
-        yield database
+async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever saw no order in its transaction is told of one that came, and parks nothing of it."""
+    async with opened_desk(servers) as desk:
+        order, id, looks = new_id("order"), new_id("return"), 0
+        orders = desk.services.orders
+        look = orders.of_ids
 
+        async def comes_behind(ids: Collection[str], session: Session, **options: Any) -> dict[str, Order]:
+            nonlocal looks
+            looks += 1
+            found = await look(ids, session, **options)
+            if looks == 1:
+                monkeypatch.setattr(orders, "of_ids", look)
+                await desk.order(an_order(order, {"a": 2}))
+                monkeypatch.setattr(orders, "of_ids", comes_behind)
+            return found
 
-async def test_an_order_that_comes_meanwhile_is_seen(database: Database) -> None:
-    """The place of an order that is held is free again after, and whoever saw none there is told of one that came."""
-    orders, attempts = OrderRepository(database), 0
-    place = database["orders"]
-
-    async def hold(work: UnitOfWork) -> bool:
-        nonlocal attempts
-        attempts += 1
-        known = await place.find_one({"_id": "a"}, session=work.session)
-        if attempts == 1:
-            await place.insert_one({"_id": "a"})
-        if known is None:
-            await orders.hold_places({"a", "b"}, work.session)
-        return known is not None
-
-    async def publish(messages: Any) -> None: ...
-
-    transactions = Transactions(database, Repositories(database), publish)
-    assert await transactions.run(hold)
-    assert attempts == 2
-    assert await place.count_documents({}) == 1
+        monkeypatch.setattr(orders, "of_ids", comes_behind)
+        wanted = {"action": "create", "return": wanted_return(order, {"a": 2}, id=id)}
+        await desk.command_returns(desk.records(wanted))
+        assert looks == 2
+        assert [kind for kind, _ in desk.events()] == ["ReturnCreated"]
+        assert await desk.database[PARKED].count_documents({}) == 0
+        # The places of orders that aren't there are free again.
+        others = [{"action": "create", "return": wanted_return(new_id("order"), {"a": 1})} for _ in range(2)]
+        await desk.command_returns(desk.records(*others))
+        assert await desk.database[PARKED].count_documents({}) == 2
+        assert [each["_id"] async for each in desk.database["orders"].find()] == [order]

@@ -22,6 +22,7 @@ from tests.support.service import Json, Servers, Service, kind_of
 from tests.support.waiting import eventually
 
 CREATE, READ, UPDATE = Permission.CREATE_REVIEWS, Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS
+REFUSED = "SubmissionRefused"
 SHOWN = ("title", "review", "rating", "userName", "entityName", "reviewStatus")
 
 
@@ -285,6 +286,17 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
     (row,) = await facade.until_listed(product, 1)
     assert await refused(facade, store, product) == ["duplicate-review"]
     assert await refused(facade, store, product, "bert") == []
+    # Each that Kafka had acknowledged is told, with the reason; the one that is there isn't.
+    lost = {review["id"] for review in reviews[1::2]} - {row["id"]}
+
+    async def reasons() -> dict[str, str]:
+        events = [json.loads(each.value) for each in await service.records("events") if kind_of(each) == REFUSED]
+        ids = {review["id"] for review in reviews}
+        return {event["reviewId"]: event["code"] for event in events if event["reviewId"] in ids}
+
+    found = await eventually(reasons, lambda found: found.keys() >= lost)
+    assert set(found.values()) == {"duplicate-review"}
+    assert row["id"] not in found
     # It can be edited, and rejected ones count; deletion frees the place.
     mine = next(review for review in reviews if review["id"] == row["id"])
     assert await edit(facade, {**mine, "review": "Changed"}) == {"outcome": "applied"}

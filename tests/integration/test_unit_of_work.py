@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 from pymongo import WriteConcern
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from consumers.inbox import retry
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.reviews import ModerationAction
 from messaging.kafka.connection import BrokerAwayError
 from storage import unit_of_work
-from storage.database import Database, is_database_away, is_duplicate
+from storage.audit import COLLECTION as AUDIT_LOG
+from storage.audit import AuditEntry
+from storage.database import Database, Session, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.outbox import Owed
+from storage.outcomes import COLLECTION as OUTCOMES
 from storage.repositories import Repositories
 from storage.unit_of_work import ConflictsError, Transactions, UnitOfWork, is_unavailable
 from tests.support.service import Service, own_database
@@ -116,6 +120,37 @@ async def test_a_failure_leaves_nothing(database: Database) -> None:
     assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 0
     assert kafka.published == []
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_at_all(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions = Transactions(database, Repositories(database), Kafka().publish)
+    entry = AuditEntry(datetime.now(UTC), "eve", ModerationAction.APPROVE, "review")
+    owe, failures = transactions.outbox.add, list[Exception]()
+
+    async def failing(messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
+        if failures:
+            raise failures.pop()
+        return await owe(messages, at, session)
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+        unit.answer("command", "item", Outcome.APPLIED)
+        unit.audit([entry])
+
+    async def kept() -> list[int]:
+        return [await database[name].count_documents({}) for name in (AUDIT_LOG, OUTCOMES)]
+
+    monkeypatch.setattr(transactions.outbox, "add", failing)
+    failures.append(KeyError())
+    with pytest.raises(KeyError):
+        await transactions.run(work)
+    assert await kept() == [0, 0]
+    failures.append(OperationFailure("a conflict", 112, {"errorLabels": ["TransientTransactionError"]}))
+    await transactions.run(work)
+    assert failures == []
+    assert await kept() == [1, 1]
 
 
 async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_can_hold(

@@ -53,7 +53,7 @@ class NotingKafka(Publisher):
     def __init__(self) -> None:
         super().__init__(KafkaConnection(NOWHERE))
         self.published: list[OutgoingMessage] = []
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         if messages and self.failures:
@@ -114,14 +114,16 @@ class Desk:
         ]
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
 
-    async def judge(self, review: Json, verdict: str) -> None:
-        """Deliver a classifier's verdict about a review."""
+    def verdicts(self, review: Json, *verdicts: str) -> list[Record]:
+        """Records with a classifier's verdicts about a review."""
         hash = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
-        told = {"reviewId": review["id"], "textHash": hash, "source": "ai", "verdict": verdict}
+        told = {"reviewId": review["id"], "textHash": hash, "source": "ai"}
+        return self.records(*({**told, "verdict": each} for each in verdicts))
+
+    async def judge(self, records: Sequence[Record]) -> None:
+        """Deliver verdicts in one batch."""
         consumer = VerdictConsumer(self.services)
-        await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(
-            self.records(told)
-        )
+        await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(records)
 
     async def order(self, order: Json) -> None:
         """Deliver the event of an order."""

@@ -22,6 +22,7 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
+from messaging.dead_letters_replays import FLOW as CONSUMED
 from messaging.topics import Topic
 from storage.database import Database, connect
 from storage.schema import SchemaMarks
@@ -42,8 +43,9 @@ PATIENCE_S = 120.0
 # No connection is used twice: a server that was held up closes one that was idle before it reads what has come by it.
 LIMITS = httpx.Limits(max_keepalive_connections=0)
 
-FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-feedback", "review-changes")
-"""The topics of reviews, in the order in which one follows from the other."""
+_NOT_BY_WORKERS, _BEFORE_ALL = Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS
+FLOW = (_BEFORE_ALL, *(topic for topic in CONSUMED if topic not in (_BEFORE_ALL, _NOT_BY_WORKERS)))
+"""The topics that a worker reads, in the order in which one follows from the other."""
 
 FLOW_OF_RETURNS = ("order-events", "return-commands")
 PARTITIONS = 4
@@ -208,9 +210,9 @@ class Service:
             ]
             await asyncio.gather(*sent)
 
-    async def records(self, topic: str) -> list[Any]:
-        """Everything that stands in a topic now, oldest first within each partition."""
-        partitions = self.partitions_of(topic)
+    async def records(self, *topics: str) -> list[Any]:
+        """Everything that stands in topics now, oldest first within each partition."""
+        partitions = [partition for topic in topics for partition in self.partitions_of(topic)]
         async with self.consumer() as consumer:
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
@@ -256,7 +258,7 @@ class Service:
 
     async def dead_letters(self) -> list[Any]:
         """Everything in every dead-letter topic."""
-        return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
+        return await self.records(*(f"{topic}.dlq" for topic in CONSUMED))
 
     async def lag(self, topic: str) -> int:
         """The number of records that the consumer group has yet to commit; of use on Apache Kafka alone."""

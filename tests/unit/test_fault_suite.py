@@ -1,0 +1,132 @@
+"""The judgements of the fault suite: they object to what isn't as the model has it, and to a run that did little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from tests.chaos.checker import Checker
+from tests.chaos.clients import Http, Ledger
+from tests.chaos.fleet import Fleet
+from tests.chaos.generator import World
+from tests.chaos.model import CLOSED_STORE, Json, Model
+from tests.chaos.purchases import Shopper
+from tests.chaos.run import Plan, Result, Run
+from tests.chaos.versions import Version
+from tests.support.service import Service
+
+BODY: Json = {"EntityId": "camera", "review": "Sharp.", "rating": 4}
+SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
+
+
+def checker(model: Model, before: Version | None = None) -> Checker:
+    """A checker that asks nobody."""
+    return Checker(cast(Http, None), Fleet(cast(Service, None), before=before), model, "s1")
+
+
+def refusals(model: Model, told: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
+    events = [{"reviewId": id, "code": code} for id, code in told]
+    return {(each.kind, each.id) for each in checker(model).of_refusals(events, set(winners))}
+
+
+def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
+    model = Model(races={"camera": ["a", "b", "c", "d"]}, raced={"a", "b", "c"})
+    assert refusals(model, [("a", SECOND), ("b", SECOND)], "c") == set()
+    # One that nobody acknowledged may be told, or not.
+    assert refusals(model, [("a", SECOND), ("b", SECOND), ("d", SECOND)], "c") == set()
+    assert refusals(model, [("a", SECOND)], "c") == {("lost", "b")}
+    assert refusals(model, [(id, SECOND) for id in "abc"], "c") == {("wrong", "c")}
+    assert refusals(model, [("a", SECOND), ("b", CLOSED)], "c") == {("lost", "b"), ("wrong", "b")}
+
+
+def test_refusals_have_their_reasons() -> None:
+    model = Model()
+    model.submit("closed", {**BODY, "storeId": CLOSED_STORE})
+    model.submit("mine", BODY)
+    model.submit_as_another("mine")
+    assert refusals(model, [("closed", CLOSED), ("mine", TAKEN)]) == set()
+    assert refusals(model, []) == {("lost", "closed"), ("lost", "mine")}
+    told = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
+    assert refusals(model, told) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
+
+
+def test_what_became_of_reviews_and_returns_is_told() -> None:
+    model = Model(deleted_returns={"return"})
+    for id, action in (("approved", "approve"), ("rejected", "reject"), ("deleted", "delete"), ("new", "reset")):
+        model.submit(id, BODY)
+        model.moderate(action, id)
+    told: dict[str, list[Json]] = {
+        "ReviewSubmitted": [{"reviewId": id} for id in (*model.reviews, "winner")],
+        **{f"Review{kind}": [{"reviewId": kind.lower()}] for kind in ("Approved", "Rejected", "Deleted")},
+        **{f"Return{kind}": [{"returnId": "return"}] for kind in ("Created", "Deleted")},
+    }
+
+    def found(told: dict[str, list[Json]]) -> list[tuple[str, str]]:
+        full = {name: told.get(name, []) for name in kinds}
+        return [(each.kind, each.id) for each in checker(model).of_told_things(full, {"winner"})]
+
+    kinds = list(told)
+    assert found(told) == []
+    for kind, events in told.items():
+        for event in events:
+            less = {**told, kind: [each for each in events if each != event]}
+            assert found(less) == [("lost", next(iter(event.values())))], kind
+    for kind in ("ReviewSubmitted", "ReviewDeleted"):
+        assert found({**told, kind: [*told[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
+
+
+def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them() -> None:
+    model = Model()
+    model.submit("r", BODY)
+    model.moderate("approve", "r")
+    (((entity, store), (count, average, histogram)),) = model.ratings().items()
+    event: Json = {"entityId": entity, "storeId": store, "reviewCount": count, "average": average}
+    event["histogram"] = histogram
+    before = cast(Version, object())
+    for version, told, expected in (
+        (None, [{**event, "revision": 1}], 0),
+        (None, [event], 1),
+        (before, [event], 0),
+        (None, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
+        (before, [{**event, "reviewCount": 0}], 1),
+    ):
+        assert len(checker(model, version).of_told_ratings(told)) == expected, told
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "codes"),
+    [
+        ("poison", ("t", 0, 1), ["invalid-json"]),
+        ("\0", ("t", 0, 7), ["too-large"]),
+        ("\0", ("t", 0, 8), ["undecodable"]),
+        ("\0", ("t", 0, 9), []),
+        ("\0", ("t", 1, 9), ["undecodable", "too-large"]),
+        ('{"rating": 4}', ("t", 0, 2), []),
+    ],
+)
+def test_dead_letters_have_the_code_of_their_kind(value: str, place: tuple[str, int, int], codes: list[str]) -> None:
+    model = Model(unreadable={("t", 0, 7): "gzip-bomb", ("t", 0, 8): "unknown-codec"}, unacknowledged={("t", 1)})
+    model.poison["poison"] += 1
+    model.submit("r", BODY)
+    assert list(checker(model).codes(value, "r", place)) == codes
+
+
+def test_a_run_says_what_it_did_not_do() -> None:
+    sizes: Any = dict.fromkeys(("seed", "commands", "reviewers", "importers", "buyers", "audiences", "deciders"), 1)
+    plan, nobody = Plan(**sizes, faults=2, seconds=1.0, processes=()), cast(Any, None)
+    world = World(nobody, nobody, Ledger(), Model(), (), "s1", nobody)
+    run = Run(plan, print, Result(1), nobody, nobody, world)
+    idle, busy = Shopper(world, "idle", 1), Shopper(world, "busy", 1)
+    busy.turns = 1
+    assert [what.split()[0] for what in run.undone([idle, busy])] == ["0", "s1-idle", "no"]
+    run.turns, world.ledger.acknowledged = 2, 1
+    assert list(run.undone([busy])) == []
+
+
+@pytest.mark.parametrize("what", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
+def test_a_run_is_good_if_it_did_what_it_was_to_do_and_found_nothing(what: Any) -> None:
+    assert Result(1).is_good
+    assert not Result(1, **what).is_good
+    assert Result(1, **what).is_right is ("undone" in what)
