@@ -88,13 +88,14 @@ def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment:
 
 
 async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers: Servers, tmp_path: Path) -> None:
-    traces = {"PLAUDIT_TRACES__FILE": str(tmp_path / "no" / "folder" / "traces")}
+    # OpenTelemetry's own variables are its own to check.
+    traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"}
     service = Service(servers, tmp_path, environment=JSON | traces)
     for process in ("api", "worker"):
         ended = await service.run(process, code=1)
         (*_, last) = lines_of(ended.stdout + ended.stderr)
         assert (last["level"], last["event"]) == ("critical", "ended by an error")
-        assert "FileNotFoundError" in last["exception"]
+        assert "ValueError: max_queue_size" in last["exception"]
 
 
 async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
