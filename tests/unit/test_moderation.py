@@ -173,6 +173,7 @@ def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationActi
     first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
     moderated = moderate([first, second], {"a": reported, "b": a_review()})
     assert (moderated.reviews["a"].reports, moderated.settled) == (0, {"a": first})
+    assert moderated.reported == {"a": 2}
     assert moderate([a_command("b", action, 1)], {"b": a_review()}).settled == {}
 
 
@@ -201,6 +202,8 @@ def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_i
     ]
     arrived = [kept[3]._replace(arrived=0), kept[0]._replace(arrived=1)]
     assert parked_in_turn([*reversed(arrived), *reversed(kept)]) == [*kept, *arrived]
+    of_two = [kept[0]._replace(review_id=id, arrived=place) for id, place in (("b", 0), ("d", 1), ("c", 1), ("a", 2))]
+    assert parked_in_turn([of_two[3], *of_two[:3]]) == of_two
 
 
 steps = st.tuples(

@@ -22,6 +22,7 @@ from domain.reminders import (
     Skip,
     decide,
     decide_in_turn,
+    due_date,
     due_from,
     due_up_to,
     state_after,
@@ -67,6 +68,8 @@ def named(decision: Reminder | Skip) -> tuple[Item, ...]:
 def test_ten_days_less_one_second_is_not_yet() -> None:
     assert outcome(after=10 * DAY - SECOND) is Skip.NOT_YET
     assert named(outcome(after=10 * DAY)) == (CAMERA, TRIPOD)
+    assert due_date(ORDER, SETTINGS) == NOON + 10 * DAY
+    assert due_date(ORDER, replace(SETTINGS, days_in_status=10_000_000)) is None
 
 
 def test_what_is_reviewed_is_not_named() -> None:
