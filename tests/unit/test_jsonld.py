@@ -142,9 +142,22 @@ def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
         ("N" * 97 + "👩\u200d🚀", "N" * 97),
         ("N" * 98 + "👋🏽", "N" * 98),
         ("N" + "\u0301" * 127, "N" + "\u0301" * 98),
+        ("N" + "o\u200d" + "\u0301" * 125, "N"),
         (" " * 99 + "N", "Anonymous"),
     ],
-    ids=["short", "long", "marks", "before a joiner", "behind a joiner", "a colour", "marks alone", "blank"],
+    ids=[
+        *(
+            "short",
+            "long",
+            "marks",
+            "before a joiner",
+            "behind a joiner",
+            "a colour",
+            "marks alone",
+            "one letter, then marks",
+        ),
+        "blank",
+    ],
 )
 def test_names_of_authors_are_as_long_as_google_takes_them(name: str, shown: str) -> None:
     told = structured_data("Product", "Camera", Description(), RatingTally(1, 450), [review_of(user_name=name)])
