@@ -13,7 +13,7 @@ from storage.reviews_search import SINCE_EVER
 _FIELD: Final = "storedAt"
 _LATE: Final = timedelta(seconds=1)
 _LOOK_BACK: Final = 2 * _LATE
-"""What isn't late has been stored within this after its record."""
+"""Longer than any review that isn't late took from its record to the database."""
 
 INDEX: Final = IndexModel([(_FIELD, DESCENDING)], name="stored_late", sparse=True)
 
