@@ -35,6 +35,7 @@ Client = AsyncMongoClient[Document]
 Session = AsyncClientSession
 
 _DUPLICATE_KEY: Final = 11000
+_INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
@@ -140,10 +141,22 @@ def is_duplicate(error: BulkWriteError) -> bool:
 
 
 async def in_transaction(database: Database, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run `work` in one transaction, again from its beginning after a conflict; all of it takes effect or nothing."""
+    """Run `work` in one transaction, again from its beginning after a conflict; all of it takes effect or nothing.
+
+    Being interrupted counts as a conflict: it is what a process meets that was taken for dead, and lives.
+    """
+
+    async def attempt(session: Session) -> T:
+        try:
+            return await work(session)
+        except OperationFailure as error:
+            if error.code != _INTERRUPTED:
+                raise
+            raise PyMongoError(str(error), error_labels=["TransientTransactionError"]) from error
+
     async with database.client.start_session() as session:
         return await session.with_transaction(
-            work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern(w="majority", j=True)
+            attempt, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern(w="majority", j=True)
         )
 
 

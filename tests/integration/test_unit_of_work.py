@@ -107,6 +107,32 @@ async def test_conflicts_that_do_not_end_are_told_so_that_a_batch_goes_on_in_par
     assert (kafka.published, await database[OUTBOX].count_documents({})) == ([], 0)
 
 
+async def test_a_unit_that_is_interrupted_because_it_was_taken_for_dead_begins_anew(database: Database) -> None:
+    kafka, sessions, interrupted = Kafka(), list[Session](), list[int]()
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+        await database[THINGS].update_one({"_id": 1}, {"$inc": {"count": 1}}, session=unit.session)
+        sessions.append(unit.session)
+        slow = {} if interrupted else {"$where": "sleep(15000) || true"}
+        assert await database[THINGS].find_one(slow, session=unit.session)
+
+    async def is_searching() -> bool:
+        looked = await database.client.admin.aggregate(
+            [{"$currentOp": {}}, {"$match": {"command.find": THINGS, "ns": f"{database.name}.{THINGS}"}}]
+        )
+        return bool(await looked.to_list())
+
+    running = asyncio.create_task(Transactions(database, Repositories(database), kafka.publish).run(work))
+    await eventually(is_searching)
+    interrupted.append(1)
+    await database.client.admin.command("killSessions", [{"id": sessions[0].session_id["id"]}])
+    await running
+    assert len(sessions) == 2
+    assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 1
+    assert kafka.published == [MESSAGE]
+
+
 async def test_a_failure_leaves_nothing(database: Database) -> None:
     kafka = Kafka()
 
