@@ -29,7 +29,7 @@ _LONGEST_ERROR: Final = 300
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 class Alive(TypedDict):
@@ -71,7 +71,7 @@ async def ready(services: Injected, request: Request) -> JsonResponse:
         _told("mongodb", services.database.command("ping")), _told("kafka", services.publisher.missing(topics))
     )
     if missing:
-        _log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
+        log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
     reads, commands = pinged is not None, missing == []
     shown = {"mongodb": _shown(reads), "kafka": _shown(missing is not None)} | ({"topics": "fail"} if missing else {})
     answer = {"reads": _shown(reads), "commands": _shown(commands), "checks": shown}
@@ -90,7 +90,7 @@ async def _told(name: str, asked: Awaitable[T]) -> T | None:
         async with asyncio.timeout(CHECK_SECONDS):
             return await asked
     except Exception as error:
-        _log.warning("Not ready", away=name, error=repr(error)[:_LONGEST_ERROR])
+        log.warning("Not ready", away=name, error=repr(error)[:_LONGEST_ERROR])
         return None
 
 

@@ -32,7 +32,7 @@ _FRESH_S: Final = 5.0
 _PATIENCE_S: Final = 8.0
 """For the checks of one server."""
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 class TopicLag(TypedDict):
@@ -166,7 +166,7 @@ async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) ->
     except Exception as error:
         if not (isinstance(error, TimeoutError) or is_broker_away(error) or is_database_away(error)):
             raise
-        _log.warning("Not examined", away=server, error=repr(error)[:300])
+        log.warning("Not examined", away=server, error=repr(error)[:300])
         return [failed(server, f"does not answer ({type(error).__name__})", advice)]
 
 

@@ -52,7 +52,7 @@ _PATIENCE_S: Final = 4.0
 _MOST_READ: Final = 12
 """Partitions of which the oldest record is read at a time: each costs a fetch of 1 MiB."""
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 router = APIRouter(tags=["Operation"])
 
@@ -96,7 +96,7 @@ class Gauges:
             lag = await self.services.lag.measure()
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_broker_away(error)):
-                _log.exception("Lag can't be measured")
+                log.exception("Lag can't be measured")
             self.lag = None
             for gauge in (CONSUMER_LAG, CONSUMER_LAG_AGE, CONSUMER_STANDSTILL):
                 gauge.clear()
@@ -126,7 +126,7 @@ class Gauges:
             self.age.tell(offsets, await self.services.lag.times(offsets))
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_broker_away(error)):
-                _log.exception("The age of the lag can't be read")
+                log.exception("The age of the lag can't be read")
 
     async def _documents(self) -> None:
         try:
@@ -135,7 +135,7 @@ class Gauges:
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 # Everything else is told, and looked at again.
-                _log.exception("What waits in the database can't be told")
+                log.exception("What waits in the database can't be told")
             self.backlog = None
             STATE_KNOWN.labels("mongodb").set(0)
         else:

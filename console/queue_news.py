@@ -17,7 +17,7 @@ from messaging.kafka.tail import Tail
 from messaging.review_claims import CLAIM_S
 from messaging.topics import Topic
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
 """The topics that news are in."""
 
@@ -103,7 +103,7 @@ class QueueNews:
             try:
                 news = _news_in(record)
             except (ValueError, KeyError, TypeError) as error:
-                _log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
+                log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
                 continue
             # What came before a page was made stands in it, but for claims.
             if news is not None and not (news.kind == "new" and record.timestamp < begin.timestamp() * 1_000):

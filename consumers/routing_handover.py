@@ -9,11 +9,11 @@ from typing import Final
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
-from messaging.kafka.lag import Backlog, ConsumerLag
+from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.topics import Topic, TopicNames
 
 _LOOK_S: Final = 0.05
-_NOWHERE: Final = Backlog(0, -1)
+_NOWHERE: Final = Unread(0, -1)
 
 
 class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -59,6 +59,6 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
             await lag.stop()
 
 
-async def _changes(lag: ConsumerLag) -> Mapping[int, Backlog]:
+async def _changes(lag: ConsumerLag) -> Mapping[int, Unread]:
     found = await lag.measure()
     return {number: each for (topic, number), each in found.items() if topic is Topic.REVIEW_CHANGES}

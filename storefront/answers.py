@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 AGE_S: Final = 0.9
@@ -120,7 +120,7 @@ class Answers:
         del self._loading[address]
         # Those who wait for it hear it; where nobody does, the next one to ask will.
         if not task.cancelled() and (error := task.exception()):
-            _log.info("an answer could not be renewed", error=repr(error)[:200])
+            log.info("an answer could not be renewed", error=repr(error)[:200])
 
     def _keep(self, address: bytes, entry: _Entry) -> None:
         before = self._entries.pop(address, None)

@@ -28,7 +28,7 @@ _TIMEOUT_S: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024
 _MOST_KEYS: Final = 100
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 KeySet = Mapping[tuple[str | None, str], PyJWK]
 """Keys by id and algorithm; a set with one key alone has it under no id, too."""
@@ -102,7 +102,7 @@ class FetchedKeys:
                 self._keys = _usable(await self._body(), self._algorithms)
             self._fetched = monotonic()
         except (httpx.HTTPError, TimeoutError, ValueError) as error:
-            _log.warning("the issuer's keys can't be fetched", url=self._url, error=f"{type(error).__name__}: {error}")
+            log.warning("the issuer's keys can't be fetched", url=self._url, error=f"{type(error).__name__}: {error}")
         finally:
             self._fetching = None
 

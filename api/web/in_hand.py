@@ -35,7 +35,7 @@ _LONGEST_REFUSAL_S: Final = 7.0
 
 _KEY: Final = "plaudit.in_hand"
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 class RequestsInHand:
@@ -85,7 +85,7 @@ class RequestsInHand:
             await self._app(scope, request.receive, request.send)
         except StalledError:
             # Its connection is closed without the rest of the answer: the client sees that there is something missing.
-            _log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
+            log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
         finally:
             self.count(is_command, -1)
             request.give_back_body()

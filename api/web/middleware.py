@@ -13,7 +13,7 @@ from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
 from storage.images_files import is_store_away
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 _ANSWER_S: Final = 35.0
@@ -69,21 +69,21 @@ def _stopping() -> ProblemError:
 def problem_of(scope: Scope, error: Exception) -> ProblemError:
     """The problem that a request is answered with after an error, which the log tells."""
     if is_too_slow(error):
-        _log.warning("Query took too long", path=scope["path"])
+        log.warning("Query took too long", path=scope["path"])
         detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
         return ProblemError(ProblemKind.QUERY_TIMEOUT, detail)
     if is_database_away(error):
-        _log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
+        log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
         return unavailable("The database")
     if is_broker_away(error):
-        _log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
+        log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
         return unavailable("The message broker")
     if is_too_large(error):
-        _log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
+        log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
         detail = "The request makes a message that is larger than the message broker takes. Send less at once."
         return ProblemError(ProblemKind.TOO_LARGE, detail)
     if is_store_away(error):
-        _log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
+        log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
         return unavailable("The store of images")
-    _log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
+    log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
     return ProblemError(ProblemKind.INTERNAL, "The request could not be served. The log of the service says why.")

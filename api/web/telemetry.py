@@ -21,7 +21,7 @@ _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 _QUIET: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 """Asked for by machines all the time."""
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 class Signals:
@@ -69,7 +69,7 @@ class Signals:
                 _seconds(method, route).observe(seconds)
                 if status < 500 and answered and route not in _QUIET and not _waits(scope):
                     HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
-                tell = _log.debug if route in _QUIET else _log.info
+                tell = log.debug if route in _QUIET else log.info
                 tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
                 if span is not None:
                     _describe(span, method, route, status)

@@ -28,7 +28,7 @@ _DISCOVERED_S: Final = 3_600.0
 _TIMEOUT_S: Final = 10.0
 _PROVIDER: Final = "The sign-in page of your organisation"
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class OpenIdProvider(Provider):
                     **self._client.parameters,
                 )
             except OAuthError as error:
-                _log.warning("the OpenID provider refused a code", error=f"{error.error}: {error.description}"[:300])
+                log.warning("the OpenID provider refused a code", error=f"{error.error}: {error.description}"[:300])
                 raise forbidden(f"The sign-in page's answer isn't valid ({error.error}).") from error
         await self._check_identity(attempt, token.get("id_token"))
         access_token = token.get("access_token")
@@ -106,7 +106,7 @@ class OpenIdProvider(Provider):
         if answer.get("iss", self._client.issuer) != self._client.issuer:
             raise forbidden("The answer comes from another issuer.")
         if "error" in answer:
-            _log.info("the OpenID provider let nobody in", error=answer["error"][:100])
+            log.info("the OpenID provider let nobody in", error=answer["error"][:100])
             denied = answer["error"] == "access_denied"
             raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
 
@@ -141,7 +141,7 @@ class OpenIdProvider(Provider):
             async with asyncio.timeout(_TIMEOUT_S), client:
                 yield client
         except (httpx2.HTTPError, TimeoutError, ValueError) as error:
-            _log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
+            log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
             raise unavailable(_PROVIDER) from error
 
     async def _endpoints(self, client: AsyncOAuth2Client) -> _Endpoints:

@@ -20,7 +20,7 @@ from messaging.topics import Topic, TopicNames
 _READING_S: Final = 15.0
 
 
-class Backlog(NamedTuple):
+class Unread(NamedTuple):
     """Of one partition: the records that its group has yet to commit, the offset of the first of them, and how many
     were deleted by the retention of the topic before the group had read them."""
 
@@ -32,7 +32,7 @@ class Backlog(NamedTuple):
 Place = tuple[Topic, int]
 """A topic and the number of one of its partitions."""
 
-Lag = dict[Place, Backlog]
+Lag = dict[Place, Unread]
 
 
 class _Group(NamedTuple):
@@ -150,7 +150,7 @@ class ConsumerLag:
         # Records that retention has removed are no backlog.
         following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {
-            (names[place.topic], place.partition): Backlog(
+            (names[place.topic], place.partition): Unread(
                 max(0, ends[place] - offset), offset, max(0, offset - committed.get(place, offset))
             )
             for place, offset in following.items()

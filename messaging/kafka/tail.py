@@ -16,7 +16,7 @@ from messaging.decoding import LATEST_MS
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.record_batches import read_within_bounds
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 _PAUSES_S: Final = (1.0, 2.0, 5.0)
 
@@ -54,7 +54,7 @@ class Tail:
             except (KafkaError, OSError) as error:
                 pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
                 failures += 1
-                _log.warning("Topics can't be followed at the moment", error=repr(error), pause_s=pause)
+                log.warning("Topics can't be followed at the moment", error=repr(error), pause_s=pause)
                 await asyncio.sleep(pause)
 
     async def _seek(self, consumer: AIOKafkaConsumer, since: datetime) -> None:

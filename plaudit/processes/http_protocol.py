@@ -52,7 +52,7 @@ _LAST_LOOK_S: Final = 0.1
 _UNSENT: Final = 16 * 1024
 """Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -282,7 +282,7 @@ class BoundedProtocol(LingeringProtocol):
         """Answer with a problem and close; only the latter where the request has, or gets, another answer."""
         if self._has_ended():
             return
-        _log.info("connection closed", status=int(status), detail=detail)
+        log.info("connection closed", status=int(status), detail=detail)
         if self._in_head and is_answering(self):
             # The next answer on this connection is not for this request: it gets none.
             self._is_ending = self.flow.is_behind = True

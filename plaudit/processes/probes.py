@@ -19,7 +19,7 @@ from prometheus_client import MetricsHandler
 
 from messaging.metrics import REGISTRY
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 LIVE_SECONDS: Final = 5.0
 
@@ -68,7 +68,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log it; by itself the server prints it."""
-        _log.warning("a request for health or metrics failed", exc_info=True)
+        log.warning("a request for health or metrics failed", exc_info=True)
 
 
 class _Handler(MetricsHandler):

@@ -19,7 +19,7 @@ from devservers.server import ServerProcess
 from devservers.tansu import TansuProcess
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import Backlog, ConsumerLag
+from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.topics import Topic, TopicLayout, TopicNames, create_topics
 from tests.support.processes import Marked
 from tests.support.waiting import eventually
@@ -131,7 +131,7 @@ async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None
             await member.commit({TopicPartition(name, 1): 0})
         lag = ConsumerLag(connection, names)
         try:
-            assert set((await lag.measure()).values()) == {Backlog(0, 0)}
+            assert set((await lag.measure()).values()) == {Unread(0, 0)}
             assert await lag.is_read(Topic.MODERATION_COMMANDS)
         finally:
             await lag.stop()

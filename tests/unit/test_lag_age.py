@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.kafka.lag import Backlog, Place
+from messaging.kafka.lag import Place, Unread
 from messaging.kafka.lag_age import LagAge
 from messaging.topics import Topic
 
@@ -12,7 +12,7 @@ STUCK, FLOWING, EMPTY = ((Topic.ORDER_EVENTS, number) for number in range(3))
 def observed(age: LagAge, now: float) -> dict[Place, float]:
     """One record came for each partition every minute: one is stuck, one is consumed, one gets none."""
     minute = int(now / 60)
-    lag = {STUCK: Backlog(minute, 7), FLOWING: Backlog(min(1, minute), 7 + minute), EMPTY: Backlog(0, 5)}
+    lag = {STUCK: Unread(minute, 7), FLOWING: Unread(min(1, minute), 7 + minute), EMPTY: Unread(0, 5)}
     age.observe(lag, now)
     return age.seconds()
 
@@ -28,41 +28,41 @@ def test_the_oldest_record_of_a_stuck_partition_grows_old_beside_others() -> Non
 
 def test_a_backlog_that_is_consumed_slowly_has_the_age_of_its_next_record() -> None:
     age = LagAge()
-    age.observe({STUCK: Backlog(0, 0)}, 0)
+    age.observe({STUCK: Unread(0, 0)}, 0)
     # Three records a minute come, one is consumed.
     for minute in range(1, 31):
-        age.observe({STUCK: Backlog(2 * minute, minute)}, 60 * minute)
+        age.observe({STUCK: Unread(2 * minute, minute)}, 60 * minute)
     # The record at 30 was the 31st, and came in the eleventh minute.
     assert age.seconds() == {STUCK: 60 * (30 - 11)}
 
 
 def test_what_was_there_before_the_first_look_has_the_time_in_its_record() -> None:
     age = LagAge()
-    age.observe({STUCK: Backlog(3, 17), FLOWING: Backlog(2, 4)}, 1_000)
+    age.observe({STUCK: Unread(3, 17), FLOWING: Unread(2, 4)}, 1_000)
     assert age.unknown() == {STUCK: 17, FLOWING: 4}
     age.tell({STUCK: 17, FLOWING: 4}, {STUCK: 100.0})
     assert age.seconds() == {STUCK: 900, FLOWING: 0}
-    age.observe({STUCK: Backlog(3, 17), FLOWING: Backlog(1, 5)}, 1_060)
+    age.observe({STUCK: Unread(3, 17), FLOWING: Unread(1, 5)}, 1_060)
     assert age.seconds() == {STUCK: 960, FLOWING: 60}
     assert age.unknown() == {FLOWING: 5}
     # Nothing of what was there is left.
-    age.observe({STUCK: Backlog(1, 20), FLOWING: Backlog(0, 6)}, 1_120)
+    age.observe({STUCK: Unread(1, 20), FLOWING: Unread(0, 6)}, 1_120)
     assert age.unknown() == {}
     assert age.seconds() == {STUCK: 0, FLOWING: 0}
 
 
 def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None:
     age = LagAge()
-    age.observe({STUCK: Backlog(1, 0)}, 100)
+    age.observe({STUCK: Unread(1, 0)}, 100)
     age.tell({STUCK: 0}, {STUCK: 9_999.0})
-    age.observe({STUCK: Backlog(1, 0)}, 160)
+    age.observe({STUCK: Unread(1, 0)}, 160)
     assert age.seconds() == {STUCK: 60}
 
 
 def test_its_memory_is_bounded() -> None:
     age = LagAge()
-    age.observe({STUCK: Backlog(0, 0)}, 0)
+    age.observe({STUCK: Unread(0, 0)}, 0)
     for second in range(1, 5_000):
-        age.observe({STUCK: Backlog(second, 0)}, second)
+        age.observe({STUCK: Unread(second, 0)}, second)
     assert age.seconds() == {STUCK: 4_998}
     assert len(age._ends[STUCK]) <= 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.kafka.lag import Backlog, Lag
+from messaging.kafka.lag import Lag, Unread
 from messaging.kafka.standstill import STANDS_AFTER_S, Standstill
 from messaging.topics import Topic
 
@@ -10,7 +10,7 @@ STUCK, FLOWING, EMPTY = ((Topic.ORDER_EVENTS, number) for number in range(3))
 
 
 def lag(flowing_at: int) -> Lag:
-    return {STUCK: Backlog(3, 17), FLOWING: Backlog(1_000, flowing_at), EMPTY: Backlog(0, 5)}
+    return {STUCK: Unread(3, 17), FLOWING: Unread(1_000, flowing_at), EMPTY: Unread(0, 5)}
 
 
 def test_a_partition_that_stands_beside_others_that_flow_is_told() -> None:
@@ -34,7 +34,7 @@ def test_only_partitions_that_are_asked_for_are_told() -> None:
 def test_progress_and_the_end_of_a_backlog_end_a_standstill() -> None:
     standstill = Standstill()
     standstill.observe(lag(0), 0)
-    standstill.observe({STUCK: Backlog(2, 18), FLOWING: Backlog(0, 1_000)}, STANDS_AFTER_S)
+    standstill.observe({STUCK: Unread(2, 18), FLOWING: Unread(0, 1_000)}, STANDS_AFTER_S)
     assert standstill.describe() == []
-    standstill.observe({STUCK: Backlog(2, 18), FLOWING: Backlog(1, 1_000)}, STANDS_AFTER_S * 1.5)
+    standstill.observe({STUCK: Unread(2, 18), FLOWING: Unread(1, 1_000)}, STANDS_AFTER_S * 1.5)
     assert standstill.seconds() == {STUCK: STANDS_AFTER_S / 2, FLOWING: 0}
