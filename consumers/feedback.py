@@ -79,8 +79,8 @@ class FeedbackConsumer:
         """Apply commands, each behind those that were parked about its review before it came."""
         parking = self.services.parked_feedback
         parked = await parking.about(review_ids) if review_ids else []
-        known = {(command.source, command.review_id) for command in parked}
-        all_commands = [*parked, *(c for c in commands if (c.source, c.review_id) not in known)]
+        known = {(command.position, command.review_id) for command in parked}
+        all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
         if not all_commands:
             return
         taken = await self.services.transactions.run(partial(self._take, all_commands))
@@ -139,7 +139,7 @@ class FeedbackConsumer:
     def _overdue_message(self, command: Feedback) -> OutgoingMessage:
         return rebuilt_dead_letter(
             self.services.topics.name(Topic.REVIEW_FEEDBACK),
-            command.source,
+            command.position,
             key=command.review_id,
             value=feedback_value(command),
             error=review_never_came(),

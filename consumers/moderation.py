@@ -148,8 +148,8 @@ class ReviewChangeConsumer:
 def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
     """Commands, each behind those that were parked about its review before it came, which take effect as it does."""
     times = {command.review_id: command.at for command in reversed(commands)}
-    known = {(command.source, command.review_id) for command in parked}
-    fresh = [command for command in commands if (command.source, command.review_id) not in known]
+    known = {(command.position, command.review_id) for command in parked}
+    fresh = [command for command in commands if (command.position, command.review_id) not in known]
     return [*(command._replace(at=times[command.review_id]) for command in parked), *fresh]
 
 

@@ -221,7 +221,7 @@ def _request(received: Received[ReturnCommand]) -> ReturnRequest:
 def _waiting(parked: ParkedReturn) -> ReturnRequest:
     """The request of a parked command, as that of its own record; of the order behind whose return it stands."""
     command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
-    request = return_request(command, parked.id, parked.source, from_milliseconds(parked.source.timestamp))
+    request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
     return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
 
 
@@ -235,5 +235,5 @@ def _parked(request: ReturnRequest, command: ReturnCommand, at: datetime) -> Par
     value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
     value["return"]["id"] = request.id
     return ParkedReturn(
-        request.id, request.order_id, request.source, orjson.dumps(value), request.command_id, request.mark, at
+        request.id, request.order_id, request.position, orjson.dumps(value), request.command_id, request.mark, at
     )

@@ -64,7 +64,7 @@ class ReturnBatch:
     def is_repeat(self, request: ReturnRequest) -> bool:
         """True for a record that has been taken into account."""
         known = self.returns.get(request.id)
-        return known is not None and known.seen.covers(request.source)
+        return known is not None and known.seen.covers(request.position)
 
     def is_answered(self, request: ReturnRequest) -> bool:
         """True for a command that has an outcome."""
@@ -73,14 +73,14 @@ class ReturnBatch:
     def give_up(self, request: ReturnRequest, at: datetime) -> None:
         """Refuse to create a return whose order hasn't come in time."""
         known = self.returns.get(request.id)
-        seen = (known.seen if known else Seen()).after(request.source)
+        seen = (known.seen if known else Seen()).after(request.position)
         there = None if isinstance(known, RefusedReturn) else known
         self._refuse(request, there, seen, unknown_order(request.order_id), at)
 
     def apply(self, request: ReturnRequest) -> None:
         """Decide about a request whose turn it is, and that isn't a repeat."""
         known, order = self.returns.get(request.id), self.orders.get(request.order_id)
-        seen = (known.seen if known else Seen()).after(request.source)
+        seen = (known.seen if known else Seen()).after(request.position)
         if self.is_answered(request):
             if known is not None:
                 self._put(replace(known, seen=seen))

@@ -152,7 +152,7 @@ class Submission(NamedTuple):
             self.id,
             self.key.identity,
             self.review.content,
-            source=self.positions[0],
+            position=self.positions[0],
             message=self.key.message,
             at=self.created,
             right=self.right,

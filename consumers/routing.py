@@ -121,12 +121,12 @@ class CommandRouter:
         return of_command(message, command.command_id) if command.command_id else message
 
     def _overdue_message(self, command: Moderation) -> OutgoingMessage:
-        straight, topic, value = straight_position(command.source), Topic.MODERATION_COMMANDS, None
+        straight, topic, value = straight_position(command.position), Topic.MODERATION_COMMANDS, None
         if straight:
             topic, value = Topic.REVIEW_CHANGES, straight_value(moderation_fields(command), command.review_id)
         return rebuilt_dead_letter(
             self.services.topics.name(topic),
-            straight or command.source,
+            straight or command.position,
             key=command.review_id,
             value=value or moderation_command_value(command),
             error=review_never_came(),

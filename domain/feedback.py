@@ -55,7 +55,7 @@ class Vote(NamedTuple):
     """The last vote of a voter on a review, and its record; `helpful` is None once it was withdrawn."""
 
     helpful: bool | None
-    source: RecordPosition
+    position: RecordPosition
 
 
 class Settlement(NamedTuple):
@@ -86,7 +86,7 @@ class Origin(NamedTuple):
     `mark` is that of its command by HTTP, `identity` that of its CloudEvent, `trace` the W3C context of its request.
     """
 
-    source: RecordPosition
+    position: RecordPosition
     mark: CommandMark | None = None
     identity: str | None = None
     trace: str = ""
@@ -113,9 +113,9 @@ class Feedback:
     stores: Collection[str] | None = None
 
     @property
-    def source(self) -> RecordPosition:
+    def position(self) -> RecordPosition:
         """Its record."""
-        return self.origin.source
+        return self.origin.position
 
     @property
     def vote_key(self) -> VoteKey | None:
@@ -237,9 +237,9 @@ def counting(responses: Responses, before: bool | None, after: bool | None) -> R
 
 
 def _replied(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) -> _Step:
-    if review.replied and review.replied.covers(command.source):
+    if review.replied and review.replied.covers(command.position):
         return _Step(review, None)
-    seen = replace(review, replied=review.replied.after(command.source) if review.replied else command.source)
+    seen = replace(review, replied=review.replied.after(command.position) if review.replied else command.position)
     if is_repeat:
         return _Step(seen, None)
     if _words(review.reply) == _words(command.reply) or _is_older(command, review.reply):
@@ -261,15 +261,15 @@ def _words(reply: Reply | None) -> tuple[str, str | None] | None:
 
 
 def _voted(review: ReviewFeedback, stored: Vote | None, command: Feedback, *, is_repeat: bool) -> _Step:
-    if stored and stored.source.covers(command.source):
+    if stored and stored.position.covers(command.position):
         return _Step(review, None)
     before = stored.helpful if stored else None
-    source = stored.source.after(command.source) if stored else command.source
+    position = stored.position.after(command.position) if stored else command.position
     if is_repeat:
-        return _Step(review, None, Vote(before, source) if stored else None)
+        return _Step(review, None, Vote(before, position) if stored else None)
     after = replace(review, responses=counting(review.responses, before, command.helpful))
     outcome = Outcome.UNCHANGED if before is command.helpful else Outcome.APPLIED
-    return _Step(after, outcome, Vote(command.helpful, source))
+    return _Step(after, outcome, Vote(command.helpful, position))
 
 
 def _reported(review: ReviewFeedback, report: Report, *, is_repeat: bool) -> _Step:

@@ -30,7 +30,7 @@ class ModerationRefusal(StrEnum):
 class Moderation(NamedTuple):
     """A moderation command for one review.
 
-    `source` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
+    `position` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
     that of a rejection. `expected` is the status in which its sender saw the review, None for any. `command_id` is set
     if its outcome may be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None
     for none in particular. `trace` is the W3C context of its request, empty if it has none. `restored`: of an import.
@@ -39,7 +39,7 @@ class Moderation(NamedTuple):
 
     review_id: str
     action: ModerationAction
-    source: RecordPosition
+    position: RecordPosition
     at: datetime
     moderator: str | None = None
     reason: str | None = None
@@ -150,7 +150,7 @@ def moderate(
         review = present.get(command.review_id)
         if review is None:
             results.append(ModerationResult(Outcome.NOT_FOUND))
-        elif review.seen.covers(command.source):
+        elif review.seen.covers(command.position):
             results.append(None)
         elif review.status is None:
             results.append(ModerationResult(Outcome.NOT_FOUND))
@@ -181,7 +181,7 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
         else:
             arrived.append((command.arrived, command))
     arrived.sort(key=lambda each: each[0])
-    return [*in_turn(kept, lambda command: command.source), *(command for _, command in arrived)]
+    return [*in_turn(kept, lambda command: command.position), *(command for _, command in arrived)]
 
 
 def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
@@ -190,7 +190,7 @@ def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
 
 def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool) -> ModeratedReview:
     status = status_after(review.status, command.action) if review.status is not None else None
-    seen = review.seen.after(command.source)
+    seen = review.seen.after(command.position)
     if is_repeat or not _is_expected(review, command):
         return review._replace(seen=seen)
     if command.restored:

@@ -94,7 +94,7 @@ class ReturnRequest:
     id: str
     order_id: str
     is_new: bool
-    source: RecordPosition
+    position: RecordPosition
     at: datetime
     by: str | None = None
     status: str | None = None
@@ -132,7 +132,7 @@ def decide(
         if request.is_new:
             return repeated(known, request) or known
         if order is not None and request.is_deletion and request.may_touch(order):
-            return DeletedReturn(known.id, known.seen.after(request.source))
+            return DeletedReturn(known.id, known.seen.after(request.position))
         if order is not None and not request.is_deletion:
             return changed(known, request, order, statuses)
     elif request.is_new:
@@ -160,7 +160,7 @@ def created(
         created_by=request.by,
         modified_by=request.by,
         store_id=order.store_id,
-        seen=Seen().after(request.source),
+        seen=Seen().after(request.position),
     )
     return _unknown_status(request, status, statuses) + _objections(wanted, None, order) or wanted
 
@@ -199,7 +199,7 @@ def changed(
         lines=lines,
         modified=request.at,
         modified_by=request.by,
-        seen=known.seen.after(request.source),
+        seen=known.seen.after(request.position),
     )
     if reasons := _unknown_status(request, status, statuses) + _objections(wanted, known, order):
         return reasons

@@ -44,7 +44,7 @@ class Edit:
     review_id: str
     target: ReviewIdentity
     content: Content
-    source: RecordPosition
+    position: RecordPosition
     message: int
     at: datetime
     right: EditRight | None = EditRight.AUTHOR
@@ -245,13 +245,13 @@ def edit(
     """
     if not edit.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
-    if review.written.covers(edit.source) or edit.message in review.written.messages:
+    if review.written.covers(edit.position) or edit.message in review.written.messages:
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
     content = merged(review.content, edit.content)
     fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
     if edit.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
-    written = review.written.after(edit.source, edit.message)
+    written = review.written.after(edit.position, edit.message)
     if not fields:
         # Taken into account, so that the same message doesn't come back over what is written behind it.
         return replace(review, written=written), Edited(Outcome.UNCHANGED)

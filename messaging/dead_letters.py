@@ -60,20 +60,20 @@ def review_never_came() -> InvalidMessageError:
 
 
 def rebuilt_dead_letter(
-    topic: str, source: RecordPosition, *, key: str, value: object, error: InvalidMessageError
+    topic: str, position: RecordPosition, *, key: str, value: object, error: InvalidMessageError
 ) -> OutgoingMessage:
     """The dead letter for a part of a record that is not at hand any more; `topic` is where it came from."""
-    headers = _reason(topic, source, error)
+    headers = _reason(topic, position, error)
     return OutgoingMessage(topic + DEAD_LETTER_SUFFIX, key.encode(), orjson.dumps(value), headers)
 
 
-def _reason(topic: str, source: RecordPosition, error: InvalidMessageError) -> list[tuple[str, bytes]]:
+def _reason(topic: str, position: RecordPosition, error: InvalidMessageError) -> list[tuple[str, bytes]]:
     reason = {
         "x-error-code": error.code,
         "x-error-message": str(error)[:REASON_LENGTH],
         "x-source-topic": topic,
-        "x-source-partition": str(source.partition),
-        "x-source-offset": str(source.offset),
+        "x-source-partition": str(position.partition),
+        "x-source-offset": str(position.offset),
         "x-failed-at": timestamp(datetime.now(UTC)),
     }
     return [(name, text.encode(errors="replace")) for name, text in reason.items()]

@@ -107,7 +107,7 @@ class _FeedbackOnReview(ClosedMessage):
             self.review_id,
             action,
             origin,
-            from_milliseconds(origin.source.timestamp),
+            from_milliseconds(origin.position.timestamp),
             command_id=self.command_id,
             stores=self.stores,
             **told,
@@ -124,7 +124,7 @@ class ReplyCommand(_FeedbackOnReview, GivenReply):
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""
-        at = from_milliseconds(origin.source.timestamp)
+        at = from_milliseconds(origin.position.timestamp)
         modified = self.modified_date or self.created_date or at
         reply = Reply(self.text, self.author or None, self.created_date or modified, modified)
         return self._feedback(self.action, origin, reply=reply, moderator=self.moderator)
@@ -182,7 +182,7 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""
-        at = from_milliseconds(origin.source.timestamp)
+        at = from_milliseconds(origin.position.timestamp)
         told = (self.reason.value, self.explanation, self.name, self.email, self.user_id)
         report = Report(
             self.report_id or _made_up_id(self.review_id, self.command_id or origin.identity, told),

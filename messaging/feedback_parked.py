@@ -19,7 +19,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
         "kind": KIND,
         "reviewId": feedback.review_id,
         "commandId": feedback.command_id,
-        "source": list(origin.source),
+        "source": list(origin.position),
         "commandMark": str(origin.mark) if origin.mark else None,
         "identity": origin.identity,
         "traceparent": origin.trace or None,
@@ -30,7 +30,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
 
 def feedback_from(value: Mapping[str, Any]) -> Feedback:
     """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
-    source, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
-    origin = Origin(source, mark, value.get("identity"), value.get("traceparent", ""))
+    position, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
+    origin = Origin(position, mark, value.get("identity"), value.get("traceparent", ""))
     command = without_blank(value["command"], "userId", "commandId")
     return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)

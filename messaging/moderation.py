@@ -104,13 +104,13 @@ class _ModerationFields(Message):
         return self.action is ModerationAction.REJECT or restored is ReviewStatus.REJECTED
 
     def about(
-        self, review_id: str, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
+        self, review_id: str, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
     ) -> Moderation:
         """The command for one review, as the domain reads it."""
         return Moderation(
             review_id=review_id,
             action=self.action,
-            source=source,
+            position=position,
             at=at,
             moderator=self.moderator,
             reason=self.reason,
@@ -129,10 +129,12 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
 
     ids: Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)]
 
-    def moderations(self, source: RecordPosition, trace: str = "", mark: CommandMark | None = None) -> list[Moderation]:
-        """One command for each review, once; `source` is the record of them all."""
-        at = from_milliseconds(source.timestamp)
-        return [self.about(id, source, at, trace, mark) for id in dict.fromkeys(self.ids)]
+    def moderations(
+        self, position: RecordPosition, trace: str = "", mark: CommandMark | None = None
+    ) -> list[Moderation]:
+        """One command for each review, once; `position` is the record of them all."""
+        at = from_milliseconds(position.timestamp)
+        return [self.about(id, position, at, trace, mark) for id in dict.fromkeys(self.ids)]
 
 
 class ModerationOfReview(_ModerationFields):
@@ -146,11 +148,11 @@ class ModerationOfReview(_ModerationFields):
     ] = None
     command_mark: Annotated[str | None, Field(description="What the facade said of the whole command")] = None
 
-    def moderation(self, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:
-        """The command as the domain reads it; `source` and `mark` are those of its record where it has none itself."""
+    def moderation(self, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:
+        """The command as the domain reads it; `position` and `mark` are its record's, where it has none itself."""
         if self.source is not None:
-            source, mark = RecordPosition(*self.source), mark_from(self.command_mark)
-        return self.about(self.review_id, source, at, trace, mark)
+            position, mark = RecordPosition(*self.source), mark_from(self.command_mark)
+        return self.about(self.review_id, position, at, trace, mark)
 
 
 _STRAIGHT: Final = 1_000_000
@@ -169,9 +171,9 @@ def moderation_command_value(command: Moderation) -> dict[str, Any]:
 
 def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
-    source = {"reviewId": command.review_id, "source": list(command.source)}
+    origin = {"reviewId": command.review_id, "source": list(command.position)}
     mark = {"commandMark": str(command.mark)} if command.mark else {}
-    return {"kind": "moderation", **source, **moderation_fields(command), **mark}
+    return {"kind": "moderation", **origin, **moderation_fields(command), **mark}
 
 
 def straight_value(value: Mapping[str, Any], review_id: str) -> dict[str, Any]:
@@ -180,24 +182,24 @@ def straight_value(value: Mapping[str, Any], review_id: str) -> dict[str, Any]:
     return {"kind": "moderation", "reviewId": review_id, **value}
 
 
-def straight_position(source: RecordPosition) -> RecordPosition | None:
+def straight_position(position: RecordPosition) -> RecordPosition | None:
     """The position in the topic of changes of a command that came straight there; None for others."""
-    return source._replace(partition=source.partition - _STRAIGHT) if source.partition >= _STRAIGHT else None
+    return position._replace(partition=position.partition - _STRAIGHT) if position.partition >= _STRAIGHT else None
 
 
 def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     """The command in a record of the topic of changes."""
     record = received.position
-    source = record._replace(partition=record.partition + _STRAIGHT)
-    command = received.message.moderation(source, received.at, cause_of(record), mark_in(received.record.headers))
+    position = record._replace(partition=record.partition + _STRAIGHT)
+    command = received.message.moderation(position, received.at, cause_of(record), mark_in(received.record.headers))
     return command._replace(arrived=record.offset)
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
     """The command in a value that `parked_value` made, once MongoDB has kept it."""
     message = ModerationOfReview.model_validate(without_blank(value, "commandId"), strict=False)
-    source, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
-    command = message.moderation(source, from_milliseconds(source.timestamp), trace, None)
+    position, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
+    command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
     return command._replace(arrived=value.get(_ARRIVED))
 
 

@@ -119,11 +119,11 @@ ReturnCommand = CreateReturn | UpdateReturn | DeleteReturn
 RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(Annotated[ReturnCommand, Field(discriminator="action")])
 
 
-def return_request(command: ReturnCommand, id: str, source: RecordPosition, at: datetime) -> ReturnRequest:
+def return_request(command: ReturnCommand, id: str, position: RecordPosition, at: datetime) -> ReturnRequest:
     """The command as the domain reads it."""
     if isinstance(command, DeleteReturn):
         return ReturnRequest(
-            *(id, "", False, source, at, command.user),
+            *(id, "", False, position, at, command.user),
             command_id=command.command_id,
             stores=command.stores,
             is_deletion=True,
@@ -133,7 +133,7 @@ def return_request(command: ReturnCommand, id: str, source: RecordPosition, at: 
         id=id,
         order_id=wanted.order_id or "",
         is_new=isinstance(command, CreateReturn),
-        source=source,
+        position=position,
         at=at,
         by=command.user,
         status=wanted.status,

@@ -75,5 +75,5 @@ def _vote(document: Document) -> Vote:
 
 
 def _document(vote: Vote, now: datetime) -> Document:
-    document: Document = {"helpful": vote.helpful, "at": list(vote.source)}
+    document: Document = {"helpful": vote.helpful, "at": list(vote.position)}
     return document if vote.helpful is not None else {**document, "goneAt": now}

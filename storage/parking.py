@@ -35,7 +35,7 @@ class Parkable(Protocol):
         """The review that it is about."""
 
     @property
-    def source(self) -> RecordPosition:
+    def position(self) -> RecordPosition:
         """Its record."""
 
 
@@ -52,7 +52,7 @@ class _Parking(Generic[T]):
 
 
 def _feedback_in_turn(commands: Iterable[Feedback]) -> list[Feedback]:
-    return in_turn(commands, lambda command: command.source)
+    return in_turn(commands, lambda command: command.position)
 
 
 MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from, parked_in_turn)
@@ -101,4 +101,4 @@ class ParkingRepository(Generic[T]):
         return {document["reviewId"]: mark_from(document.get("commandMark")) async for document in found}
 
     def _id(self, command: T) -> str:
-        return f"{self._parking.prefix}{command.source}/{command.review_id}"
+        return f"{self._parking.prefix}{command.position}/{command.review_id}"

@@ -44,7 +44,7 @@ class ParkedReturn:
 
     id: str
     order_id: str
-    source: RecordPosition
+    position: RecordPosition
     value: bytes
     command_id: str | None
     mark: CommandMark | None
@@ -77,7 +77,7 @@ class ReturnParking:
             found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
             orders |= {document["orderId"] async for document in found}
         found = self._parked.find({"orderId": {"$in": list(orders)}}, session=session)
-        return in_turn([_parked(document) async for document in found], lambda each: each.source)
+        return in_turn([_parked(document) async for document in found], lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
         """Those of these orders for which commands wait."""
@@ -111,7 +111,7 @@ class ReturnParking:
 def _id(parked: ParkedReturn) -> str | dict[str, str]:
     if isinstance(parked.place, EarlierPlace):
         return {"returnId": parked.place.return_id, "orderId": parked.place.order_id}
-    return parked.place or f"{parked.source}/{parked.id}"
+    return parked.place or f"{parked.position}/{parked.id}"
 
 
 def _document(parked: ParkedReturn) -> Document:
@@ -119,7 +119,7 @@ def _document(parked: ParkedReturn) -> Document:
     return {
         "return": parked.id,
         "orderId": parked.order_id,
-        "source": list(parked.source),
+        "source": list(parked.position),
         "value": parked.value,
         "parkedAt": parked.at,
         **({"commandId": parked.command_id} if parked.command_id else {}),
@@ -133,7 +133,7 @@ def _parked(document: Document) -> ParkedReturn:
     return ParkedReturn(
         id=_return_id(document),
         order_id=document["orderId"],
-        source=RecordPosition(*source),
+        position=RecordPosition(*source),
         value=document["value"],
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),

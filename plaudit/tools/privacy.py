@@ -146,7 +146,7 @@ def _waiting(command: Moderation) -> dict[str, Any]:
 
 
 def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
-    at = from_milliseconds(vote.source.timestamp)
+    at = from_milliseconds(vote.position.timestamp)
     return {"reviewId": key.review_id, "helpful": vote.helpful, "at": timestamp(at)}
 
 

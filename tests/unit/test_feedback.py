@@ -151,7 +151,7 @@ def test_a_reply_from_elsewhere_replaces_no_newer_one() -> None:
 
 def test_marks_never_go_back_in_time() -> None:
     late = replace(a_vote(False, 0), origin=Origin(place(6, timestamp=1)))
-    assert taken(late, votes={KEY: Vote(True, place(5))}).votes[KEY].source == place(6, timestamp=1_005)
+    assert taken(late, votes={KEY: Vote(True, place(5))}).votes[KEY].position == place(6, timestamp=1_005)
     reply = replace(a_reply("x", 0), origin=Origin(place(6, timestamp=1)))
     known = {"a": replace(REVIEW, replied=place(5))}
     assert taken(reply, reviews=known).reviews["a"].replied == place(6, timestamp=1_005)
@@ -303,7 +303,7 @@ def told(value: Any) -> str:
 @given(commands, about, origins)
 def test_what_is_kept_or_replayed_is_read_again(command: dict[str, Any], about: dict[str, Any], origin: Origin) -> None:
     feedback = FEEDBACK_COMMAND.validate_json(told({**command, **about})).feedback(origin)
-    assert feedback.source == origin.source
+    assert feedback.position == origin.position
     assert FEEDBACK_COMMAND.validate_json(told(feedback_value(feedback))).feedback(origin) == feedback
     document = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_feedback(feedback)}
     assert feedback_from(bson.decode(bson.encode(document))) == feedback

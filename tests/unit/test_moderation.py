@@ -119,7 +119,7 @@ def test_a_command_that_was_answered_is_not_applied_again() -> None:
     moderated = moderate([approve], {"a": a_review()}, answered={("c1", "a")})
     assert moderated.outcomes == [None]
     assert moderated.reviews["a"].status is ReviewStatus.NEW
-    assert moderated.reviews["a"].seen.covers(approve.source)
+    assert moderated.reviews["a"].seen.covers(approve.position)
 
 
 def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
@@ -151,10 +151,10 @@ def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> N
     rejected = moderate([reject], {"a": before}).reviews["a"]
     expected = before._replace(status=ReviewStatus.REJECTED, modified=later, moderator="mia", reason="Spam")
     assert rejected._replace(seen=before.seen) == expected
-    again = reject._replace(source=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
+    again = reject._replace(position=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
     unchanged = moderate([again], {"a": rejected}).reviews["a"]
     assert unchanged._replace(seen=rejected.seen) == rejected
-    assert unchanged.seen.covers(again.source)
+    assert unchanged.seen.covers(again.position)
 
 
 def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
@@ -198,7 +198,8 @@ def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_re
 def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_its_place() -> None:
     in_their_topic = [(1, 0, 500), (0, 1, 2_000), (0, 2, 1_000), (0, 9, 2_000)]
     kept = [
-        a_command("a", ModerationAction.APPROVE, 0)._replace(source=RecordPosition(*place)) for place in in_their_topic
+        a_command("a", ModerationAction.APPROVE, 0)._replace(position=RecordPosition(*place))
+        for place in in_their_topic
     ]
     arrived = [kept[3]._replace(arrived=0), kept[0]._replace(arrived=1)]
     assert parked_in_turn([*reversed(arrived), *reversed(kept)]) == [*kept, *arrived]
@@ -246,17 +247,17 @@ def test_a_refused_command_is_not_decided_anew_when_it_is_delivered_again() -> N
     approve = a_command("a", ModerationAction.APPROVE, 1, command_id="c1")._replace(expected=ReviewStatus.NEW)
     first = moderate([approve], {"a": a_review(ReviewStatus.REJECTED)})
     assert first.outcomes == [Outcome.REFUSED]
-    assert first.reviews["a"].seen.covers(approve.source)
+    assert first.reviews["a"].seen.covers(approve.position)
     assert first.tallies == {}
     reset = moderate([a_command("a", ModerationAction.RESET, 2)], first.reviews)
-    again = approve._replace(source=RecordPosition(0, 3, 1_003))
+    again = approve._replace(position=RecordPosition(0, 3, 1_003))
     assert moderate([approve, again], reset.reviews, answered={("c1", "a")}).outcomes == [None, None]
 
 
 def test_two_moderators_in_one_batch() -> None:
     approve = a_command("a", ModerationAction.APPROVE, 1, "c1")._replace(expected=ReviewStatus.NEW, moderator="anna")
     reject = a_command("a", ModerationAction.REJECT, 2, "c2")._replace(expected=ReviewStatus.NEW, moderator="bert")
-    moderated = moderate([approve, reject, approve._replace(source=RecordPosition(0, 3, 1_003))], {"a": a_review()})
+    moderated = moderate([approve, reject, approve._replace(position=RecordPosition(0, 3, 1_003))], {"a": a_review()})
     assert moderated.outcomes == [Outcome.APPLIED, Outcome.REFUSED, None]
     assert moderated.results[1] is not None
     assert (moderated.results[1].after, moderated.results[1].moderator) == (ReviewStatus.APPROVED, "anna")

@@ -51,15 +51,15 @@ restorations = st.builds(
 
 @st.composite
 def moderations(draw: st.DrawFn) -> Moderation:
-    source, action = draw(positions), draw(st.sampled_from(ModerationAction))
+    position, action = draw(positions), draw(st.sampled_from(ModerationAction))
     restored = draw(restorations) if action is ModerationAction.RESTORE else None
     is_rejection = action is ModerationAction.REJECT or (restored and restored.status is ReviewStatus.REJECTED)
     codes = st.sampled_from(ReasonCode) if is_rejection else st.nothing()
     return Moderation(
         review_id=draw(ids),
         action=action,
-        source=source,
-        at=from_milliseconds(source.timestamp),
+        position=position,
+        at=from_milliseconds(position.timestamp),
         moderator=draw(st.none() | ids),
         reason=draw(st.none() | ids),
         expected=draw(st.none() | st.sampled_from(ReviewStatus)),
@@ -84,7 +84,7 @@ def test_what_comes_straight_is_the_command_itself(command: Moderation, position
     value = straight_value(moderation_fields(command), command.review_id)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
     assert change.kind == "moderation"
-    assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(source=position)
+    assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(position=position)
 
 
 def test_positions_of_straight_commands_are_marked_apart() -> None:
@@ -96,8 +96,8 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
     assert change.kind == "moderation"
     command = moderation_in(Received(record, change))
     assert (command.mark, command.at, command.arrived) == (mark, from_milliseconds(3_000), 4)
-    assert command.source.partition > 7
-    assert straight_position(command.source) == RecordPosition(7, 4, 3_000)
+    assert command.position.partition > 7
+    assert straight_position(command.position) == RecordPosition(7, 4, 3_000)
     assert straight_position(RecordPosition(7, 4, 3_000)) is None
 
 
@@ -128,7 +128,7 @@ def test_a_restoration_that_is_none(wrong: dict[str, Any]) -> None:
 @given(moderations())
 def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
     value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
-    assert value.moderations(command.source, command.trace, command.mark) == [command]
+    assert value.moderations(command.position, command.trace, command.mark) == [command]
 
 
 @pytest.mark.parametrize("status", ["approved", "APPROVED", 1, "1"])
@@ -156,8 +156,8 @@ def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> Non
         "reason": None,
         "parkedAt": datetime.now(UTC),
     } | ({"stores": stores} if stores else {})
-    source = RecordPosition(1, 2, 3_000)
-    expected = Moderation("R", ModerationAction.APPROVE, source, from_milliseconds(3_000), stores=stores)
+    position = RecordPosition(1, 2, 3_000)
+    expected = Moderation("R", ModerationAction.APPROVE, position, from_milliseconds(3_000), stores=stores)
     assert moderation_from(parked) == expected
 
 

@@ -58,8 +58,8 @@ def order_with(quantities: dict[str, int], minute: int = 0) -> Order:
 
 def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
     lines = tuple(LineRequest(*line) for line in step.lines) if step.lines is not None else None
-    source = RecordPosition(0, offset, 1_000 + offset)
-    return ReturnRequest(step.id, "o", step.kind == "create", source, AT, status=step.status, lines=lines)
+    position = RecordPosition(0, offset, 1_000 + offset)
+    return ReturnRequest(step.id, "o", step.kind == "create", position, AT, status=step.status, lines=lines)
 
 
 def create(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> Return | list[RefusalReason]:
@@ -236,7 +236,7 @@ def test_a_new_return_as_it_is_stored() -> None:
         modified=AT,
         created_by="anna",
         modified_by="anna",
-        seen=Seen().after(request.source),
+        seen=Seen().after(request.position),
         store_id="shop",
     )
     assert created(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
@@ -257,7 +257,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     assert [(line.reason, line.price) for line in known.lines] == [("Broken", 2.5)]
     order, later = with_return(order, None, known), AT.replace(hour=5)
     nothing = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
-    seen = known.seen.after(nothing.source)
+    seen = known.seen.after(nothing.position)
     touched = replace(known, modified=later, modified_by="clerk", seen=seen)
     assert changed(known, nothing, order) is known
     again = replace(nothing, lines=(LineRequest("a", 1),), resolution="Refund", status="new")
@@ -364,7 +364,7 @@ def test_deletion_gives_everything_back(ordered: dict[str, int], lines: Lines, s
     if isinstance(made, Return):
         deletion = ReturnRequest("r", "o", False, RecordPosition(0, 3, 1_003), AT, is_deletion=True)
         gone = decide(deletion, made, with_return(order, None, made), None)
-        assert gone == DeletedReturn("r", made.seen.after(deletion.source))
+        assert gone == DeletedReturn("r", made.seen.after(deletion.position))
         assert with_return(with_return(order, None, made), made, None) == order
 
 

@@ -48,7 +48,7 @@ def an_edit(**fields: Any) -> Edit:
     given: dict[str, Any] = {
         "target": IDENTITY,
         "content": Content("Better", 500),
-        "source": RecordPosition(0, 6, 200),
+        "position": RecordPosition(0, 6, 200),
         "message": 2,
     }
     return Edit("r", at=LATER, **given | fields)
@@ -84,9 +84,9 @@ def test_the_names_of_fields() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"source": RecordPosition(0, 5, 100)},
-        {"source": RecordPosition(0, 4, 90)},
-        {"source": RecordPosition(1, 9, 99)},
+        {"position": RecordPosition(0, 5, 100)},
+        {"position": RecordPosition(0, 4, 90)},
+        {"position": RecordPosition(1, 9, 99)},
         {"message": 1},
     ],
 )
@@ -101,9 +101,9 @@ def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right
     same = an_edit(content=Content("Good", 400), right=right)
     after, result = edit(REVIEW, same, keeps_status=False)
     assert result == Edited(Outcome.UNCHANGED)
-    assert after == replace(REVIEW, written=REVIEW.written.after(same.source, same.message))
-    other = an_edit(content=Content("Fair", 300), message=3, source=RecordPosition(0, 7, 300))
-    sent_again = replace(same, source=RecordPosition(0, 8, 400))
+    assert after == replace(REVIEW, written=REVIEW.written.after(same.position, same.message))
+    other = an_edit(content=Content("Fair", 300), message=3, position=RecordPosition(0, 7, 300))
+    sent_again = replace(same, position=RecordPosition(0, 8, 400))
     told = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
     assert told.reviews["r"].content.review == "Fair"
     assert told.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
@@ -116,14 +116,14 @@ def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None
 
 
 @pytest.mark.parametrize(
-    "source",
+    "position",
     [RecordPosition(0, 6, 50), RecordPosition(0, 1, 101), RecordPosition(1, 0, 100), RecordPosition(1, 0, 101)],
 )
-def test_what_is_newer_is_applied(source: RecordPosition) -> None:
-    after, result = edited(source=source)
+def test_what_is_newer_is_applied(position: RecordPosition) -> None:
+    after, result = edited(position=position)
     assert result.outcome is Outcome.APPLIED
-    assert edit(after, an_edit(source=source, message=3), keeps_status=False)[1].is_repeat
-    assert after.written.position.timestamp == max(100, source.timestamp)
+    assert edit(after, an_edit(position=position, message=3), keeps_status=False)[1].is_repeat
+    assert after.written.position.timestamp == max(100, position.timestamp)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_right_to_edit_without_authentication() -> None:
 
 
 def test_a_command_never_edits_twice() -> None:
-    edits = [an_edit(command_id="c", message=n, source=RecordPosition(0, 5 + n, 200)) for n in (2, 3)]
+    edits = [an_edit(command_id="c", message=n, position=RecordPosition(0, 5 + n, 200)) for n in (2, 3)]
     changed = [edits[0], replace(edits[1], content=Content("Other", 100))]
     told = edit_reviews(changed, {"r": REVIEW})
     assert [result.outcome for result in told.results] == [Outcome.APPLIED, Outcome.UNCHANGED]
@@ -216,7 +216,7 @@ def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
         replace(an_edit(), review_id="gone"),
         an_edit(content=Content("Good", 400)),
         an_edit(command_id="c"),
-        an_edit(message=3, source=RecordPosition(0, 7, 300)),
+        an_edit(message=3, position=RecordPosition(0, 7, 300)),
         replace(an_edit(content=Content("Fair", 300)), review_id="q"),
     ]
     told = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
@@ -239,7 +239,7 @@ def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
 ) -> None:
     edits = [
         an_edit(
-            content=Content(f"text {n}", rating), source=RecordPosition(0, 10 + n, 200), message=10 + n, right=right
+            content=Content(f"text {n}", rating), position=RecordPosition(0, 10 + n, 200), message=10 + n, right=right
         )
         for n, rating, right in deliveries
     ]
@@ -255,7 +255,7 @@ def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
 
 def test_a_batch_redelivered_changes_nothing() -> None:
     edits = [
-        an_edit(source=RecordPosition(0, n, n), message=n, content=Content(f"{n}", 100 + n)) for n in range(200, 300)
+        an_edit(position=RecordPosition(0, n, n), message=n, content=Content(f"{n}", 100 + n)) for n in range(200, 300)
     ]
     once = edit_reviews(edits, {"r": REVIEW})
     again = edit_reviews(edits, once.reviews)
@@ -378,14 +378,14 @@ def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_
     review = replace(REVIEW, status=REJECTED)
     for number in range(3):
         change = an_edit(
-            content=Content(f"Text {number}", 500), source=RecordPosition(0, 6 + number, 200), message=2 + number
+            content=Content(f"Text {number}", 500), position=RecordPosition(0, 6 + number, 200), message=2 + number
         )
         review, result = edit(review, change, keeps_status=False, judge=lambda *_: APPROVES)
         assert (review.status, review.flags, review.is_held) == (NEW, ("rejected-before",), True)
         assert result.ruling is not None
         assert (result.is_approved, result.ruling.publication) == (False, None)
     approved = replace(review, status=APPROVED)
-    again = an_edit(content=Content("Last", 500), source=RecordPosition(0, 10, 200), message=10)
+    again = an_edit(content=Content("Last", 500), position=RecordPosition(0, 10, 200), message=10)
     after, _ = edit(approved, again, keeps_status=False, judge=lambda *_: APPROVES)
     assert (after.status, after.flags, after.is_held) == (APPROVED, (), False)
     without_rules, _ = edited(replace(REVIEW, status=REJECTED))
@@ -473,8 +473,8 @@ def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_giv
 def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
     hidden = ReviewImage("a", is_hidden=True)
     review = replace(REVIEW, images=(hidden,), content=CONTENT._replace(images=("a",)))
-    first = an_edit(content=Content("Good", 400, images=()), source=RecordPosition(0, 6, 200), message=2)
-    again = replace(first, content=Content("Good", 400, images=("a",)), source=RecordPosition(0, 7, 300), message=3)
+    first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
+    again = replace(first, content=Content("Good", 400, images=("a",)), position=RecordPosition(0, 7, 300), message=3)
     batch = edit_reviews([replace(first, ready={"a"}), replace(again, ready={"a"})], {first.review_id: review})
     assert [result.reason for result in batch.results] == [None, Refusal.UNKNOWN_IMAGE]
     assert batch.reviews[first.review_id].images == ()
@@ -482,7 +482,7 @@ def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
 
 def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() -> None:
     review = replace(REVIEW, images=(ReviewImage("a"),), content=CONTENT._replace(images=("a",)))
-    first = an_edit(content=Content("Good", 400, images=()), source=RecordPosition(0, 6, 200), message=2)
+    first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
     other = replace(first, review_id="other", content=Content("Better", 400, images=("a",)), ready={"a"})
     batch = edit_reviews([first, other], {first.review_id: review, "other": review})
     assert [result.reason for result in batch.results] == [None, None]

@@ -37,9 +37,9 @@ pasts = st.builds(
 
 
 def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: datetime = DECIDED) -> Moderation:
-    source = RecordPosition(0, offset, 1_000 + offset)
+    position = RecordPosition(0, offset, 1_000 + offset)
     restored = Restored(status, at, ("links",), Source.IMPORT, "en", is_verified=True)
-    return Moderation("a", ModerationAction.RESTORE, source, NOW, moderator="eve", reason="Why", restored=restored)
+    return Moderation("a", ModerationAction.RESTORE, position, NOW, moderator="eve", reason="Why", restored=restored)
 
 
 @pytest.mark.parametrize("status", ReviewStatus)
@@ -71,7 +71,7 @@ def test_what_was_decided_here_since_then_stays() -> None:
     moderated = moderate([command()], {"a": here})
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert moderated.reviews["a"]._replace(seen=here.seen) == here
-    assert moderated.reviews["a"].seen.covers(command().source)
+    assert moderated.reviews["a"].seen.covers(command().position)
     at_once = here._replace(modified=DECIDED)
     assert moderate([command()], {"a": at_once}).reviews["a"].status is ReviewStatus.APPROVED
 
@@ -155,8 +155,8 @@ def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -
 
 
 def test_the_author_of_a_rejected_review_is_told_why() -> None:
-    source = RecordPosition(0, 0, 1_000)
-    rejection = Moderation("a", ModerationAction.REJECT, source, NOW, moderator="eve", reason="Why")
+    position = RecordPosition(0, 0, 1_000)
+    rejection = Moderation("a", ModerationAction.REJECT, position, NOW, moderator="eve", reason="Why")
     statement = statement_of_reasons(rejection._replace(reason_code=ReasonCode.SPAM), "anna")
     assert statement is not None
     told = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
