@@ -14,6 +14,8 @@ _USER_AND_PASSWORD: Final = re.compile(r"(?<!\S)[^\s/:@]+:(?!//)\S*(?=@)")
 # The @ may belong to a password with a ? or to a query, so the place of the host is unknown.
 _AMBIGUOUS: Final = re.compile(r"(?<=://)[^\s?#]*[?#]\S*@\S*")
 _QUERY: Final = re.compile(r"(://[^\s?#]*[?#])\S+")
+_SCHEME: Final = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SPACE: Final = re.compile(r"\s")
 
 
 def without_credentials(text: str) -> str:
@@ -27,9 +29,12 @@ def without_credentials(text: str) -> str:
 
 
 def shown_configuration(value: Any) -> Any:
-    """The same values, mappings and lists of a dumped configuration, with no credentials in any text."""
+    """The same values, mappings and lists of a dumped configuration, with no credentials in any text.
+
+    A value that begins as an address is one to its end: white space in it can only belong to a password.
+    """
     if isinstance(value, str):
-        return without_credentials(value)
+        return without_credentials(_SPACE.sub("%20", value) if _SCHEME.match(value) else value)
     if isinstance(value, dict):
         return {name: shown_configuration(each) for name, each in value.items()}
     return [shown_configuration(each) for each in value] if isinstance(value, list) else value

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plaudit.credentials import HIDDEN, without_credentials
+from plaudit.credentials import HIDDEN, shown_configuration, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,13 @@ SECRET = st.text(st.sampled_from("abc:/?#@&=;%,<>"), min_size=1).map(lambda text
 @given(st.sampled_from(["mongodb", "https", "socks5"]), SECRET, SECRET)
 def test_whatever_a_password_is_made_of(scheme: str, user: str, password: str) -> None:
     assert "S3C" not in without_credentials(f"{scheme}://{user}:{password}@host:1/path?token={password}")
+
+
+SPACED = st.text(st.sampled_from("ab:/?#@& \t\n"), min_size=1).map(lambda text: f"S3C{text}S3C")
+
+
+@given(st.sampled_from(["mongodb", "MongoDB+srv", "https"]), SPACED, SPACED)
+def test_white_space_in_the_password_of_an_address_of_the_configuration(scheme: str, user: str, password: str) -> None:
+    shown = shown_configuration({"uri": f"{scheme}://{user}:{password}@host:1/path?token={password}"})
+    assert "S3C" not in shown["uri"]
+    assert shown_configuration(["two words", "Shop <shop@example.com>"]) == ["two words", "Shop <shop@example.com>"]
