@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -32,3 +33,14 @@ def check_origin(text: str) -> None:
     own = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
     if text != (right := f"{parts.scheme}://{shown}{own}"):
         raise InvalidOriginError(f"An origin has no path, user or usual port: {right}")
+
+
+def is_confidential(scheme: str, host: str) -> bool:
+    """True if nobody else can listen to what goes to this host, in small letters and without brackets: TLS, or a name
+    of this machine. Browsers keep our cookies there alone."""
+    if scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

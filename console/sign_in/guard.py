@@ -1,9 +1,8 @@
-"""Rules about requests of browsers: whose page asks, where a visitor goes back to, and whether others can listen."""
+"""Rules about requests of browsers: whose page asks, and where a visitor goes back to."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote
 
@@ -32,13 +31,3 @@ def way_back(wanted: str | None) -> str:
     path = wanted.partition("?")[0]
     leads_up = any(part in (".", "..") for part in unquote(path).split("/"))
     return HOME if leads_up or path.startswith((SIGN_IN, SIGN_OUT)) else wanted
-
-
-def is_confidential(scheme: str, host: str) -> bool:
-    """True if nobody else can listen: TLS, or a name of this machine. Browsers keep our cookies there alone."""
-    if scheme == "https" or host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -21,7 +21,7 @@ from api.auth.permissions import forbidden
 from api.auth.tokens import Tokens
 from api.web.problems import unavailable
 from console.sign_in.attempts import Attempt, Provider
-from console.sign_in.guard import is_confidential
+from domain.origins import is_confidential
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DISCOVERED_S: Final = 3_600.0

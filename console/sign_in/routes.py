@@ -21,9 +21,10 @@ from console.facade import refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
 from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
 from console.sign_in.ended import EndedSessions
-from console.sign_in.guard import HOME, SIGN_OUT, is_confidential, is_own_request, way_back
+from console.sign_in.guard import HOME, SIGN_OUT, is_own_request, way_back
 from console.sign_in.keys import CookieKeys
 from console.sign_in.pages import sign_in_page
+from domain.origins import is_confidential
 from domain.sessions import Session
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import is_database_away

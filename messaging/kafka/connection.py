@@ -6,6 +6,7 @@ import re
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -21,6 +22,8 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
+
+from domain.origins import is_confidential
 
 if TYPE_CHECKING:
     from messaging.kafka.oauth import ClientCredentials
@@ -90,10 +93,7 @@ class KafkaConnection:
             if self.sasl_mechanism == "OAUTHBEARER":
                 options["sasl_oauth_token_provider"] = self._tokens()
             else:
-                if not (self.sasl_username and self.sasl_password):
-                    names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
-                    raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
-                options |= {"sasl_plain_username": self.sasl_username, "sasl_plain_password": self.sasl_password}
+                options |= dict(zip(("sasl_plain_username", "sasl_plain_password"), self._login(), strict=True))
         elif self.sasl_username or self.sasl_password:
             raise UnusableConnectionError(
                 f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} shows no password, and "
@@ -121,13 +121,22 @@ class KafkaConnection:
             ClientCredentials,  # here, so that a process that needs no tokens starts faster
         )
 
-        if not self.sasl_token_url:
+        name, url = "PLAUDIT_KAFKA__SASL_TOKEN_URL", self.sasl_token_url or ""
+        scheme, host = _scheme_and_host(url)
+        if scheme not in ("http", "https") or not host:
             raise UnusableConnectionError(
-                "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address of a token endpoint"
+                f"{name}: OAUTHBEARER needs the address of a token endpoint, like https://id.example.com/token"
             )
-        return ClientCredentials(
-            self.sasl_token_url, self.sasl_username or "", self.sasl_password or "", self.sasl_token_scope
-        )
+        if not is_confidential(scheme, host):
+            raise UnusableConnectionError(f"{name}: must be https, else others on the network can read the password")
+        username, password = self._login()
+        return ClientCredentials(url, username, password, self.sasl_token_scope)
+
+    def _login(self) -> tuple[str, str]:
+        if not (self.sasl_username and self.sasl_password):
+            names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
+            raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
+        return self.sasl_username, self.sasl_password
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -167,3 +176,12 @@ def is_broker_away(error: BaseException) -> bool:
     if isinstance(error, _NOT_LET_IN):
         return True
     return isinstance(error, KafkaError) and bool(error.retriable)
+
+
+def _scheme_and_host(url: str) -> tuple[str, str]:
+    """Of an address that can't be read, nothing."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or ""
+    except ValueError:
+        return "", ""

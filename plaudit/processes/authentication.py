@@ -9,6 +9,7 @@ from api.auth.api_keys import ApiKeys
 from api.auth.authentication import Authenticator, Nobody
 from api.auth.keys_of_issuer import FetchedKeys, IssuerKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
+from domain.origins import is_confidential
 from plaudit.config import ConfigurationError, JwtSettings, Settings
 from storage.database import Database
 from storage.keys import ApiKeyRepository
@@ -76,7 +77,7 @@ def issuer_keys(given: JwtSettings) -> IssuerKeys:
     if (given.jwks_url is None) == (given.public_key_file is None):
         raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
     if given.jwks_url is not None:
-        if given.jwks_url.scheme != "https" and not is_loopback((given.jwks_url.host or "").strip("[]")):
+        if not is_confidential(given.jwks_url.scheme, (given.jwks_url.host or "").strip("[]")):
             raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, else an attacker on the network can sign tokens.")
         return FetchedKeys(str(given.jwks_url), given.algorithms, lifetime=given.jwks_lifetime)
     try:

@@ -9,9 +9,9 @@ from pydantic import AnyHttpUrl
 from api.auth.tokens import Tokens
 from api.services import Services
 from console.sign_in.attempts import Provider
-from console.sign_in.guard import is_confidential
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
+from domain.origins import is_confidential
 from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.authentication import issuer_keys, token_rules
 

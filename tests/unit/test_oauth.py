@@ -41,9 +41,27 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
     assert is_broker_away(caught.value)
 
 
-def test_it_needs_an_endpoint() -> None:
-    connection = KafkaConnection("kafka:9093", security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER")
-    with pytest.raises(UnusableConnectionError, match="PLAUDIT_KAFKA__SASL_TOKEN_URL"):
+@pytest.mark.parametrize(
+    ("url", "password", "reason"),
+    [
+        (None, "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
+        ("id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
+        ("https://[id/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
+        ("https:///token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
+        ("http://id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: must be https"),
+        ("https://id.example.com/token", None, "PLAUDIT_KAFKA__SASL_PASSWORD: OAUTHBEARER needs both"),
+    ],
+)
+def test_a_connection_with_tokens_that_cannot_even_be_tried(url: str | None, password: str | None, reason: str) -> None:
+    connection = KafkaConnection(
+        "kafka:9093",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_username=SERVICE,
+        sasl_password=password,
+        sasl_token_url=url,
+    )
+    with pytest.raises(UnusableConnectionError, match=reason):
         connection.client_options()
 
 

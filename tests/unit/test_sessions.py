@@ -19,8 +19,9 @@ from console.sign_in.cookies import (
     opened_session,
     sealed_session,
 )
-from console.sign_in.guard import HOME, is_confidential, is_own_request, way_back
+from console.sign_in.guard import HOME, is_own_request, way_back
 from domain import base64url
+from domain.origins import is_confidential
 from domain.sessions import LIFETIME, Session, cookie_key
 from plaudit.console_settings import ConsoleSettings, OpenIdSettings
 from tests.support.issuer import Issuer, rsa_key
