@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# Without them the environment and .env say it.
-CHOSEN = $(if $(PORT),PLAUDIT_HTTP__PORT='$(PORT)') $(if $(DATA),PLAUDIT_DATA='$(DATA)')
+# On the line of `make` alone: what the environment calls PORT or DATA is for another program. Without them the
+# environment (PLAUDIT_*) and .env say it.
+told = $(if $(filter command,$(origin $(1))),$($(1)))
+CHOSEN = $(if $(call told,PORT),PLAUDIT_HTTP__PORT='$(PORT)') $(if $(call told,DATA),PLAUDIT_DATA='$(DATA)')
 MANIFESTS := deploy/kubernetes/plaudit.yaml
 CHART := deploy/helm/plaudit
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
@@ -13,13 +15,13 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client manifests screenshots sbom pin audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
-	@$(CHOSEN) $(if $(BROKER),PLAUDIT_BROKER=$(BROKER)) exec $(BIN)/plaudit up
+	@$(CHOSEN) $(if $(call told,BROKER),PLAUDIT_BROKER=$(BROKER)) exec $(BIN)/plaudit up
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its shop at /demo with so many reviews
-	@$(CHOSEN) exec $(BIN)/plaudit demo $(if $(FILL),--fill $(FILL))
+	@$(CHOSEN) exec $(BIN)/plaudit demo $(if $(call told,FILL),--fill $(FILL))
 
 # In the order of the folders: the longest files have few tests, and would come last by themselves. Four at a time keep
 # two cores busy while some of them wait. The JVM's second compiler would cost Kafka more than it gains in so short a life.

@@ -14,10 +14,11 @@ UMASK = 0o077
 _SECRET_BYTES = 32
 
 
-def private_folder(folder: Path, report: Report | None = None) -> None:
+def private_folder(folder: Path, report: Report | None = None, *, known_by: str | None = None) -> None:
     """Make a folder for its owner alone, or close one that is open to others, and say so.
 
-    Raises EmbeddedServerError where it can't be made or closed, or is meant for everybody, as /tmp is.
+    With `known_by`, the name of a file in it, one that holds other files is closed only if it has that one, too.
+    Raises EmbeddedServerError where it can't be made or closed, isn't ours, or is meant for everybody, as /tmp is.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -25,6 +26,11 @@ def private_folder(folder: Path, report: Report | None = None) -> None:
         if mode & stat.S_ISVTX:
             raise EmbeddedServerError(f"{folder} is for all users of this machine. Choose a folder of your own.")
         if mode & UMASK:
+            if known_by is not None and any(folder.iterdir()) and not (folder / known_by).exists():
+                raise EmbeddedServerError(
+                    f"{folder} has files of others, who would be locked out. Choose a folder of its own, with "
+                    "PLAUDIT_DATA or `make up DATA=...`."
+                )
             folder.chmod(0o700)
             if report is not None:
                 report(f"Closed {folder} to other users of this machine; its mode was {stat.S_IMODE(mode):o}")

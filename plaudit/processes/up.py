@@ -67,7 +67,7 @@ async def run_up(settings: Settings, report: Report) -> None:
         report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
-    private_folder(settings.data, report)
+    private_folder(settings.data, report, known_by=settings.lock_file.name)
     async with AsyncExitStack() as stack:
         lock = FolderLock(settings.lock_file)
         stack.callback(lock.release)
@@ -78,28 +78,34 @@ async def run_up(settings: Settings, report: Report) -> None:
         report("Stopping")
 
 
-def _check_port(http: HttpSettings) -> None:
-    """Raises CommandError for an address that can't be listened at: its owner would answer instead of our API."""
+def _port_to_listen_at(http: HttpSettings) -> int:
+    """The port of the settings, for 0 one that is free.
+
+    Raises CommandError for an address that can't be listened at: its owner would answer instead of our API.
+    """
+    port = http.port
     try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, address in socket.getaddrinfo(http.host, port, type=socket.SOCK_STREAM):
             with socket.socket(family, kind, protocol) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
+                probe.bind((address[0], port, *address[2:]))
                 probe.listen()
+                port = probe.getsockname()[1]
     except OSError as error:
         raise CommandError(
             f"HTTP can't be served at {http.address} ({error.strerror}). Stop what has that port, or choose another "
             "one with PLAUDIT_HTTP__PORT."
         ) from error
+    return port
 
 
 async def _start(
     settings: Settings, lock: FolderLock, stack: AsyncExitStack, report: Report
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     await lock.take(_FOLDER_PATIENCE_S)
-    _check_port(settings.http)
+    settings.http.port = _port_to_listen_at(settings.http)
     servers = await _servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)

@@ -150,3 +150,17 @@ def test_a_folder_of_everybody_is_not_taken(tmp_path: Path, progress: list[str])
         private_folder(shared, progress.append)
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
     assert progress == []
+
+
+def test_a_folder_with_files_of_others_is_left_open(tmp_path: Path, progress: list[str]) -> None:
+    folder = tmp_path / "srv"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    (folder / "theirs").touch()
+    with pytest.raises(EmbeddedServerError, match="has files of others"):
+        private_folder(folder, progress.append, known_by="lock")
+    assert (stat.S_IMODE(folder.stat().st_mode), progress) == (0o755, [])
+    (folder / "lock").touch()
+    private_folder(folder, progress.append, known_by="lock")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert progress == [f"Closed {folder} to other users of this machine; its mode was 755"]

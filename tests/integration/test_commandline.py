@@ -10,6 +10,7 @@ import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -140,9 +141,11 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
         "auto",
         **{name: value for name, value in environment.items() if name.startswith(servers_of_others)},
         **PROXIES,
+        PLAUDIT_HTTP__PORT="0",
     )
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
+        assert urlsplit(json.loads(up.endpoints.read_text())["http"]).port
         assert json.loads(up.run("config").stdout)["runningUp"] == str(up.endpoints)
         second = up.run("up")
         assert (second.returncode, "is in use by another Plaudit" in second.stderr) == (1, True)

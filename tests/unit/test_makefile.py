@@ -41,7 +41,8 @@ def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["up", "demo"])
 def test_what_is_not_chosen_is_left_to_the_environment_and_its_file(tmp_path: Path, command: str) -> None:
-    assert started(tmp_path, command) == [f"plaudit {command}"]
+    others = {"PORT": "3000", "DATA": "/srv/data", "BROKER": "rabbit", "FILL": "9"}
+    assert started(tmp_path, command, **others) == [f"plaudit {command}"]
 
 
 def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
