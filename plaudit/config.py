@@ -14,11 +14,11 @@ from devservers.lock import is_let_go
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
-from plaudit.data_folder import DataFolder
 from plaudit.http_settings import HttpSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.kafka_settings import KafkaSettings
 from plaudit.review_token_settings import ReviewTokenSettings
+from plaudit.setting_paths import DataFolder, OptionalFile
 from plaudit.storefront_settings import StorefrontSettings
 
 AuthMode = Literal["none", "api_key", "jwt"]
@@ -51,7 +51,7 @@ class JwtSettings(BaseModel):
     audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
     jwks_url: Annotated[AnyHttpUrl | None, Field(description="https, or on a loopback address")] = None
     jwks_lifetime: Annotated[float, Field(ge=10, le=86_400, description="Seconds until keys are fetched anew")] = 300.0
-    public_key_file: Annotated[Path | None, Field(description="PEM")] = None
+    public_key_file: Annotated[OptionalFile, Field(description="PEM")] = None
     algorithms: Annotated[
         tuple[SignatureAlgorithm, ...], Field(min_length=1, description="Those that tokens may be signed by")
     ] = ("RS256", "ES256", "EdDSA")
@@ -77,7 +77,7 @@ class SmtpSettings(BaseModel):
     security: Annotated[SmtpSecurity, Field(description="`starttls` and `tls` check the server's certificate")] = "none"
     username: Annotated[str | None, Field(description="Missing: without a login")] = None
     password: SecretStr | None = None
-    tls_ca_file: Annotated[Path | None, Field(description="Missing: the authorities of the system")] = None
+    tls_ca_file: Annotated[OptionalFile, Field(description="Missing: the authorities of the system")] = None
     timeout: Annotated[float, Field(gt=0, le=60, description="Seconds for each answer of the server")] = 20.0
     retry_pause: Annotated[
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
@@ -103,7 +103,7 @@ class MetricsSettings(BaseModel):
 class TracesSettings(BaseModel):
     """The export of traces, beside the variables of OpenTelemetry (`OTEL_*`)."""
 
-    file: Annotated[Path | None, Field(description="Spans as JSON lines, to look at")] = None
+    file: Annotated[OptionalFile, Field(description="Spans as JSON lines, to look at")] = None
 
 
 class EmbeddedSettings(BaseModel):
@@ -183,7 +183,7 @@ class Settings(BaseSettings):
     entity_types: Annotated[
         SecretStr | None, Field(description="Object types as a JSON array; hidden, for it may hold credentials")
     ] = None
-    entity_types_file: Annotated[Path | None, Field(description="The same as a file")] = None
+    entity_types_file: Annotated[OptionalFile, Field(description="The same as a file")] = None
 
     @property
     def endpoints_file(self) -> Path:

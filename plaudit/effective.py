@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -56,12 +56,18 @@ def unknown_variables(settings: Settings) -> list[str]:
     # Names come in small letters from the file, as it may have them in any.
     of_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
     known = set(_variables(type(settings), _PREFIX))
-    return sorted(name for name in of_file | set(os.environ) if name.startswith(_PREFIX) and name not in known)
+    named = sorted(name for name in of_file | set(os.environ) if name.startswith(_PREFIX))
+    # Below a mapping any name is a key of it.
+    mappings = tuple(name for name in known if name.endswith("__"))
+    return [name for name in named if name not in known and not name.startswith(mappings)]
 
 
 def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    """The names of all settings; those of mappings come once more, as the beginning of what may stand below them."""
     for name, field in model.model_fields.items():
         variable = prefix + name.upper()
         yield variable
+        if get_origin(field.annotation) is dict:
+            yield variable + "__"
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _variables(field.annotation, variable + "__")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, Field, SecretStr
 
 from messaging.kafka.connection import SaslMechanism, SecurityProtocol
+from plaudit.setting_paths import OptionalFile
 
 
 class KafkaSettings(BaseModel):
@@ -28,11 +28,11 @@ class KafkaSettings(BaseModel):
     ] = None
     sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the scope that is asked for")] = None
     tls_ca_file: Annotated[
-        Path | None,
+        OptionalFile,
         Field(description="PEM: whoever has signed the brokers' certificates; missing: those that the system trusts"),
     ] = None
-    tls_cert_file: Annotated[Path | None, Field(description="PEM: our certificate, where brokers ask for one")] = None
-    tls_key_file: Annotated[Path | None, Field(description="PEM: its key")] = None
+    tls_cert_file: Annotated[OptionalFile, Field(description="PEM: our certificate, where brokers ask for one")] = None
+    tls_key_file: Annotated[OptionalFile, Field(description="PEM: its key")] = None
     idempotence: Annotated[
         bool,
         Field(description="False for brokers without idempotent producers: messages come twice then, with one effect"),
@@ -48,5 +48,9 @@ class KafkaSettings(BaseModel):
     ] = 1
     retention_days: Annotated[
         int,
-        Field(ge=1, description="Of topics that are made; ids of what is deleted stay taken twice as long, and a week"),
+        Field(
+            ge=1,
+            le=12_400,  # MongoDB keeps for 2^31 - 1 seconds at most, and is asked to for twice as long and a week
+            description="Of topics that are made; ids of what is deleted stay taken twice as long, and a week",
+        ),
     ] = 7

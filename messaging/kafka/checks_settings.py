@@ -40,8 +40,8 @@ def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -
         yield warn(
             "retention",
             f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
-            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention and run `plaudit init`: else a deleted review "
-            "can come back from an old submission.",
+            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention (-1, which is endless: to its largest number) "
+            "and run `plaudit init`: else a deleted review can come back from an old submission.",
         )
 
 

@@ -52,6 +52,22 @@ def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
     assert "PLAUDIT_DATA: Value error, it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
 
 
+def test_a_file_with_an_empty_name_is_none(tmp_path: Path) -> None:
+    names = [
+        "AUTH__JWT__PUBLIC_KEY_FILE",
+        "ENTITY_TYPES_FILE",
+        "KAFKA__TLS_CA_FILE",
+        "SMTP__TLS_CA_FILE",
+        "TRACES__FILE",
+    ]
+    shown = json.loads(plaudit(tmp_path, "config", code=0, **{f"PLAUDIT_{name}": "" for name in names}).stdout)
+    for name in names:
+        found = shown
+        for part in name.lower().split("__"):
+            found = found[part]
+        assert found is None
+
+
 def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"# f\xfcr uns\nPLAUDIT_HTTP__PORT=8123\n")
     for command in ("config", "up", "dlq list"):

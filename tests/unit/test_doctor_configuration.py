@@ -17,6 +17,7 @@ def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeyp
     for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # those of the test run
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PLAUDIT_MONGO__URL", "mongodb://localhost")
+    monkeypatch.setenv("PLAUDIT_CONSOLE__OIDC__PARAMETERS__AUDIENCE", "reviews")
     (tmp_path / ".env").write_text("plaudit_log__lebel=debug\nPLAUDIT_HTTP__PORT=9000\nOTHER=1\n")
     (found,) = [each for each in check_configuration(Settings()) if "unknown variables" in each.text]
     assert found.text == "unknown variables PLAUDIT_LOG__LEBEL, PLAUDIT_MONGO__URL"

@@ -1,4 +1,4 @@
-"""The folder with the data of `plaudit up`, as it is configured."""
+"""Folders and files, as they are configured."""
 
 from __future__ import annotations
 
@@ -24,3 +24,6 @@ def _folder(told: str | Path) -> Path:
 
 
 DataFolder = Annotated[Path, BeforeValidator(_folder)]
+
+OptionalFile = Annotated[Path | None, BeforeValidator(lambda told: told or None)]
+"""None also for an empty name, which templates of an environment leave, and which is else this folder itself."""
