@@ -69,6 +69,9 @@ async def test_a_second_time_changes_nothing_and_undoes_no_decision(filled: Serv
         facade = Facade(http)
         assert await facade.moderate("approve", waiting) == ["applied"]
         assert await facade.moderate("reject", approved) == ["applied"]
+        tried_out = {"settings": {"reviewsEnabled": False, "moderationRules": []}}
+        (await http.put(f"/api/stores/{STORE_ID}", json=tried_out, headers={"Prefer": "wait=30"})).raise_for_status()
+        store = await facade.get(f"/api/stores/{STORE_ID}")
 
         async def told() -> Sequence[Json]:
             return await rows(http)
@@ -77,6 +80,7 @@ async def test_a_second_time_changes_nothing_and_undoes_no_decision(filled: Serv
         before = await eventually(told, lambda now: sum(row["helpful"] for row in now) == wanted)
         await filled.run("demo", "--fill", str(COUNT))
         assert await rows(http) == before
+        assert await facade.get(f"/api/stores/{STORE_ID}") == store
 
 
 def test_reviews_are_believable() -> None:
