@@ -156,10 +156,10 @@ def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, told: Any =
 
 
 def error_message(detail: Mapping[str, Any]) -> str:
-    """The sentence about an error of Pydantic; of a pattern, what it asks for."""
+    """The sentence about an error of Pydantic; of a pattern, what it asks for, and of a rule of ours, that alone."""
     if detail["type"] == _PATTERN_MISMATCH:
         return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that can't stand here")
-    return str(detail["msg"])
+    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def pointer(location: Sequence[str | int]) -> str:

@@ -22,12 +22,13 @@ from pydantic_settings import SettingsError
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
 from messaging.kafka.connection import UnusableConnectionError
+from messaging.reading import error_message
 from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.processes.logs import configure_logs, is_json_wanted
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
 """The commands that are processes of the service: what they say is its log."""
@@ -131,7 +132,7 @@ def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError |
             return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
         case OSError():
             return f".env, in this folder, can't be read: {error.strerror}."
-    return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+    return "; ".join(f"{_variable(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
 
 
 def _wrong_json(error: SettingsError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from messaging.reading import pointer
+from messaging.reading import error_message, pointer
 
 
 class BadRowError(Exception):
@@ -13,8 +13,8 @@ class BadRowError(Exception):
 
 def faults_of(error: ValidationError) -> str:
     """The faults of a row, each with its place."""
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{_place(detail['loc'])}: {detail['msg']}" for detail in details)
+    details = error.errors(include_url=False, include_input=False)
+    return "; ".join(f"{_place(detail['loc'])}: {error_message(detail)}" for detail in details)
 
 
 def _place(location: tuple[int | str, ...]) -> str:
