@@ -52,10 +52,11 @@ class LagAge:
             if offset < self._found[place] and self._told.get(place, (-1, 0.0))[0] != offset
         }
 
-    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float]) -> None:
+    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float | None]) -> None:
         """Record the times of these records; one without a time counts as come when it was first seen."""
         for place, offset in offsets.items():
-            self._told[place] = offset, times.get(place, self._now)
+            time = times.get(place)
+            self._told[place] = offset, self._now if time is None else time
 
     def seconds(self) -> dict[Place, float]:
         """Seconds that the oldest record of each backlog has waited, at the last observation; 0 without a backlog."""

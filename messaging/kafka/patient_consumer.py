@@ -68,7 +68,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
-    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last.
+    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last. `_in_hand` is the
+    same until they are committed, 0 then: under any other assignment positions are those that are committed, or behind
+    what is no record.
     """
 
     _tenure: Tenure
@@ -80,7 +82,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._allowance = Allowance()
         self.polled = 0
         self._is_astray = False
-        self._is_settled = False
+        self._in_hand = 0
         self._told: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -123,9 +125,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
                 await self._return_to_committed()
                 found = await self._each_by_itself(max_records or 1)
-            if not found and self._is_settled:
+            if not found and self._in_hand != self._tenure.assignments:
                 await self._commit_past_markers()
-        self._is_settled = False
+        self._in_hand = self.polled
         return found
 
     async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
@@ -203,7 +205,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             committing.result()
         finally:
             committing.cancel()
-        self._is_settled = True
+        self._in_hand = 0
 
     async def still_ours(self, places: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
         """Those of these partitions in which offsets of the records of a poll may be committed.
