@@ -45,7 +45,7 @@ class _Group(NamedTuple):
 class ConsumerLag:
     """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
 
-    On failure any error of aiokafka, or TimeoutError; the clients are then made anew at the next question.
+    On failure any error of aiokafka, BrokerAwayError or TimeoutError; the clients are made anew at the next question.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
@@ -91,7 +91,7 @@ class ConsumerLag:
         """The time in the oldest record of a topic that its group has yet to commit, in seconds of Unix time; 0 of one
         that says none since 1970, None where all is committed, but for what is no record, as the end of a transaction.
 
-        Raises BrokerAwayError, too, where Kafka doesn't tell it in time.
+        Raises BrokerAwayError also where Kafka doesn't tell it in time.
         """
         try:
             if await self.is_read(topic):
@@ -145,7 +145,12 @@ class ConsumerLag:
             # A group is named as its topic. Of its partitions by name: Tansu can't tell all that it knows.
             *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
-        committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
+        told = {place: offset.offset for group in groups for place, offset in group.items()}
+        # An answer says so of what was never committed. It has no partitions where the broker isn't the coordinator any
+        # more, or still loads the group.
+        if untold := sorted({place.topic for place in partitions if place not in told}):
+            raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(untold)}")
+        committed = {place: offset for place, offset in told.items() if offset >= 0}
         # Records that retention has removed are no backlog.
         following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {

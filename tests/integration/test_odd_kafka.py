@@ -13,12 +13,18 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupLoadInProgressError,
+    IllegalStateError,
+    MessageSizeTooLargeError,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
 from consumers.subscriptions import Batch
 from messaging.kafka import patient_consumer
 from messaging.kafka.administration import admin_client
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.topics import Topic, TopicNames
@@ -275,6 +281,30 @@ async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transactio
             for seconds in (1_000, 2_000):
                 await producer.send_and_wait(topic, b"value", partition=0, timestamp_ms=seconds * 1_000)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) == 1_000
+    finally:
+        await lag.stop()
+
+
+async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = TopicNames(f"{new_id()}.")
+    topic = names.name(Topic.REVIEW_SUBMISSIONS)
+    await create(servers, topic, 2)
+    async with member(servers, topic, topic):
+        pass  # by then Kafka has its topic for commits
+    lag, answer = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60), AIOKafkaAdminClient._send_request
+
+    async def loading(admin: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            return OffsetFetchResponse_v3(0, [], GroupLoadInProgressError.errno)
+        return await answer(admin, request, node_id)
+
+    try:
+        assert set((await lag.measure()).values()) == {Unread(0, 0)}
+        monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
+        with pytest.raises(BrokerAwayError):
+            await lag.measure()
     finally:
         await lag.stop()
 
