@@ -31,7 +31,10 @@ class LagAge:
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
-        """Record the lag at a moment."""
+        """Record the lag at a moment; what was known of partitions that aren't in it is forgotten."""
+        self._ends = {place: ends for place, ends in self._ends.items() if place in lag}
+        self._found = {place: end for place, end in self._found.items() if place in lag}
+        self._told = {place: told for place, told in self._told.items() if place in lag}
         for place, backlog in lag.items():
             end = backlog.next_offset + backlog.records
             self._found.setdefault(place, end)
