@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from messaging.decoding import decoded
+from messaging.feedback import FEEDBACK_COMMAND
+from messaging.moderation import MODERATION_COMMAND
+from messaging.topics import Topic
+from storage.parking import ParkingRepository
+from storage.verdicts import VerdictRepository
+from tests.support.consumers import TOPICS, opened_desk
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service
@@ -71,6 +82,42 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
         await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
     (id,) = await own_facade.submit({**review, "id": new_id("review"), "userId": "bert"})
     assert (await own_facade.review(id))["flags"] == []
+
+
+async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replays of two letters of one command would both take effect."""
+    together = asyncio.Barrier(2)
+
+    def in_step(parked_before: Any) -> Any:
+        async def both_have_found(*arguments: Any, **options: Any) -> Any:
+            found = await parked_before(*arguments, **options)
+            await together.wait()
+            return found
+
+        return both_have_found
+
+    for repository in (ParkingRepository, VerdictRepository):
+        monkeypatch.setattr(repository, "parked_before", in_step(repository.parked_before))
+    async with opened_desk(servers) as desk:
+        services, review, now = desk.services, desk.review(), datetime.now(UTC)
+        workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
+        await desk.judge(desk.verdicts(review, "flag"))
+        approve = {"action": "approve", "ids": [id], "commandId": "one"}
+        approval = MODERATION_COMMAND.validate_python(approve, strict=False)
+        await services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now)
+        vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
+        votes, _ = decoded(desk.records(vote), FEEDBACK_COMMAND.validate_json)
+        await workers[0].feedback(votes)
+        counts = await asyncio.gather(*(worker.report_overdue(datetime.now(UTC)) for worker in workers))
+        assert sum(counts) == 3
+        topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
+        assert sorted(letter.topic for letter in desk.kafka.published) == [
+            TOPICS.dead_letters(topic) for topic in topics
+        ]
+        answers = await services.outcomes.answers([("one", id), ("two", id)])
+        assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
 
 
 @pytest.mark.kafka
