@@ -46,6 +46,11 @@ _IDLE_FETCH_MS: Final = 2_000
 _LOOK_MS: Final = 500
 """The wait for the records of one partition when each is read by itself."""
 
+_MOST_BETWEEN_POLLS_MS: Final = 24 * 3_600_000
+"""By default aiokafka leaves its group five minutes after a poll: while a server is away for longer, nobody would be in
+it, and batches that wait would be delivered again. A batch that hangs keeps its partitions so long; that they stand is
+told. Of a process that dies Kafka hears no heartbeats, whatever this is."""
+
 _NOWHERE: Final = TopicPartition("", 0)
 
 Found = dict[TopicPartition, list[RawRecord]]
@@ -76,7 +81,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
-        super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
+        ours = {"fetch_max_wait_ms": _BUSY_FETCH_MS, "max_poll_interval_ms": _MOST_BETWEEN_POLLS_MS}
+        super().__init__(*topics, **options | ours)
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import (
     CommitFailedError,
     GroupLoadInProgressError,
@@ -218,6 +219,33 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
         assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
     # Neither is what was aborted a backlog.
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
+
+
+async def test_a_batch_that_waits_for_a_server_costs_no_membership(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group, beats = new_id("topic"), new_id("group"), list[int]()
+    place = TopicPartition(topic, 0)
+    await create(servers, topic, 1)
+    await publish(servers, topic, 1)
+    # aiokafka counts no seconds once a poll has raised, as the first one of a new group does.
+    async with member(servers, topic, group) as consumer:
+        await consumer.commit({place: 0})
+    beat = GroupCoordinator._do_heartbeat
+
+    async def counted(coordinator: GroupCoordinator) -> bool:
+        beats.append(1)
+        return bool(await beat(coordinator))
+
+    monkeypatch.setattr(GroupCoordinator, "_do_heartbeat", counted)
+    async with member(servers, topic, group, heartbeat_interval_ms=20) as consumer, asyncio.timeout(120):
+        batch = await batch_of(consumer)
+        consumer._subscription._last_fetch_ended -= 3_600  # the seconds since its poll
+        before = len(beats)
+        # It looks at them after each.
+        await eventually(lambda: len(beats) > before + 2)
+        await batch.commit()
+        assert await consumer.committed(place) == 1
 
 
 async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) -> None:
