@@ -105,14 +105,14 @@ class Gauges:
         self.lag = lag
         self.standstill.observe(lag, monotonic())
         self.age.observe(lag, time())
-        for (topic, partition), waiting in lag.items():
-            CONSUMER_LAG.labels(topic.value, str(partition)).set(waiting.records)
-        CONSUMER_STANDSTILL.clear()
-        for gauge, seconds in (
+        records = {place: unread.records for place, unread in lag.items()}
+        for gauge, values in (
+            (CONSUMER_LAG, records),
             (CONSUMER_STANDSTILL, self.standstill.seconds()),
             (CONSUMER_LAG_AGE, self.age.seconds()),
         ):
-            for (topic, partition), each in seconds.items():
+            gauge.clear()
+            for (topic, partition), each in values.items():
                 gauge.labels(topic.value, str(partition)).set(each)
         STATE_KNOWN.labels("kafka").set(1)
 

@@ -28,7 +28,6 @@ from messaging.metrics import FEEDBACK
 from messaging.reviews_state import shown_reply
 from messaging.topics import Topic
 from storage.audit import AuditEntry, Replying
-from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
 
 
@@ -63,17 +62,8 @@ class FeedbackConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was."""
-        services = self.services
-        overdue = await services.parked_feedback.parked_before(before, limit=500)
-        await services.publisher.publish([self._overdue_message(command) for command in overdue])
-        answers = [
-            Answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.origin.mark)
-            for command in overdue
-            if command.command_id
-        ]
-        await services.outcomes.remember(answers, datetime.now(UTC))
-        await services.parked_feedback.release(overdue)
-        return len(overdue)
+        overdue = await self.services.parked_feedback.parked_before(before, limit=500)
+        return await self.services.transactions.run(partial(self._give_up, overdue))
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, each behind those that were parked about its review before it came."""
@@ -135,6 +125,13 @@ class FeedbackConsumer:
                 "at": timestamp(command.at),
             }
             yield self.services.event(key, "ReviewReported", reported, cause=trace)
+
+    async def _give_up(self, overdue: Sequence[Feedback], work: UnitOfWork) -> int:
+        given_up = await work.repositories.parked_feedback.take(overdue, work.session)
+        work.emit(self._overdue_message(command) for command in given_up)
+        for command in given_up:
+            work.answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.origin.mark)
+        return len(given_up)
 
     def _overdue_message(self, command: Feedback) -> OutgoingMessage:
         return rebuilt_dead_letter(

@@ -68,26 +68,35 @@ async def keep_house(
     remember: timedelta,
 ) -> None:
     """Run until cancelled, and stop `lag` then. Several workers may: each task is idempotent, and one that fails keeps
-    none of the others from its turn.
+    none of the others from its turn. The two that ask the store of images run beside the rest, which doesn't wait for
+    it.
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
     tasks = _Tasks(database, services, lag, commands, returns, remember, ParkingClock(database))
     try:
-        while True:
-            now = datetime.now(UTC)
+        async with asyncio.TaskGroup() as group:
             # Nothing that is parked is given up before the time without any worker is left out of its time.
-            if await _apart(tasks.tick, now):
-                for task in tasks.all():
-                    await _apart(task, now)
-            await asyncio.sleep(_PAUSE_S)
+            group.create_task(_in_turn(tasks.tick, *tasks.of_servers()))
+            group.create_task(_in_turn(tasks.forget))
+            group.create_task(_in_turn(tasks.sweep_images))
     finally:
         await lag.stop()
 
 
+async def _in_turn(first: Task, *others: Task) -> None:
+    """Do tasks one after the other, again and again; the others in each turn only where the first did not fail."""
+    while True:
+        now = datetime.now(UTC)
+        if await _apart(first, now):
+            for task in others:
+                await _apart(task, now)
+        await asyncio.sleep(_PAUSE_S)
+
+
 async def _apart(task: Task, now: datetime) -> bool:
-    """Do a task; False if it failed. Nothing else waits for the server that it has to wait for, as a store of images
-    that is away. What it stumbles over, as a document that can't be read, waits until somebody has mended that."""
+    """Do a task; False if it failed. What it stumbles over, as a document that can't be read, waits until somebody has
+    mended that."""
     try:
         await task(now)
         return True
@@ -112,11 +121,10 @@ class _Tasks:
     clock: ParkingClock
     forgotten: datetime = _NEVER
 
-    def all(self) -> Sequence[Task]:
-        """All but the first one, `tick`."""
-        images = (self.forget, self.sweep_images, self.name_rated_objects)
+    def of_servers(self) -> Sequence[Task]:
+        """Those that ask MongoDB and Kafka alone; what others wait for comes first."""
         parked = (self.give_up_commands, self.publish_reviews, self.give_up_returns)
-        return (*images, *parked, self.settle_outbox, self.abort_abandoned)
+        return (self.abort_abandoned, self.settle_outbox, *parked, self.name_rated_objects)
 
     async def tick(self, _: datetime) -> None:
         """Note that a worker is there."""

@@ -28,7 +28,7 @@ SECONDS: Final = 15
 """Of computing. A photograph takes one or two."""
 
 PATIENCE_S: Final = 45.0
-"""In all, on a machine that has other work: five in a row are far below Kafka's max.poll.interval."""
+"""In all, on a machine that has other work: five in a row take less than four minutes."""
 
 _KILLED_AGAIN: Final = 2
 """A child that was killed may have been so by a system without memory, for no fault of its own: it is repeated."""

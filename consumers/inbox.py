@@ -36,8 +36,7 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 LONGEST_PAUSE_S: Final = 5.0
-"""Between attempts while MongoDB or Kafka is unavailable; far below Kafka's max.poll.interval, so that waits cost no
-rebalance."""
+"""Between attempts while MongoDB or Kafka is unavailable. The consumer stays in its group meanwhile."""
 
 _TRIED: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
 """A batch of several records is halved then."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from consumers.routing_handover import Handover
 from consumers.services import Services
@@ -28,6 +29,7 @@ from messaging.moderation import (
 from messaging.topics import Topic
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
+from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class CommandRouter:
             await self.services.parking.park(unknown, datetime.now(UTC))
             places |= await reviews.entities({command.review_id for command in unknown})
         await self._pass_on([*await self.services.parking.about(places.keys()), *commands], places)
-        await self._give_up([c for c in placeless if c.review_id in places and places[c.review_id] is None])
+        await self._refuse([c for c in placeless if c.review_id in places and places[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""
@@ -81,9 +83,9 @@ class CommandRouter:
         come = {id: entity for id, entity in places.items() if entity is not None}
         await self._pass_on([command for command in waiting if command.review_id in come], come)
         overdue = [command for command in waiting if command.review_id not in come]
-        await services.publisher.publish([self._overdue_message(command) for command in overdue])
-        await self._give_up(overdue)
-        return len(overdue)
+        given_up = await services.transactions.run(partial(self._give_up, overdue))
+        _count(given_up)
+        return len(given_up)
 
     async def _pass_on(self, commands: Iterable[Moderation], places: Mapping[str, Entity | None]) -> None:
         """Pass on the commands whose place is known: the owner takes them behind those that are parked.
@@ -101,7 +103,15 @@ class CommandRouter:
             await self.services.publisher.division.check()
         await self.services.publisher.publish(messages)
 
-    async def _give_up(self, commands: Sequence[Moderation]) -> None:
+    async def _give_up(self, overdue: Sequence[Moderation], work: UnitOfWork) -> Sequence[Moderation]:
+        """Dead-letter and answer the commands that nobody else has given up, and return them."""
+        given_up = await work.repositories.parking.take(overdue, work.session)
+        work.emit(self._overdue_message(command) for command in given_up)
+        for command in given_up:
+            work.answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
+        return given_up
+
+    async def _refuse(self, commands: Sequence[Moderation]) -> None:
         """Answer that there is no such review."""
         if not commands:
             return
@@ -112,8 +122,7 @@ class CommandRouter:
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
         await self.services.parking.release(commands)
-        for command in commands:
-            MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
+        _count(commands)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:
         value = moderation_of_review_value(command)
@@ -131,3 +140,8 @@ class CommandRouter:
             value=value or moderation_command_value(command),
             error=review_never_came(),
         )
+
+
+def _count(commands: Iterable[Moderation]) -> None:
+    for command in commands:
+        MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()

@@ -59,9 +59,7 @@ class VerdictConsumer:
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
         overdue = await self.services.verdicts.parked_before(before, _MOST_OVERDUE)
-        await self.services.publisher.publish([self._overdue_message(verdict) for verdict in overdue])
-        await self.services.verdicts.release(overdue)
-        return len(overdue)
+        return await self.services.transactions.run(partial(self._give_up, overdue))
 
     async def _apply(self, verdicts: Sequence[Verdict]) -> None:
         """Apply verdicts, each behind those that were parked about its review before it came."""
@@ -101,6 +99,11 @@ class VerdictConsumer:
         objected = [verdict.review_id for verdict, *_ in applied if _objects(verdict)]
         await repositories.publications.plan(dict.fromkeys(objected), work.session)
         return judged
+
+    async def _give_up(self, overdue: Sequence[Verdict], work: UnitOfWork) -> int:
+        given_up = await work.repositories.verdicts.take(overdue, work.session)
+        work.emit(self._overdue_message(verdict) for verdict in given_up)
+        return len(given_up)
 
     def _overdue_message(self, verdict: Verdict) -> OutgoingMessage:
         return rebuilt_dead_letter(

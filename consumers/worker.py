@@ -98,10 +98,8 @@ async def running_worker(
     hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
     handover, lag = Handover(connection, topics), ConsumerLag(connection, topics)
-    commands, returns = CommandRouter(services, handover), ReturnConsumer(services)
-    feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
-    parked = ParkedCommands(commands, feedback, verdicts)
-    submissions = SubmissionConsumer(services, parked, names)
+    parked, returns = _parked_commands(services, handover), ReturnConsumer(services)
+    commands, submissions = parked.moderation, SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, stores, objects = OrderConsumer(services, returns), StoreConsumer(services), ObjectConsumer(services)
     publish = publisher.publish
@@ -112,8 +110,8 @@ async def running_worker(
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=handover),
-            Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
-            Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
+            Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), parked.feedback, publish, max_records=1_000),
+            Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), parked.verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
             Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), ImageCommandConsumer(services), publish),
@@ -128,7 +126,8 @@ async def running_worker(
         group_prefix=topics.prefix,
     )
     # Not with patience: while Kafka is away the other tasks go on.
-    house = asyncio.create_task(keep_house(database, hasty, lag, parked, ReturnConsumer(hasty), remember=remember))
+    overdue = _parked_commands(hasty, handover), ReturnConsumer(hasty)
+    house = asyncio.create_task(keep_house(database, hasty, lag, *overdue, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
@@ -139,3 +138,7 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
+
+
+def _parked_commands(services: Services, handover: Handover) -> ParkedCommands:
+    return ParkedCommands(CommandRouter(services, handover), FeedbackConsumer(services), VerdictConsumer(services))

@@ -161,7 +161,8 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     """The value of a command with an id, by which a repeat changes nothing.
 
     One that has an id keeps it, unless it `is_settled`: it waited in vain, and has been answered "not-found", so that
-    by its own id it would be a repeat itself. The rest of the value stays as it was received, byte for byte.
+    by its own id it would be a repeat itself. Null and an empty text are none. The rest of the value stays as it was
+    received, byte for byte where no id is replaced.
     """
     try:
         command = orjson.loads(value)
@@ -170,11 +171,13 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     if not isinstance(command, dict) or not command:
         return value
     own = next((name for name in command if name.lower() == "commandid"), None)
-    if own is not None:
+    if own is not None and command[own] not in (None, ""):
         return orjson.dumps({**command, own: command_id}) if is_settled else value
     # A recount comes to the same each time, and a report without an id is known by what it says.
     if command.get("kind") == "recount" or command.get("action") == "report":
         return value
+    if own is not None:
+        return orjson.dumps({**command, own: command_id})
     return value.replace(b"{", b'{"commandId":"%s",' % command_id.encode(), 1)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
@@ -16,7 +17,7 @@ from domain.moderation import Moderation, parked_in_turn
 from messaging.feedback import KIND
 from messaging.feedback_parked import feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
-from storage.database import Database, Session
+from storage.database import Database, Document, Session
 
 COLLECTION: Final = "parkedCommands"
 
@@ -89,6 +90,12 @@ class ParkingRepository(Generic[T]):
         if ids := [self._id(command) for command in commands]:
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
+    async def take(self, commands: Iterable[T], session: Session) -> list[T]:
+        """Remove commands within a transaction; returns those that nobody else has removed before."""
+        by_id = {self._id(command): command for command in commands}
+        taken = await take_out(self._parked, by_id, session)
+        return [command for id, command in by_id.items() if id in taken]
+
     async def parked_before(self, moment: datetime, limit: int) -> list[T]:
         """Commands that have been waiting since before that moment, the oldest first."""
         overdue = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
@@ -102,3 +109,14 @@ class ParkingRepository(Generic[T]):
 
     def _id(self, command: T) -> str:
         return f"{self._parking.prefix}{command.position}/{command.review_id}"
+
+
+async def take_out(collection: AsyncCollection[Document], ids: Iterable[str], session: Session) -> set[str]:
+    """Remove documents within a transaction; returns the ids of those that were there.
+
+    Of two transactions that do so at a time one meets a conflict, and finds nothing when it is begun anew.
+    """
+    wanted = {"_id": {"$in": list(ids)}}
+    there = {document["_id"] async for document in collection.find(wanted, {"_id": 1}, session=session)}
+    await collection.delete_many(wanted, session=session)
+    return there

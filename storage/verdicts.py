@@ -16,6 +16,7 @@ from domain.reviews import ReviewStatus
 from domain.verdicts import Verdict, VerdictReview
 from messaging.verdicts import ModerationVerdict, verdict_value
 from storage.database import Database, Document, Session
+from storage.parking import take_out
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_shape import IS_REVIEW, REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
@@ -77,6 +78,12 @@ class VerdictRepository:
     async def release(self, verdicts: Iterable[Verdict]) -> None:
         """Remove verdicts that have been applied or given up."""
         await self._parked.delete_many({"_id": {"$in": [_id(verdict) for verdict in verdicts]}})
+
+    async def take(self, verdicts: Iterable[Verdict], session: Session) -> list[Verdict]:
+        """Remove verdicts within a transaction; returns those that nobody else has removed before."""
+        by_id = {_id(verdict): verdict for verdict in verdicts}
+        taken = await take_out(self._parked, by_id, session)
+        return [verdict for id, verdict in by_id.items() if id in taken]
 
 
 def _verdict_review(document: Document) -> VerdictReview:

@@ -45,7 +45,7 @@ class _Group(NamedTuple):
 class ConsumerLag:
     """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
 
-    On failure any error of aiokafka, or TimeoutError; the clients are then made anew at the next question.
+    On failure any error of aiokafka, BrokerAwayError or TimeoutError; the clients are made anew at the next question.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
@@ -89,9 +89,9 @@ class ConsumerLag:
 
     async def oldest_unread(self, topic: Topic) -> float | None:
         """The time in the oldest record of a topic that its group has yet to commit, in seconds of Unix time; 0 of one
-        that says none since 1970, None where all is committed.
+        that says none since 1970, None where all is committed, but for what is no record, as the end of a transaction.
 
-        Raises BrokerAwayError, too, where Kafka doesn't tell it in time.
+        Raises BrokerAwayError also where Kafka doesn't tell it in time.
         """
         try:
             if await self.is_read(topic):
@@ -101,19 +101,18 @@ class ConsumerLag:
             times = await self.times(offsets)
         except TimeoutError as error:
             raise BrokerAwayError(f"Kafka did not tell in time what is unread of {topic}") from error
-        return min((times.get(place, 0.0) for place in offsets), default=None)
+        return min((0.0 if time is None else time for time in times.values()), default=None)
 
-    async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
-        """The times in these records, one for each partition, in seconds of Unix time; without those that are gone, or
-        say none since 1970."""
+    async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float | None]:
+        """The time in the first record at or behind each of these offsets, in seconds of Unix time, None where it says
+        none since 1970. Partitions without such a record are left out."""
         places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
-        spans = {partition: range(offsets[place], offsets[place] + 1) for partition, place in places.items()}
-        times = {}
         async with asyncio.timeout(_READING_S), TopicReader.opened(self._connection) as reader:
-            async for record, *_ in reader.between(spans):
-                if record.timestamp >= 0:
-                    times[places[TopicPartition(record.topic, record.partition)]] = record.timestamp / 1000
-        return times
+            found = await reader.firsts({partition: offsets[place] for partition, place in places.items()})
+        return {
+            places[partition]: record.timestamp / 1000 if record.timestamp >= 0 else None
+            for partition, record in found.items()
+        }
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -146,7 +145,12 @@ class ConsumerLag:
             # A group is named as its topic. Of its partitions by name: Tansu can't tell all that it knows.
             *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
-        committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
+        told = {place: offset.offset for group in groups for place, offset in group.items()}
+        # An answer says so of what was never committed. It has no partitions where the broker isn't the coordinator any
+        # more, or still loads the group.
+        if untold := sorted({place.topic for place in partitions if place not in told}):
+            raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(untold)}")
+        committed = {place: offset for place, offset in told.items() if offset >= 0}
         # Records that retention has removed are no backlog.
         following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {

@@ -31,7 +31,10 @@ class LagAge:
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
-        """Record the lag at a moment."""
+        """Record the lag at a moment; what was known of partitions that aren't in it is forgotten."""
+        self._ends = {place: ends for place, ends in self._ends.items() if place in lag}
+        self._found = {place: end for place, end in self._found.items() if place in lag}
+        self._told = {place: told for place, told in self._told.items() if place in lag}
         for place, backlog in lag.items():
             end = backlog.next_offset + backlog.records
             self._found.setdefault(place, end)
@@ -52,10 +55,11 @@ class LagAge:
             if offset < self._found[place] and self._told.get(place, (-1, 0.0))[0] != offset
         }
 
-    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float]) -> None:
+    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float | None]) -> None:
         """Record the times of these records; one without a time counts as come when it was first seen."""
         for place, offset in offsets.items():
-            self._told[place] = offset, times.get(place, self._now)
+            time = times.get(place)
+            self._told[place] = offset, self._now if time is None else time
 
     def seconds(self) -> dict[Place, float]:
         """Seconds that the oldest record of each backlog has waited, at the last observation; 0 without a backlog."""

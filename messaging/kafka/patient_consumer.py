@@ -46,6 +46,11 @@ _IDLE_FETCH_MS: Final = 2_000
 _LOOK_MS: Final = 500
 """The wait for the records of one partition when each is read by itself."""
 
+_MOST_BETWEEN_POLLS_MS: Final = 24 * 3_600_000
+"""By default aiokafka leaves its group five minutes after a poll: while a server is away for longer, nobody would be in
+it, and batches that wait would be delivered again. A batch that hangs keeps its partitions so long; that they stand is
+told. Of a process that dies Kafka hears no heartbeats, whatever this is."""
+
 _NOWHERE: Final = TopicPartition("", 0)
 
 Found = dict[TopicPartition, list[RawRecord]]
@@ -68,19 +73,22 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
-    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last.
+    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last. `_in_hand` is the
+    same until they are committed, 0 then: under any other assignment positions are those that are committed, or behind
+    what is no record.
     """
 
     _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
-        super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
+        ours = {"fetch_max_wait_ms": _BUSY_FETCH_MS, "max_poll_interval_ms": _MOST_BETWEEN_POLLS_MS}
+        super().__init__(*topics, **options | ours)
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()
         self.polled = 0
         self._is_astray = False
-        self._is_settled = False
+        self._in_hand = 0
         self._told: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -123,9 +131,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
                 await self._return_to_committed()
                 found = await self._each_by_itself(max_records or 1)
-            if not found and self._is_settled:
+            if not found and self._in_hand != self._tenure.assignments:
                 await self._commit_past_markers()
-        self._is_settled = False
+        self._in_hand = self.polled
         return found
 
     async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
@@ -203,7 +211,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             committing.result()
         finally:
             committing.cancel()
-        self._is_settled = True
+        self._in_hand = 0
 
     async def still_ours(self, places: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
         """Those of these partitions in which offsets of the records of a poll may be committed.

@@ -67,16 +67,28 @@ class TopicReader:
         ends = await self._consumer.end_offsets(list(partitions))
         return {place: range(begins[place], ends[place]) for place in partitions if begins[place] < ends[place]}
 
-    async def between(self, spans: Mapping[TopicPartition, range]) -> AsyncIterator[list[RawRecord]]:
-        """The records at these offsets of each partition, each partition in its order."""
+    async def firsts(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, RawRecord]:
+        """The first present record at or behind these offsets of each partition; those without one are left out."""
+        spans = {p: range(offsets[p], span.stop) for p, span in (await self.spans(list(offsets))).items()}
+        found = [record async for (record,) in self.between(spans, only_first=True)]
+        return {TopicPartition(record.topic, record.partition): record for record in found}
+
+    async def between(
+        self, spans: Mapping[TopicPartition, range], *, only_first: bool = False
+    ) -> AsyncIterator[list[RawRecord]]:
+        """The records at these offsets of each partition, each partition in its order; or the first of them alone."""
         left = {place: span.stop for place, span in spans.items() if span}
         self._consumer.assign(list(left))
         for place in left:
             self._consumer.seek(place, spans[place].start)
         while left:
-            for records in (await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
-                wanted = [r for r in records if r.offset < spans[TopicPartition(r.topic, r.partition)].stop]
-                if wanted:
+            found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
+            for place, records in found.items():
+                wanted = [record for record in records if record.offset < left.get(place, 0)]
+                if wanted and only_first:
+                    left[place] = 0
+                    yield wanted[:1]
+                elif wanted:
                     yield wanted
             for place in list(left):
                 if await self._consumer.position(place) >= left[place]:

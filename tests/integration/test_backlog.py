@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from aiokafka.admin import NewTopic
 from prometheus_client import Gauge
 
 from api.metrics import Gauges
@@ -11,13 +13,17 @@ from api.services import Services
 from domain.entity_types import SAMPLE
 from domain.findings import Level
 from messaging import metrics
+from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
+from messaging.topics import Topic, TopicNames
 from storage.checks import check_mongo
 from storage.database import Database
 from storage.leases import REMINDERS, LeaseRepository
+from tests.support.facade import new_id
 from tests.support.service import Servers, own_database
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 MINUTE = timedelta(minutes=1)
@@ -102,6 +108,29 @@ async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -
         await leases.note_schedule(REMINDERS, "0 0 1 1 *")
         await told(database)
         assert value(metrics.REMINDERS_OVERDUE) == 0
+
+
+@pytest.mark.kafka
+async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
+    connection, names = KafkaConnection(servers.kafka), TopicNames(f"{new_id()}.")
+    lag, topics = ConsumerLag(connection, names, timeout=60), (Topic.ORDER_EVENTS, Topic.STORE_UPDATES)
+    async with own_database(servers) as database, admin_client(connection) as admin:
+        await admin.create_topics([NewTopic(names.name(topic), 1, 1) for topic in topics])
+        services = Services(database, Publisher(connection), names, version="1", entity_types=SAMPLE, lag=lag)
+        gauges = Gauges(services)
+
+        async def with_lag() -> set[str]:
+            gauges.asked_at = float("-inf")
+            await gauges.refresh()
+            told = (metrics.CONSUMER_LAG, metrics.CONSUMER_LAG_AGE)
+            return {topic for topic in topics if all(value(g, topic=topic, partition="0") == 0 for g in told)}
+
+        try:
+            await eventually(with_lag, set(topics).__eq__)
+            await delete_topic(servers, names.name(Topic.STORE_UPDATES))
+            await eventually(with_lag, {Topic.ORDER_EVENTS}.__eq__)
+        finally:
+            await lag.stop()
 
 
 async def test_what_cannot_be_told_keeps_nothing_else_from_being_told(servers: Servers) -> None:

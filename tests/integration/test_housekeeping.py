@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from obstore.store import MemoryStore
 
+from consumers import housekeeping
+from consumers.housekeeping import keep_house
+from consumers.returns import ReturnConsumer
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from messaging.decoding import decoded
+from messaging.feedback import FEEDBACK_COMMAND
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import ConsumerLag
+from messaging.moderation import MODERATION_COMMAND
+from messaging.topics import Topic
+from storage.images_files import ImageFiles
+from storage.parking import ParkingRepository
+from storage.pymongo_internals import cancel_and_wait
+from storage.verdicts import VerdictRepository
+from tests.support.app import NOWHERE
+from tests.support.consumers import TOPICS, opened_desk
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service
@@ -71,6 +91,77 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
         await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
     (id,) = await own_facade.submit({**review, "id": new_id("review"), "userId": "bert"})
     assert (await own_facade.review(id))["flags"] == []
+
+
+async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replays of two letters of one command would both take effect."""
+    together = asyncio.Barrier(2)
+
+    def in_step(parked_before: Any) -> Any:
+        async def both_have_found(*arguments: Any, **options: Any) -> Any:
+            found = await parked_before(*arguments, **options)
+            await together.wait()
+            return found
+
+        return both_have_found
+
+    for repository in (ParkingRepository, VerdictRepository):
+        monkeypatch.setattr(repository, "parked_before", in_step(repository.parked_before))
+    async with opened_desk(servers) as desk:
+        services, review, now = desk.services, desk.review(), datetime.now(UTC)
+        workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
+        await desk.judge(desk.verdicts(review, "flag"))
+        approve = {"action": "approve", "ids": [id], "commandId": "one"}
+        approval = MODERATION_COMMAND.validate_python(approve, strict=False)
+        await services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now)
+        vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
+        votes, _ = decoded(desk.records(vote), FEEDBACK_COMMAND.validate_json)
+        await workers[0].feedback(votes)
+        counts = await asyncio.gather(*(worker.report_overdue(datetime.now(UTC)) for worker in workers))
+        assert sum(counts) == 3
+        topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
+        assert sorted(letter.topic for letter in desk.kafka.published) == [
+            TOPICS.dead_letters(topic) for topic in topics
+        ]
+        answers = await services.outcomes.answers([("one", id), ("two", id)])
+        assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
+
+
+class HangingFiles(ImageFiles):
+    """A store of images that answers no question for uploads, and notes that it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.is_asked = asyncio.Event()
+
+    async def remove_old_uploads(self, before: datetime) -> int:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError(before)
+
+
+async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
+    async with opened_desk(servers) as desk:
+        files, lag = HangingFiles(), ConsumerLag(KafkaConnection(NOWHERE), TOPICS)
+        desk.services.image_files = files
+        returns, remember = ReturnConsumer(desk.services), timedelta(days=21)
+        keeping = asyncio.create_task(
+            keep_house(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+        )
+        try:
+            await files.is_asked.wait()
+            owed, clock = desk.database["outbox"], desk.database["parkingClock"]
+            await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
+            await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+            ticked = await clock.find_one()
+            await eventually(clock.find_one, lambda found: found != ticked)
+        finally:
+            await cancel_and_wait(keeping)
 
 
 @pytest.mark.kafka

@@ -13,12 +13,23 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupLoadInProgressError,
+    IllegalStateError,
+    MessageSizeTooLargeError,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
 from consumers.subscriptions import Batch
+from messaging.kafka import patient_consumer
 from messaging.kafka.administration import admin_client
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.kafka.patient_consumer import PatientConsumer
+from messaging.topics import Topic, TopicNames
+from storage.pymongo_internals import cancel_and_wait
 from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.support.messages import Message, review_message
@@ -111,9 +122,9 @@ async def publish(servers: Servers, topic: str, count: int) -> None:
 
 
 @asynccontextmanager
-async def member(servers: Servers, topic: str, group: str) -> AsyncIterator[PatientConsumer]:
+async def member(servers: Servers, topic: str, group: str, **more: Any) -> AsyncIterator[PatientConsumer]:
     """A consumer in a group that commits when it is told to, and soon sees what becomes of its topic."""
-    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none", **UNHURRIED}
+    options = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none", **UNHURRIED, **more}
     consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
     await consumer.start()
     try:
@@ -208,6 +219,122 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
         assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
     # Neither is what was aborted a backlog.
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
+
+
+async def test_a_batch_that_waits_for_a_server_costs_no_membership(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group, beats = new_id("topic"), new_id("group"), list[int]()
+    place = TopicPartition(topic, 0)
+    await create(servers, topic, 1)
+    await publish(servers, topic, 1)
+    # aiokafka counts no seconds once a poll has raised, as the first one of a new group does.
+    async with member(servers, topic, group) as consumer:
+        await consumer.commit({place: 0})
+    beat = GroupCoordinator._do_heartbeat
+
+    async def counted(coordinator: GroupCoordinator) -> bool:
+        beats.append(1)
+        return bool(await beat(coordinator))
+
+    monkeypatch.setattr(GroupCoordinator, "_do_heartbeat", counted)
+    async with member(servers, topic, group, heartbeat_interval_ms=20) as consumer, asyncio.timeout(120):
+        batch = await batch_of(consumer)
+        consumer._subscription._last_fetch_ended -= 3_600  # the seconds since its poll
+        before = len(beats)
+        # It looks at them after each.
+        await eventually(lambda: len(beats) > before + 2)
+        await batch.commit()
+        assert await consumer.committed(place) == 1
+
+
+async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) -> None:
+    """Publish a record to the first partition of a topic in a transaction of its own, and commit or abort that."""
+    options = {"transactional_id": new_id("upstream"), "bootstrap_servers": servers.kafka}
+    async with AIOKafkaProducer(**options) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"value", partition=0)
+        await (producer.commit_transaction() if is_kept else producer.abort_transaction())
+
+
+async def test_what_was_aborted_while_nobody_read_is_no_backlog(servers: Servers) -> None:
+    """Nothing comes behind it, so that no batch is ever committed."""
+    topic, group = new_id("topic"), new_id("group")
+    place = TopicPartition(topic, 0)
+    await create(servers, topic, 1)
+    await publish(servers, topic, 1)
+    async with member(servers, topic, group) as consumer, asyncio.timeout(120):
+        await (await batch_of(consumer)).commit()
+    await publish_transaction(servers, topic, is_kept=False)
+    async with member(servers, topic, group, isolation_level="read_committed") as consumer, asyncio.timeout(120):
+        end = (await consumer.end_offsets([place]))[place]
+        polling = asyncio.create_task(consumer.getmany(timeout_ms=100))
+        try:
+            await eventually(partial(consumer.committed, place), end.__eq__)
+        finally:
+            await cancel_and_wait(polling)
+
+
+async def test_what_is_in_hand_is_not_committed_by_the_next_poll(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, polls = new_id("topic"), list[int]()
+    await create(servers, topic, 1)
+    await publish(servers, topic, 1)
+    async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
+        await batch_of(consumer)
+        monkeypatch.setattr(patient_consumer, "wait_in_fetches", lambda *_: polls.append(1))
+        polling = asyncio.create_task(consumer.getmany(timeout_ms=10))
+        try:
+            await eventually(lambda: len(polls) > 1)  # none of them with a record
+        finally:
+            await cancel_and_wait(polling)
+        assert await consumer.committed(TopicPartition(topic, 0)) is None
+
+
+async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transaction(servers: Servers) -> None:
+    names = TopicNames(f"{new_id()}.")
+    topic = names.name(Topic.REVIEW_SUBMISSIONS)
+    place = TopicPartition(topic, 0)
+    await create(servers, topic, 1)
+    await publish_transaction(servers, topic, is_kept=True)
+    lag = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60)
+    async with member(servers, topic, topic) as consumer:
+        await consumer.commit({place: 1})
+    try:
+        # The end of the transaction alone.
+        assert (await lag.measure())[Topic.REVIEW_SUBMISSIONS, 0] == Unread(1, 1)
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) is None
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for seconds in (1_000, 2_000):
+                await producer.send_and_wait(topic, b"value", partition=0, timestamp_ms=seconds * 1_000)
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) == 1_000
+    finally:
+        await lag.stop()
+
+
+async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = TopicNames(f"{new_id()}.")
+    topic = names.name(Topic.REVIEW_SUBMISSIONS)
+    await create(servers, topic, 2)
+    async with member(servers, topic, topic):
+        pass  # by then Kafka has its topic for commits
+    lag, answer = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60), AIOKafkaAdminClient._send_request
+
+    async def loading(admin: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            return OffsetFetchResponse_v3(0, [], GroupLoadInProgressError.errno)
+        return await answer(admin, request, node_id)
+
+    try:
+        assert set((await lag.measure()).values()) == {Unread(0, 0)}
+        monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
+        with pytest.raises(BrokerAwayError):
+            await lag.measure()
+    finally:
+        await lag.stop()
 
 
 async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:

@@ -79,6 +79,17 @@ def test_a_command_without_id_gets_one_for_each_replay(topic: str) -> None:
     assert len({json.loads(value or b"")["commandId"] for value in mended} - {first}) == 2
 
 
+@pytest.mark.parametrize("none", [None, ""])
+@pytest.mark.parametrize("name", ["commandId", "CommandID"])
+def test_an_id_that_is_null_or_empty_is_none(name: str, none: str | None) -> None:
+    source = replace(letter("p.moderation-commands"), value=json.dumps({"action": "approve", name: none}).encode())
+    first, same, later = (json.loads(replayed_message(source, earlier=n).value or b"") for n in (0, 0, 1))
+    assert first == same == {"action": "approve", name: first[name]}
+    assert len({none, first[name], later[name]}) == 3
+    report = json.dumps({"action": "report", name: none}).encode()
+    assert replayed_message(replace(source, value=report)).value == report
+
+
 @pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b"7", b'{"kind": "recount"}', b'{"action": "report"}'])
 def test_what_needs_no_id_stays_as_it_is(value: bytes) -> None:
     assert replayed_message(replace(letter("p.review-feedback"), value=value)).value == value

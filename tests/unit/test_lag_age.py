@@ -59,6 +59,18 @@ def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None
     assert age.seconds() == {STUCK: 60}
 
 
+def test_a_partition_that_is_gone_is_forgotten() -> None:
+    age = LagAge()
+    age.observe({STUCK: Unread(9, 7), FLOWING: Unread(1, 4)}, 0)
+    age.tell({STUCK: 7}, {STUCK: -500.0})
+    age.observe({FLOWING: Unread(1, 4)}, 60)
+    assert age.seconds() == {FLOWING: 60}
+    # Made anew, with the offset of a record that was told of.
+    age.observe({STUCK: Unread(1, 7), FLOWING: Unread(0, 5)}, 120)
+    assert age.seconds() == {STUCK: 0, FLOWING: 0}
+    assert age.unknown() == {STUCK: 7}
+
+
 def test_its_memory_is_bounded() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(0, 0)}, 0)
