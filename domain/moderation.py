@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
+from domain.images import with_unseen_hidden
 from domain.permissions import is_within
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_restored import Restored, restore
 
 
@@ -86,6 +87,7 @@ class ModeratedReview(NamedTuple):
     restored: Restored | None = None
     flags: tuple[str, ...] = ()
     is_held: bool = False
+    images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
 
     @property
@@ -205,6 +207,7 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reason=command.reason,
         reason_code=command.reason_code,
         reports=0,
+        images=with_unseen_hidden(review.images) if status is ReviewStatus.APPROVED else review.images,
     )
 
 
