@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
@@ -58,7 +59,8 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     message, images = received.message, work.repositories.images
     before = (await images.of_ids([message.id], work.session)).get(message.id)
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
-    upload = StoredImage(message.id, ImageState.AWAITED, received.at, message.uploader)
+    # From now on: the submission that names it may have waited in Kafka for as long as the upload.
+    upload = StoredImage(message.id, ImageState.AWAITED, datetime.now(UTC), message.uploader)
     after = settled(before, upload, result, review.user_id if review else None)
     mark = mark_in(received.record.headers)
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED

@@ -78,7 +78,8 @@ class UploadRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image as it is stored. `uploader`: the person, None where a shop uploads for its customers.
+    """An image as it is stored. `at`: since when, and so, where no review has it, since when it is unused. `uploader`:
+    the person, None where a shop uploads for its customers.
 
     `seen`: the records of commands that hid or showed it.
     """

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
+from uuid import uuid4
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images import ImageCommandConsumer
+from consumers.images import ImageCommandConsumer, UploadConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
@@ -28,7 +29,8 @@ from consumers.stores import StoreConsumer
 from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
-from messaging.images import IMAGE_COMMAND
+from domain.images import digest_of
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.orders import order_event
@@ -134,6 +136,14 @@ class Desk:
         """Deliver commands about returns in one batch."""
         consumer = ReturnConsumer(self.services)
         await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
+
+    async def upload(self, content: bytes, *, at: int | None = None) -> str:
+        """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
+        id, digest = str(uuid4()), digest_of(content)
+        await self.services.image_files.put_upload(id, digest, content)
+        inbox = self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, UploadConsumer(self.services))
+        await inbox.deliver(self.records({"id": id, "digest": digest}, at=at))
+        return id
 
     async def command_images(self, records: Sequence[Record]) -> None:
         """Deliver commands about images in one batch."""

@@ -1,0 +1,28 @@
+"""Images as the consumers of one worker take them, whatever has waited in Kafka, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from consumers.images_sweeping import sweep_images
+from tests.support.consumers import Desk, opened_desk
+from tests.support.images import picture
+from tests.support.service import Servers
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Desk) -> None:
+    now = datetime.now(UTC)
+    image = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))
+    await sweep_images(desk.services, datetime.now(UTC))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    assert [each["id"] for each in (await desk.stored(review["id"])).get("images", ())] == [image]
