@@ -211,7 +211,8 @@ def _editable(document: Document) -> EditableReview:
     )
     written = written_from(document)
     if not written.messages:
-        written = written._replace(messages=(message_mark(None, content),))
+        said = content._replace(images=content.images or None)
+        written = written._replace(messages=(message_mark(None, said),))
     return EditableReview(
         ReviewIdentity(Entity(document["entityType"], document["entityId"]), document["storeId"], document["userId"]),
         content,

@@ -26,3 +26,13 @@ async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Des
     review = desk.review(images=[image])
     await desk.submit(desk.records(review))
     assert [each["id"] for each in (await desk.stored(review["id"])).get("images", ())] == [image]
+
+
+async def test_an_edit_to_no_images_is_no_repeat_of_what_said_nothing_of_them(desk: Desk) -> None:
+    review = desk.review(images=[await desk.upload(picture())])
+    first = {name: value for name, value in review.items() if name != "images"}
+    await desk.submit(desk.records(first))
+    await desk.submit(desk.records(review))
+    assert (await desk.stored(review["id"]))["images"]
+    await desk.submit(desk.records({**first, "images": []}))
+    assert "images" not in await desk.stored(review["id"])
