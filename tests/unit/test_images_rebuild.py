@@ -80,6 +80,21 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
     assert tries == 3
 
 
+async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+
+    def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        nonlocal tries
+        tries += 1
+        is_first = tries == 1
+        monkeypatch.setattr(images_rebuild, "PATIENCE_S", 0.5 if is_first else 300)
+        return started(("/bin/sh", "-c", "echo begun; exec tail -f /dev/null") if is_first else command)
+
+    monkeypatch.setattr(images_rebuild, "started", start)
+    assert isinstance(await asyncio.wait_for(rebuild(picture()), 600), Rebuilt)
+    assert tries == 2
+
+
 async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
