@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,8 @@ Store = LocalStore | MemoryStore | S3Store
 _TIMEOUT: Final = timedelta(seconds=20)
 _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
+_AT_ONCE: Final = 16
+"""Files that are removed at the same time: one request for many is known to S3 alone, and not to all that speak it."""
 
 
 def open_store(address: str) -> Store:
@@ -107,11 +111,12 @@ class ImageFiles:
             return None
 
     async def _remove(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            try:
-                await obstore.delete_async(self._store, path)
-            except FileNotFoundError:
-                continue
+        for start in range(0, len(paths), _AT_ONCE):
+            await asyncio.gather(*map(self._remove_one, paths[start : start + _AT_ONCE]))
+
+    async def _remove_one(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            await obstore.delete_async(self._store, path)
 
 
 def files_in_memory() -> ImageFiles:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
-from consumers.images_sweeping import sweep_images
+from consumers.images_sweeping import forget_images, sweep_images
 from tests.support.consumers import Desk, opened_desk
 from tests.support.images import picture
 from tests.support.service import Servers
@@ -36,3 +37,16 @@ async def test_an_edit_to_no_images_is_no_repeat_of_what_said_nothing_of_them(de
     assert (await desk.stored(review["id"]))["images"]
     await desk.submit(desk.records({**first, "images": []}))
     assert "images" not in await desk.stored(review["id"])
+
+
+async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
+    long_ago, now = datetime.now(UTC) - timedelta(days=30), datetime.now(UTC)
+    images = desk.database["images"]
+    gone = {"state": "gone", "goneAt": long_ago, "unswept": True}
+    await images.insert_many([{"_id": str(uuid4()), **gone} for _ in range(501)])
+    for left in (1, 0):
+        await sweep_images(desk.services, now)
+        assert await images.count_documents({"unswept": True}) == left
+    for left, is_done in ((1, False), (0, True)):
+        assert await forget_images(desk.services, now, timedelta(days=21)) is is_done
+        assert await images.count_documents({}) == left
