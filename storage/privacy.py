@@ -171,7 +171,7 @@ class PersonalData:
         """
         images = await self.images()
         for image in images:
-            await in_transaction(self._database, partial(self._forget_image, image))
+            await in_transaction(self._database, partial(self._forget_image, image.id))
         return len(images)
 
     async def votes(self) -> list[tuple[VoteKey, Vote]]:
@@ -205,11 +205,13 @@ class PersonalData:
         """Take their name out of the audit log's entries of edits; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
 
-    async def _forget_image(self, image: StoredImage, session: Session) -> None:
-        reviews = ReviewImageRepository(self._database)
-        await ImageRepository(self._database).give_up([image.id], session)
-        if review := await reviews.get(image.review_id, session):
-            kept = with_settled(review.images, image.id, ImageState.GONE)
+    async def _forget_image(self, id: str, session: Session) -> None:
+        images, reviews = ImageRepository(self._database), ReviewImageRepository(self._database)
+        # Read again: a review may have claimed it meanwhile.
+        image = (await images.of_ids([id], session)).get(id)
+        await images.give_up([id], session)
+        if review := await reviews.get(image.review_id if image else None, session):
+            kept = with_settled(review.images, id, ImageState.GONE)
             await reviews.save(review.with_images(kept), session)
 
     async def _forget_votes(self, session: Session) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
 
 from consumers.images_sweeping import forget_images, sweep_images
+from storage.privacy import PersonalData
 from tests.support.consumers import Desk, opened_desk
 from tests.support.images import picture
 from tests.support.service import Servers
@@ -50,3 +52,14 @@ async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
     for left, is_done in ((1, False), (0, True)):
         assert await forget_images(desk.services, now, timedelta(days=21)) is is_done
         assert await images.count_documents({}) == left
+
+
+async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, data = await desk.upload(picture(), uploader="anna"), PersonalData(desk.database, "anna")
+    monkeypatch.setattr(PersonalData, "images", AsyncMock(return_value=await data.images()))
+    review = desk.review(userId=None, images=[image])
+    await desk.submit(desk.records(review))
+    assert await data.forget_images() == 1
+    assert (await desk.stored(review["id"]))["images"] == []

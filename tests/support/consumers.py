@@ -137,12 +137,12 @@ class Desk:
         consumer = ReturnConsumer(self.services)
         await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
 
-    async def upload(self, content: bytes, *, at: int | None = None) -> str:
+    async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
         """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
         id, digest = str(uuid4()), digest_of(content)
         await self.services.image_files.put_upload(id, digest, content)
         inbox = self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, UploadConsumer(self.services))
-        await inbox.deliver(self.records({"id": id, "digest": digest}, at=at))
+        await inbox.deliver(self.records({"id": id, "digest": digest, **fields}, at=at))
         return id
 
     async def command_images(self, records: Sequence[Record]) -> None:
