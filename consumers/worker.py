@@ -99,8 +99,8 @@ async def running_worker(
     services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
     handover, lag = Handover(connection, topics), ConsumerLag(connection, topics)
     commands, returns = CommandRouter(services, handover), ReturnConsumer(services)
-    feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
-    parked = ParkedCommands(commands, feedback, verdicts)
+    feedback, verdicts, images = FeedbackConsumer(services), VerdictConsumer(services), ImageCommandConsumer(services)
+    parked = ParkedCommands(commands, feedback, verdicts, images)
     submissions = SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, stores, objects = OrderConsumer(services, returns), StoreConsumer(services), ObjectConsumer(services)
@@ -116,7 +116,7 @@ async def running_worker(
             Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
-            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), ImageCommandConsumer(services), publish),
+            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), images, publish),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),

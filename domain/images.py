@@ -224,6 +224,12 @@ def _held(image: StoredImage | None, id: str, review_id: str, at: datetime) -> S
     return replace(image or StoredImage(id, ImageState.AWAITED, at), review_id=review_id)
 
 
+def may_come(image: StoredImage | None) -> bool:
+    """True if a review may yet get an image that it doesn't have: it is unknown so far, or nobody's."""
+    is_free = image is not None and image.review_id is None
+    return image is None or (is_free and image.state in (ImageState.AWAITED, ImageState.READY))
+
+
 def ready_among(stored: Mapping[str, StoredImage]) -> set[str]:
     """The ids of those that can be shown."""
     return {id for id, image in stored.items() if image.state is ImageState.READY}

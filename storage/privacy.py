@@ -27,6 +27,7 @@ from domain.reminders import SentReminders
 from domain.returns import Return
 from domain.reviews import Review
 from messaging.feedback_parked import feedback_from
+from messaging.images import ReceivedImageCommand, image_command_from
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog
 from storage.database import Database, Document, Session, in_transaction
@@ -41,7 +42,7 @@ from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
 from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
-from storage.parking import FEEDBACK, MODERATION
+from storage.parking import FEEDBACK, IMAGES, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns import ReturnRepository
 from storage.returns_parking import ParkedReturn, ReturnParking
@@ -123,6 +124,11 @@ class PersonalData:
         """The moderation commands that came from them or name them, and wait for their review."""
         found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
         return [moderation_from(document) async for document in found]
+
+    async def parked_image_commands(self) -> list[ReceivedImageCommand]:
+        """The same of commands about images."""
+        found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
+        return [image_command_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""

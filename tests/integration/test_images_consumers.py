@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
@@ -10,10 +11,14 @@ from uuid import uuid4
 import pytest
 
 from consumers.images_sweeping import forget_images, sweep_images
+from domain.commands import Outcome
+from messaging.decoding import Received
+from messaging.images import IMAGE_COMMAND, image_command_in
 from storage.privacy import PersonalData
+from storage.reviews_facts import images_from
 from tests.support.consumers import Desk, opened_desk
 from tests.support.images import picture
-from tests.support.service import Servers
+from tests.support.service import Json, Servers
 
 
 @pytest.fixture
@@ -63,3 +68,85 @@ async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
     await desk.submit(desk.records(review))
     assert await data.forget_images() == 1
     assert (await desk.stored(review["id"]))["images"] == []
+
+
+def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
+    """A command of a moderator about an image of a review."""
+    told = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
+    return told | ({"commandId": id} if id else {})
+
+
+async def outcomes(desk: Desk, image: str, *commands: str) -> list[Outcome]:
+    """The outcomes of commands about an image that are stored."""
+    answers = await desk.services.outcomes.answers([(id, image) for id in commands])
+    return [answer.outcome for answer in answers.values()]
+
+
+@pytest.mark.parametrize("is_edit", [False, True])
+async def test_commands_wait_for_the_review_that_gets_their_image(desk: Desk, is_edit: bool) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    if is_edit:
+        await desk.submit(desk.records(review))
+    early = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
+    early += desk.records(command("hide", review, image, "again"))
+    for records in (early[:1], early, early[1:]):
+        await desk.command_images(records)
+    assert await outcomes(desk, image, "hide", "show", "again") == []
+    assert await desk.services.parked_image_commands.waiting_for("show") == {image: None}
+    await desk.submit(desk.records({**review, "images": [image]}))
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert after.is_hidden
+    assert await outcomes(desk, image, "hide", "show", "again") == [Outcome.APPLIED] * 3
+    await desk.command_images(early)
+    assert images_from(await desk.stored(review["id"])) == (after,)
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
+
+
+async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    review["images"] = [image]
+    hide, show = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
+    await desk.submit(desk.records(review))
+    # By a worker that stopped before it looked again.
+    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
+    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.command_images([show])
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert not after.is_hidden
+    assert await outcomes(desk, image, "hide", "show") == [Outcome.APPLIED] * 2
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
+
+
+async def test_commands_about_what_is_gone_wait_for_nothing(desk: Desk) -> None:
+    first, second = [await desk.upload(picture()) for _ in range(2)]
+    review, other = desk.review(images=[first]), desk.review(images=[second])
+    await desk.submit(desk.records(review, other))
+    await desk.command_images(desk.records(command("hide", review, second, "of-another")))
+    await desk.moderate(("delete", review["id"]))
+    await desk.command_images(desk.records(command("hide", review, first, "deleted")))
+    told = [*await outcomes(desk, second, "of-another"), *await outcomes(desk, first, "deleted")]
+    assert told == [Outcome.NOT_FOUND] * 2
+
+
+async def test_commands_whose_review_never_comes_are_given_up(desk: Desk) -> None:
+    image, review = str(uuid4()), desk.review()
+    await desk.command_images(desk.records(command("hide", review, image, "first")))
+    parked, now = desk.parked, datetime.now(UTC)
+    assert [await parked.are_overdue(now - timedelta(hours=1)), await parked.are_overdue(now)] == [False, True]
+    assert await parked.report_overdue(now) == 1
+    assert await outcomes(desk, image, "first") == [Outcome.NOT_FOUND]
+    (letter,) = desk.kafka.published
+    assert (letter.topic, letter.key) == ("test.image-commands.dlq", image.encode())
+    assert json.loads(letter.value or b"") == command("hide", review, image, "first")
+    assert not await parked.are_overdue(now)
+
+
+async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    await desk.command_images(desk.records(command("hide", review, image)))
+    data = PersonalData(desk.database, "mona")
+    assert [each.command.reason for each in await data.parked_image_commands()] == ["a face"]
+    assert await data.forget_parked() == 1
+    assert await data.parked_image_commands() == []
+    await desk.submit(desk.records({**review, "images": [image]}))
+    assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]

@@ -96,12 +96,17 @@ class Desk:
         return submission(self.product, **{"id": new_id("review"), **fields})
 
     @property
-    def submissions(self) -> SubmissionConsumer:
-        """The consumer of submissions."""
+    def parked(self) -> ParkedCommands:
+        """The commands that wait for their review."""
         services = self.services
         router = CommandRouter(services, Handover(KafkaConnection(NOWHERE), TOPICS))
-        parked = ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services))
-        return SubmissionConsumer(services, parked, KnownNames(SAMPLE))
+        images = ImageCommandConsumer(services)
+        return ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services), images)
+
+    @property
+    def submissions(self) -> SubmissionConsumer:
+        """The consumer of submissions."""
+        return SubmissionConsumer(self.services, self.parked, KnownNames(SAMPLE))
 
     async def submit(self, records: Sequence[Record]) -> None:
         """Deliver submissions in one batch."""
