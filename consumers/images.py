@@ -88,7 +88,8 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
         return after
     await images.save(after, work.session)
     if review is not None:
-        shown = review.with_images(with_settled(review.images, message.id, after.state))
+        ready_at = after.at if after.state is ImageState.READY else None
+        shown = review.with_images(with_settled(review.images, message.id, ready_at))
         await work.repositories.review_images.save(shown, work.session)
     return after
 

@@ -171,16 +171,16 @@ def with_visibility(images: Sequence[ReviewImage], id: str, *, hidden: bool) -> 
     return tuple(each._replace(is_hidden=hidden) if each.id == id else each for each in images)
 
 
-def with_unseen_hidden(images: Sequence[ReviewImage]) -> tuple[ReviewImage, ...]:
-    """The images of a review that somebody has approved: those that nobody could see yet are hidden, until they are
-    shown."""
-    return tuple(each._replace(is_hidden=True) if each.is_pending else each for each in images)
+def with_unseen_hidden(images: Sequence[ReviewImage], at: datetime) -> tuple[ReviewImage, ...]:
+    """The images of a review that somebody approved at that moment: those that nobody could see by then are hidden,
+    until they are shown."""
+    return tuple(each if each.is_seen(at) else each._replace(is_hidden=True) for each in images)
 
 
-def with_settled(images: Sequence[ReviewImage], id: str, state: ImageState) -> tuple[ReviewImage, ...]:
-    """The images once this one is ready, or without it."""
-    kept = (each for each in images if each.id != id or state is ImageState.READY)
-    return tuple(each._replace(is_pending=False) if each.id == id else each for each in kept)
+def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | None) -> tuple[ReviewImage, ...]:
+    """The images once this one is ready; None: without it."""
+    kept = (each for each in images if each.id != id or ready_at)
+    return tuple(each._replace(is_pending=False, ready_at=ready_at) if each.id == id else each for each in kept)
 
 
 def holders_after(

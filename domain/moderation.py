@@ -19,6 +19,7 @@ from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_restored import Restored, restore
+from domain.timestamps import from_milliseconds
 
 
 class ModerationRefusal(StrEnum):
@@ -52,6 +53,11 @@ class Moderation(NamedTuple):
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
     arrived: int | None = None
+
+    @property
+    def sent(self) -> datetime:
+        """The time at which its sender decided, wherever it has been passed on since."""
+        return from_milliseconds(self.position.timestamp)
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
@@ -207,7 +213,7 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reason=command.reason,
         reason_code=command.reason_code,
         reports=0,
-        images=with_unseen_hidden(review.images) if status is ReviewStatus.APPROVED else review.images,
+        images=with_unseen_hidden(review.images, command.sent) if status is ReviewStatus.APPROVED else review.images,
     )
 
 

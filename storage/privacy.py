@@ -12,7 +12,7 @@ from typing import Final
 
 from domain.addresses import bare_address
 from domain.feedback import Feedback, Report, Vote, VoteKey, counting
-from domain.images import ImageState, StoredImage, with_settled
+from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
 from domain.orders import Order
 from domain.privacy import (
@@ -217,7 +217,7 @@ class PersonalData:
         image = (await images.of_ids([id], session)).get(id)
         await images.give_up([id], session)
         if review := await reviews.get(image.review_id if image else None, session):
-            kept = with_settled(review.images, id, ImageState.GONE)
+            kept = with_settled(review.images, id, None)
             await reviews.save(review.with_images(kept), session)
 
     async def _forget_votes(self, session: Session) -> int:

@@ -127,7 +127,7 @@ def moderated_fields(review: ModeratedReview) -> Document:
         fields |= queue_fields(review.status)
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
-    if any(image.is_pending for image in review.images):
+    if any(image.is_pending or image.ready_at for image in review.images):
         fields["images"] = [image_fields(image) for image in review.images]
     if review.restored:
         fields |= restored_fields(review.restored)

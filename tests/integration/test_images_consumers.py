@@ -12,6 +12,8 @@ import pytest
 
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
+from domain.images import digest_of
+from domain.reviews import ReviewStatus
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, image_command_in
 from storage.privacy import PersonalData
@@ -150,3 +152,17 @@ async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None
     assert await data.parked_image_commands() == []
     await desk.submit(desk.records({**review, "images": [image]}))
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
+
+
+async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: Desk) -> None:
+    """The approval waits in Kafka while the image is rebuilt."""
+    image = str(uuid4())
+    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    reviews = [desk.review(images=[image]), desk.review()]
+    await desk.submit(desk.records(*reviews))
+    sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
+    await desk.upload(picture(), id=image)
+    await desk.moderate(*(("approve", review["id"]) for review in reviews), sent=sent)
+    (after,) = images_from(await desk.stored(reviews[0]["id"]))
+    assert (after.is_pending, after.is_hidden) == (False, True)
+    assert (await desk.stored(reviews[1]["id"]))["status"] == ReviewStatus.APPROVED

@@ -112,11 +112,16 @@ class Desk:
         """Deliver submissions in one batch."""
         await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
 
-    async def moderate(self, *changes: tuple[str, str]) -> None:
-        """Deliver changes of reviews in one batch, each an action and a review."""
+    async def moderate(self, *changes: tuple[str, str], sent: int = 0) -> None:
+        """Deliver changes of reviews in one batch, each an action and a review, sent then (milliseconds)."""
         consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
         values = [
-            {"kind": "moderation", "action": action, "reviewId": id, "source": [0, self.offset + n, self.offset + n]}
+            {
+                "kind": "moderation",
+                "action": action,
+                "reviewId": id,
+                "source": [0, self.offset + n, sent + self.offset + n],
+            }
             for n, (action, id) in enumerate(changes)
         ]
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
@@ -144,7 +149,7 @@ class Desk:
 
     async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
         """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
-        id, digest = str(uuid4()), digest_of(content)
+        id, digest = str(fields.pop("id", None) or uuid4()), digest_of(content)
         await self.services.image_files.put_upload(id, digest, content)
         inbox = self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, UploadConsumer(self.services))
         await inbox.deliver(self.records({"id": id, "digest": digest, **fields}, at=at))

@@ -164,9 +164,9 @@ def test_one_image_is_hidden_or_shown() -> None:
 
 def test_one_image_becomes_ready_or_goes() -> None:
     images = (ReviewImage("a", is_hidden=True, is_pending=True), ReviewImage("b", is_pending=True))
-    assert with_settled(images, "a", ImageState.READY) == (ReviewImage("a", is_hidden=True), images[1])
-    assert with_settled(images, "a", ImageState.REFUSED) == images[1:]
-    assert with_settled(images, "b", ImageState.GONE) == images[:1]
+    assert with_settled(images, "a", NOW) == (ReviewImage("a", is_hidden=True, ready_at=NOW), images[1])
+    assert with_settled(images, "a", None) == images[1:]
+    assert with_settled(images, "b", None) == images[:1]
 
 
 def test_reviews_get_images_once() -> None:

@@ -68,10 +68,12 @@ def added(tallies: dict[TallyKey, RatingTally], moderated: Moderated) -> dict[Ta
 def test_an_approval_hides_images_that_nobody_could_see_yet(
     status: ReviewStatus, action: ModerationAction, is_hidden: bool
 ) -> None:
-    seen, unseen = ReviewImage("seen"), ReviewImage("unseen", is_pending=True)
-    review = a_review(status)._replace(images=(seen, unseen))
-    after = moderate([a_command("a", action, 1)], {"a": review}).reviews["a"]
-    assert after.images == (seen, unseen._replace(is_hidden=is_hidden))
+    command = a_command("a", action, 1)
+    seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=1)))
+    unseen = (ReviewImage("late", ready_at=command.sent), ReviewImage("pending", is_pending=True))
+    review = a_review(status)._replace(images=(*seen, *unseen))
+    after = moderate([command], {"a": review}).reviews["a"]
+    assert after.images == (*seen, *(image._replace(is_hidden=is_hidden) for image in unseen))
 
 
 @given(reviews, histories)
