@@ -25,7 +25,8 @@ def mark(*values: object) -> str:
 def mark_of_review(row: Mapping[str, Any]) -> str:
     """The mark of what a decision is about: the things that the author wrote."""
     images = (image["id"] for image in row["images"])
-    return mark(row["title"], row["review"], float(row["rating"]), row["userName"], *images)
+    pending = (row["pendingImages"],) if row["pendingImages"] else ()
+    return mark(row["title"], row["review"], float(row["rating"]), row["userName"], *images, *pending)
 
 
 def mark_for_decision(row: Mapping[str, Any]) -> str:

@@ -137,8 +137,8 @@ class _Tasks:
             return
         if count := await self.services.reviews.forget_gone(now - self.remember):
             log.info("forgot ids of deleted and refused reviews", count=count)
-        await forget_images(self.services, now, self.remember)
-        self.forgotten = now
+        if await forget_images(self.services, now, self.remember):
+            self.forgotten = now
 
     async def sweep_images(self, now: datetime) -> None:
         """Let unused images go."""

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from consumers.images_rebuild import rebuild
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.images import SIZES, ImageState, Rebuilt, StoredImage, UploadRefusal, settled, with_settled, with_visibility
+from domain.delivery import OutgoingMessage
+from domain.images import (
+    SIZES,
+    ImageState,
+    Rebuilt,
+    StoredImage,
+    UploadRefusal,
+    may_come,
+    settled,
+    with_settled,
+    with_visibility,
+)
 from domain.permissions import is_within
+from messaging.dead_letters import image_never_came, rebuilt_dead_letter
 from messaging.decoding import Received
 from messaging.envelope import mark_in
-from messaging.images import ImageCommand, ImageUpload
+from messaging.images import ImageCommand, ImageUpload, ReceivedImageCommand, image_command_in, image_command_value
 from messaging.metrics import IMAGE_SECONDS, IMAGES
+from messaging.topics import Topic
 from storage.audit import AuditEntry, Imaging
 from storage.images_reviews import ReviewWithImages
 from storage.unit_of_work import UnitOfWork
+
+_MOST_OVERDUE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,8 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     message, images = received.message, work.repositories.images
     before = (await images.of_ids([message.id], work.session)).get(message.id)
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
-    upload = StoredImage(message.id, ImageState.AWAITED, received.at, message.uploader)
+    # From now on: the submission that names it may have waited in Kafka for as long as the upload.
+    upload = StoredImage(message.id, ImageState.AWAITED, datetime.now(UTC), message.uploader)
     after = settled(before, upload, result, review.user_id if review else None)
     mark = mark_in(received.record.headers)
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
@@ -69,7 +87,8 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
         return after
     await images.save(after, work.session)
     if review is not None:
-        shown = review.with_images(with_settled(review.images, message.id, after.state))
+        ready_at = after.at if after.state is ImageState.READY else None
+        shown = review.with_images(with_settled(review.images, message.id, ready_at))
         await work.repositories.review_images.save(shown, work.session)
     return after
 
@@ -79,44 +98,99 @@ class ImageCommandConsumer:
     """Hides images of reviews, and shows them again.
 
     Delivered at least once, in the order of each image, effective once: an image knows the records that it has taken
-    into account. Review, audit entry and answer are one transaction.
+    into account. Review, audit entry and answer are one transaction. A command whose review is unknown, or is still to
+    get the image, is parked; one about what is gone is answered "not-found".
     """
 
     services: Services
 
     async def __call__(self, batch: Sequence[Received[ImageCommand]]) -> None:
         """Apply a batch."""
-        await self.services.transactions.run(partial(_apply, batch))
+        commands = [image_command_in(received) for received in batch]
+        if early := await self._apply(commands, {command.review_id for command in commands}):
+            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
+            # sees the other.
+            await self.services.parked_image_commands.park(early, datetime.now(UTC))
+            await self.release({command.review_id for command in early})
+
+    async def release(self, review_ids: Collection[str]) -> None:
+        """Apply the parked commands about images that these reviews have by now."""
+        await self._apply((), review_ids)
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
+        overdue = await self.services.parked_image_commands.parked_before(before, limit=_MOST_OVERDUE)
+        return await self.services.transactions.run(partial(self._give_up, overdue))
+
+    async def _apply(
+        self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
+    ) -> list[ReceivedImageCommand]:
+        """Apply commands, each behind those that were parked about its review before it came; returns those that are
+        to be parked."""
+        parking = self.services.parked_image_commands
+        parked = await parking.about(review_ids) if review_ids else []
+        known = {command.position for command in parked}
+        everything = [*parked, *(command for command in commands if command.position not in known)]
+        if not everything:
+            return []
+        early = await self.services.transactions.run(partial(_apply, everything))
+        await parking.release([command for command in parked if command not in early])
+        return [command for command in early if command.position not in known]
+
+    async def _give_up(self, overdue: Sequence[ReceivedImageCommand], work: UnitOfWork) -> int:
+        given_up = await work.repositories.parked_image_commands.take(overdue, work.session)
+        work.emit(self._overdue_message(each) for each in given_up)
+        for each in given_up:
+            work.answer(each.command.command_id, each.command.image_id, Outcome.NOT_FOUND, mark=each.mark)
+        return len(given_up)
+
+    def _overdue_message(self, overdue: ReceivedImageCommand) -> OutgoingMessage:
+        return rebuilt_dead_letter(
+            self.services.topics.name(Topic.IMAGE_COMMANDS),
+            overdue.position,
+            key=overdue.command.image_id,
+            value=image_command_value(overdue.command),
+            error=image_never_came(),
+        )
 
 
-async def _apply(batch: Sequence[Received[ImageCommand]], work: UnitOfWork) -> None:
-    for received in batch:
-        command = received.message
-        image = (await work.repositories.images.of_ids([command.image_id], work.session)).get(command.image_id)
-        review = await work.repositories.review_images.get(command.review_id, work.session)
-        shown = review.image(command.image_id) if review else None
-        mark = mark_in(received.record.headers)
-        if image is None or review is None or shown is None:
-            work.answer(command.command_id, command.image_id, Outcome.NOT_FOUND, mark=mark)
-        elif image.seen.covers(received.position) or await work.is_answered(command.command_id, command.image_id):
-            continue
-        elif not is_within(command.stores, review.store_id):
-            work.answer(command.command_id, command.image_id, Outcome.REFUSED, "other-store", mark=mark)
+async def _apply(commands: Sequence[ReceivedImageCommand], work: UnitOfWork) -> list[ReceivedImageCommand]:
+    """Apply commands; returns those that came too early."""
+    early = []
+    for received in commands:
+        command = received.command
+        stored, id = work.repositories, command.review_id
+        image = (await stored.images.of_ids([command.image_id], work.session)).get(command.image_id)
+        review = await stored.review_images.get(id, work.session)
+        if image is not None and review is not None and review.image(image.id):
+            await _set_visibility(received, image, review, work)
+        elif may_come(image) and (review or not await stored.reviews.taken([id], work.session)):
+            early.append(received)
         else:
-            await work.repositories.images.save_seen(
-                replace(image, seen=image.seen.after(received.position)), work.session
-            )
-            is_changed = shown.is_hidden is not command.is_to_hide
-            outcome = Outcome.APPLIED if is_changed else Outcome.UNCHANGED
-            work.answer(command.command_id, command.image_id, outcome, mark=mark)
-            if is_changed:
-                images = with_visibility(review.images, command.image_id, hidden=command.is_to_hide)
-                await work.repositories.review_images.save(review.with_images(images), work.session, received.at)
-                work.audit([_audit_entry(received, review)])
+            work.answer(command.command_id, command.image_id, Outcome.NOT_FOUND, mark=received.mark)
+    return early
 
 
-def _audit_entry(received: Received[ImageCommand], review: ReviewWithImages) -> AuditEntry:
-    command = received.message
+async def _set_visibility(
+    received: ReceivedImageCommand, image: StoredImage, review: ReviewWithImages, work: UnitOfWork
+) -> None:
+    command, position, mark = received
+    if image.seen.covers(position) or await work.is_answered(command.command_id, image.id):
+        return
+    if not is_within(command.stores, review.store_id):
+        work.answer(command.command_id, image.id, Outcome.REFUSED, "other-store", mark=mark)
+        return
+    await work.repositories.images.save_seen(replace(image, seen=image.seen.after(position)), work.session)
+    images = with_visibility(review.images, image.id, hidden=command.is_to_hide)
+    is_changed = images != review.images
+    work.answer(command.command_id, image.id, Outcome.APPLIED if is_changed else Outcome.UNCHANGED, mark=mark)
+    if is_changed:
+        await work.repositories.review_images.save(review.with_images(images), work.session, received.at)
+        work.audit([_audit_entry(received, review)])
+
+
+def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
+    command = received.command
     return AuditEntry(
         at=received.at,
         subject=command.moderator,

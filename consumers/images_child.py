@@ -33,7 +33,8 @@ _QUALITY: Final = 82
 _WHITE: Final = (255, 255, 255)
 _ORIENTATION: Final = 0x0112
 _ON_ITS_SIDE: Final = (5, 6, 7, 8)
-_TRANSPARENT: Final = ("RGBA", "LA", "PA", "P", "RGBa", "La")
+_TRANSPARENT: Final = ("RGBA", "LA", "PA", "RGBa", "La")
+_TO_8_BITS: Final = 1 / 256
 
 
 class RefusedError(Exception):
@@ -131,8 +132,22 @@ def _decoded(image: Image.Image, pixels: int, size: int) -> Image.Image:
         image = _frame_of_webp(image)
     # A JPEG is read at a fraction of its size, never below what is wanted.
     image.draft("RGB", (size, size))
+    image = _blendable(image)
     image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
     image.load()
+    return image
+
+
+def _blendable(image: Image.Image) -> Image.Image:
+    """The image in a mode whose pixels can be blended: Pillow makes one of a palette, or of black and white, smaller by
+    leaving pixels out, and cuts off 16 bits instead of scaling them."""
+    match image.mode:
+        case "1":
+            return image.convert("L")
+        case "P":
+            return image.convert("RGBA" if "transparency" in image.info else "RGB")
+        case "I" | "I;16":
+            return image.point(lambda value: value * _TO_8_BITS).convert("L")
     return image
 
 

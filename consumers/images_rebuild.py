@@ -31,7 +31,8 @@ PATIENCE_S: Final = 45.0
 """In all, on a machine that has other work: five in a row take less than four minutes."""
 
 _KILLED_AGAIN: Final = 2
-"""A child that was killed may have been so by a system without memory, for no fault of its own: it is repeated."""
+"""A child that was killed may have been so by a system without memory, and one that wasn't done may have been frozen
+with its machine, for no fault of their own: they are repeated."""
 
 _SHORTEST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
@@ -70,7 +71,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
 
 
 async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
-    """Run a child on an upload; None where it was killed, and not by us. Raises NoChildError."""
+    """Run a child on an upload; None where it was killed, or not done within PATIENCE_S. Raises NoChildError."""
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
     arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
@@ -84,7 +85,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         if not (late.output or b"").startswith(BEGUN):
             raise NoChildError(f"nothing within {PATIENCE_S:g} s") from late
         log.warning("an image took too long to rebuild", bytes=len(raw))
-        return Answer(UploadRefusal.TOO_COSTLY)
+        return None
     finally:
         child.kill()  # if we were cancelled; it does nothing to one that has ended
     if not out.startswith(BEGUN):

@@ -1,4 +1,7 @@
-"""Periodic work about images: unused ones go, and the files of those that are gone are removed."""
+"""Periodic work about images: unused ones go, and the files of those that are gone are removed.
+
+A turn removes those of so many images and no more, as other work waits for its own turn.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,25 @@ _AT_ONCE: Final = 500
 
 
 async def sweep_images(services: Services, now: datetime) -> None:
-    """Let unused images go, and remove files until the store of images has done it."""
+    """Let unused images go, and remove files of those that are gone."""
     if count := await services.images.give_up_unused(now - UNUSED_FOR):
         log.info("unused images go", count=count)
-    while ids := await services.images.unswept(_AT_ONCE):
+    if ids := await services.images.unswept(_AT_ONCE):
         await services.image_files.remove(ids)
         await services.images.note_swept(ids)
 
 
-async def forget_images(services: Services, now: datetime, remember: timedelta) -> None:
-    """Forget images that have been gone for so long that no upload of theirs can come again.
+async def forget_images(services: Services, now: datetime, remember: timedelta) -> bool:
+    """Forget images that have been gone for so long that no upload of theirs can come again. False if there are more.
 
     Their files are removed once more: a worker that was believed dead may have written them since. So are uploads whose
     command never came.
     """
-    while ids := await services.images.gone_before(now - remember, _AT_ONCE):
+    if ids := await services.images.gone_before(now - remember, _AT_ONCE):
         await services.image_files.remove(ids)
         await services.images.forget(ids)
+    if len(ids) == _AT_ONCE:
+        return False
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads that nobody told of", count=count)
+    return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consumers.feedback import FeedbackConsumer
+from consumers.images import ImageCommandConsumer
 from consumers.routing import CommandRouter
 from consumers.verdicts import VerdictConsumer
 from domain.ratings import Entity
@@ -14,25 +15,27 @@ from domain.ratings import Entity
 
 @dataclass(frozen=True, slots=True)
 class ParkedCommands:
-    """Moderation, feedback and verdicts that came before the submission that they are about."""
+    """Moderation, feedback, verdicts and commands about images that came before the submission that they are about."""
 
     moderation: CommandRouter
     feedback: FeedbackConsumer
     verdicts: VerdictConsumer
+    images: ImageCommandConsumer
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Let the commands about these reviews go on: they are stored by now."""
         await self.verdicts.release(entities.keys())
         await self.moderation.release(entities)
         await self.feedback.release(entities.keys())
+        await self.images.release(entities.keys())
 
     async def are_overdue(self, before: datetime) -> bool:
         """True if any was parked before that moment."""
         services = self.moderation.services
-        waiting = (services.parking, services.parked_feedback, services.verdicts)
+        waiting = (services.parking, services.parked_feedback, services.verdicts, services.parked_image_commands)
         return any([await each.parked_before(before, limit=1) for each in waiting])
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment. Returns how many there were."""
-        waiting = (self.moderation, self.feedback, self.verdicts)
+        waiting = (self.moderation, self.feedback, self.verdicts, self.images)
         return sum([await each.report_overdue(before) for each in waiting])

@@ -114,7 +114,7 @@ async def running_worker(
             Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), parked.verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
-            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), ImageCommandConsumer(services), publish),
+            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), parked.images, publish),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
@@ -141,4 +141,9 @@ async def running_worker(
 
 
 def _parked_commands(services: Services, handover: Handover) -> ParkedCommands:
-    return ParkedCommands(CommandRouter(services, handover), FeedbackConsumer(services), VerdictConsumer(services))
+    return ParkedCommands(
+        CommandRouter(services, handover),
+        FeedbackConsumer(services),
+        VerdictConsumer(services),
+        ImageCommandConsumer(services),
+    )

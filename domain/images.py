@@ -78,7 +78,8 @@ class UploadRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image as it is stored. `uploader`: the person, None where a shop uploads for its customers.
+    """An image as it is stored. `at`: since when, and so, where no review has it, since when it is unused. `uploader`:
+    the person, None where a shop uploads for its customers.
 
     `seen`: the records of commands that hid or showed it.
     """
@@ -170,10 +171,16 @@ def with_visibility(images: Sequence[ReviewImage], id: str, *, hidden: bool) -> 
     return tuple(each._replace(is_hidden=hidden) if each.id == id else each for each in images)
 
 
-def with_settled(images: Sequence[ReviewImage], id: str, state: ImageState) -> tuple[ReviewImage, ...]:
-    """The images once this one is ready, or without it."""
-    kept = (each for each in images if each.id != id or state is ImageState.READY)
-    return tuple(each._replace(is_pending=False) if each.id == id else each for each in kept)
+def with_unseen_hidden(images: Sequence[ReviewImage], at: datetime) -> tuple[ReviewImage, ...]:
+    """The images of a review that somebody approved at that moment: those that nobody could see by then are hidden,
+    until they are shown."""
+    return tuple(each if each.is_seen(at) else each._replace(is_hidden=True) for each in images)
+
+
+def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | None) -> tuple[ReviewImage, ...]:
+    """The images once this one is ready; None: without it."""
+    kept = (each for each in images if each.id != id or ready_at)
+    return tuple(each._replace(is_pending=False, ready_at=ready_at) if each.id == id else each for each in kept)
 
 
 def holders_after(
@@ -215,6 +222,12 @@ def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: date
 
 def _held(image: StoredImage | None, id: str, review_id: str, at: datetime) -> StoredImage:
     return replace(image or StoredImage(id, ImageState.AWAITED, at), review_id=review_id)
+
+
+def may_come(image: StoredImage | None) -> bool:
+    """True if a review may yet get an image that it doesn't have: it is unknown so far, or nobody's."""
+    is_free = image is not None and image.review_id is None
+    return image is None or (is_free and image.state in (ImageState.AWAITED, ImageState.READY))
 
 
 def ready_among(stored: Mapping[str, StoredImage]) -> set[str]:

@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
+from domain.images import with_unseen_hidden
 from domain.permissions import is_within
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_restored import Restored, restore
+from domain.timestamps import from_milliseconds
 
 
 class ModerationRefusal(StrEnum):
@@ -51,6 +53,11 @@ class Moderation(NamedTuple):
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
     arrived: int | None = None
+
+    @property
+    def sent(self) -> datetime:
+        """The time at which its sender decided, wherever it has been passed on since."""
+        return from_milliseconds(self.position.timestamp)
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
@@ -86,6 +93,7 @@ class ModeratedReview(NamedTuple):
     restored: Restored | None = None
     flags: tuple[str, ...] = ()
     is_held: bool = False
+    images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
 
     @property
@@ -205,6 +213,7 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reason=command.reason,
         reason_code=command.reason_code,
         reports=0,
+        images=with_unseen_hidden(review.images, command.sent) if status is ReviewStatus.APPROVED else review.images,
     )
 
 

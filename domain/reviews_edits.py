@@ -177,8 +177,8 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
 
 def message_mark(identity: str | None, content: Content) -> int:
     """The mark of a message: of its CloudEvents identity, else of what it says. 63 bits."""
-    # As it was before reviews had images where there are none.
-    told = repr(tuple(content if content.images else content[:-1])) if identity is None else identity
+    # As it was before reviews had images where it says nothing of them.
+    told = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
     return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 

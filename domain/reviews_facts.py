@@ -73,16 +73,22 @@ def verdict_flags(flags: Iterable[str]) -> tuple[str, ...]:
 
 
 class ReviewImage(NamedTuple):
-    """An image of a review; a moderator can hide it. Pending: it has not been rebuilt yet, and isn't shown."""
+    """An image of a review; a moderator can hide it. Pending: it has not been rebuilt yet, and isn't shown. `ready_at`:
+    since when it can be seen, where the review was there before."""
 
     id: str
     is_hidden: bool = False
     is_pending: bool = False
+    ready_at: datetime | None = None
 
     @property
     def is_shown(self) -> bool:
         """True if everybody sees it once the review is approved."""
         return not self.is_hidden and not self.is_pending
+
+    def is_seen(self, at: datetime) -> bool:
+        """True if whoever looked at the review at that moment could see it."""
+        return not self.is_pending and (self.ready_at is None or self.ready_at < at)
 
 
 class Responses(NamedTuple):

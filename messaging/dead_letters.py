@@ -59,6 +59,12 @@ def review_never_came() -> InvalidMessageError:
     return InvalidMessageError(DeadLetterCode.REVIEW_NOT_FOUND, text)
 
 
+def image_never_came() -> InvalidMessageError:
+    """The error of a command that waited its hour for its image in vain."""
+    text = "No review with this id had this image within the hour"
+    return InvalidMessageError(DeadLetterCode.REVIEW_NOT_FOUND, text)
+
+
 def rebuilt_dead_letter(
     topic: str, position: RecordPosition, *, key: str, value: object, error: InvalidMessageError
 ) -> OutgoingMessage:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
+from domain.commands import CommandMark, mark_from
+from domain.delivery import RecordPosition
+from domain.timestamps import from_milliseconds
+from messaging.decoding import Received
+from messaging.envelope import mark_in
 from messaging.schemas import ClosedMessage, Id, ImageId, Name, Note, OptionalId, Stores
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32,64}$")]
@@ -38,5 +45,51 @@ class ImageCommand(ClosedMessage):
         return self.action == "hide"
 
 
+class ReceivedImageCommand(NamedTuple):
+    """A command about an image, the position of its record, and the mark of its request."""
+
+    command: ImageCommand
+    position: RecordPosition
+    mark: CommandMark | None = None
+
+    @property
+    def review_id(self) -> str:
+        """The review that it is about."""
+        return self.command.review_id
+
+    @property
+    def at(self) -> datetime:
+        """The time of its record."""
+        return from_milliseconds(self.position.timestamp)
+
+
 IMAGE_UPLOAD: Final[TypeAdapter[ImageUpload]] = TypeAdapter(ImageUpload)
 IMAGE_COMMAND: Final[TypeAdapter[ImageCommand]] = TypeAdapter(ImageCommand)
+
+KIND: Final = "image"
+"""Of commands about images among those that wait for their review."""
+
+_FIELDS: Final = frozenset(field.alias or name for name, field in ImageCommand.model_fields.items())
+
+
+def image_command_in(received: Received[ImageCommand]) -> ReceivedImageCommand:
+    """The command in a record."""
+    return ReceivedImageCommand(received.message, received.position, mark_in(received.record.headers))
+
+
+def image_command_value(command: ImageCommand) -> dict[str, Any]:
+    """The value of an ImageCommand."""
+    return command.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def parked_image_command(received: ReceivedImageCommand) -> dict[str, Any]:
+    """The value for MongoDB: the command, and where it came from."""
+    mark = {"commandMark": str(received.mark)} if received.mark else {}
+    return {"kind": KIND, "source": list(received.position), **mark, **image_command_value(received.command)}
+
+
+def image_command_from(value: Mapping[str, Any]) -> ReceivedImageCommand:
+    """The command in a value that `parked_image_command` made, once MongoDB has kept it."""
+    told = {name: each for name, each in value.items() if name in _FIELDS}
+    command = IMAGE_COMMAND.validate_python(told, strict=False)
+    return ReceivedImageCommand(command, RecordPosition(*value["source"]), mark_from(value.get("commandMark")))

@@ -19,7 +19,7 @@ PARKED: Final[Mapping[str, str]] = {
     "returns": returns_parking.COLLECTION,
     "verdicts": verdicts.PARKED,
 }
-"""The collections of parked commands, by kind: `reviews` are moderation and feedback."""
+"""The collections of parked commands, by kind: `reviews` are moderation, feedback and commands about images."""
 
 _MOST_COUNTED: Final = 100_000
 

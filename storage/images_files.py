@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 from uuid import uuid4
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, GenericError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from domain.images import SIZES
@@ -20,6 +22,8 @@ Store = LocalStore | MemoryStore | S3Store
 _TIMEOUT: Final = timedelta(seconds=20)
 _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
+_AT_ONCE: Final = 16
+"""Files that are removed at the same time: one request for many is known to S3 alone, and not to all that speak it."""
 
 
 def open_store(address: str) -> Store:
@@ -52,7 +56,7 @@ class ImageFiles:
 
     async def put_upload(self, id: str, digest: str, content: bytes) -> None:
         """Keep an upload; returns once the store has it. `digest`: of the content."""
-        await obstore.put_async(self._store, _upload(id, digest), content, use_multipart=False)
+        await self._put(_upload(id, digest), content)
 
     async def upload(self, id: str, digest: str) -> bytes | None:
         """An upload as it came, or None."""
@@ -73,7 +77,7 @@ class ImageFiles:
     async def put(self, id: str, files: Sequence[bytes]) -> None:
         """Write the files of an image, one for each of SIZES."""
         for size, content in zip(SIZES, files, strict=True):
-            await obstore.put_async(self._store, _file(id, size), content, use_multipart=False)
+            await self._put(_file(id, size), content)
 
     async def get(self, id: str, size: int) -> bytes | None:
         """One file of an image, or None."""
@@ -86,7 +90,7 @@ class ImageFiles:
     async def probe(self) -> None:
         """Write, read and remove a file. Raises what the store raises, also OSError."""
         path = f"incoming/probe-{uuid4()}"
-        await obstore.put_async(self._store, path, b"probe", use_multipart=False)
+        await self._put(path, b"probe")
         if await self._read(path) != b"probe":
             raise OSError("what is written isn't there afterwards")
         await self._remove([path])
@@ -99,6 +103,11 @@ class ImageFiles:
         await self._remove(old)
         return len(old)
 
+    async def _put(self, path: str, content: bytes) -> None:
+        await obstore.put_async(self._store, path, content, use_multipart=False)
+        if isinstance(self._store, LocalStore) and self._store.prefix:
+            await asyncio.to_thread(_put_on_disk, Path(self._store.prefix), path)
+
     async def _read(self, path: str) -> bytes | None:
         try:
             found = await obstore.get_async(self._store, path)
@@ -107,11 +116,30 @@ class ImageFiles:
             return None
 
     async def _remove(self, paths: Sequence[str]) -> None:
-        for path in paths:
+        for start in range(0, len(paths), _AT_ONCE):
+            await asyncio.gather(*map(self._remove_one, paths[start : start + _AT_ONCE]))
+
+    async def _remove_one(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            await obstore.delete_async(self._store, path)
+
+
+def _put_on_disk(folder: Path, path: str) -> None:
+    """Have a file that is written on the disk, and all that leads to it: it stays there also if the power goes.
+
+    Raises GenericError where the disk fails. A file that somebody has removed meanwhile needs no place.
+    """
+    try:
+        for part in (path, *map(str, PurePosixPath(path).parents)):
+            descriptor = os.open(folder / part, os.O_RDONLY)
             try:
-                await obstore.delete_async(self._store, path)
-            except FileNotFoundError:
-                continue
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise GenericError(f"{folder / path}: {error}") from error
 
 
 def files_in_memory() -> ImageFiles:

@@ -1,4 +1,4 @@
-"""Commands that came before the submission they are about: moderation, and feedback."""
+"""Commands that came before the submission they are about: moderation, feedback, and those about images."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from domain.feedback import Feedback
 from domain.moderation import Moderation, parked_in_turn
 from messaging.feedback import KIND
 from messaging.feedback_parked import feedback_from, parked_feedback
+from messaging.images import KIND as IMAGE
+from messaging.images import ReceivedImageCommand, image_command_from, parked_image_command
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database, Document, Session
 
@@ -52,12 +54,15 @@ class _Parking(Generic[T]):
     in_turn: Callable[[Iterable[T]], list[T]]
 
 
-def _feedback_in_turn(commands: Iterable[Feedback]) -> list[Feedback]:
+def _in_turn(commands: Iterable[T]) -> list[T]:
     return in_turn(commands, lambda command: command.position)
 
 
 MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from, parked_in_turn)
-FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from, _feedback_in_turn)
+FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from, _in_turn)
+IMAGES: Final[_Parking[ReceivedImageCommand]] = _Parking(
+    IMAGE, f"{IMAGE}/", parked_image_command, image_command_from, _in_turn
+)
 
 
 class ParkingRepository(Generic[T]):
@@ -103,9 +108,13 @@ class ParkingRepository(Generic[T]):
         return [self._parking.read(document) async for document in found]
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
-        """The reviews that a command of any kind still waits for, by id, with the mark of the command."""
-        found = self._parked.find({"commandId": command_id}, {"reviewId": 1, "commandMark": 1})
-        return {document["reviewId"]: mark_from(document.get("commandMark")) async for document in found}
+        """The items of a command of any kind that still wait for a review, by its id or that of its image, with the
+        mark of the command."""
+        found = self._parked.find({"commandId": command_id}, {"reviewId": 1, "imageId": 1, "commandMark": 1})
+        return {
+            document.get("imageId") or document["reviewId"]: mark_from(document.get("commandMark"))
+            async for document in found
+        }
 
     def _id(self, command: T) -> str:
         return f"{self._parking.prefix}{command.position}/{command.review_id}"

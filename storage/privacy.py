@@ -12,7 +12,7 @@ from typing import Final
 
 from domain.addresses import bare_address
 from domain.feedback import Feedback, Report, Vote, VoteKey, counting
-from domain.images import ImageState, StoredImage, with_settled
+from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
 from domain.orders import Order
 from domain.privacy import (
@@ -27,6 +27,7 @@ from domain.reminders import SentReminders
 from domain.returns import Return
 from domain.reviews import Review
 from messaging.feedback_parked import feedback_from
+from messaging.images import ReceivedImageCommand, image_command_from
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog
 from storage.database import Database, Document, Session, in_transaction
@@ -41,7 +42,7 @@ from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
 from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
-from storage.parking import FEEDBACK, MODERATION
+from storage.parking import FEEDBACK, IMAGES, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns import ReturnRepository
 from storage.returns_parking import ParkedReturn, ReturnParking
@@ -124,6 +125,11 @@ class PersonalData:
         found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
         return [moderation_from(document) async for document in found]
 
+    async def parked_image_commands(self) -> list[ReceivedImageCommand]:
+        """The same of commands about images."""
+        found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
+        return [image_command_from(document) async for document in found]
+
     async def forget_parked(self) -> int:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""
         returns = await self.parked_returns()
@@ -171,7 +177,7 @@ class PersonalData:
         """
         images = await self.images()
         for image in images:
-            await in_transaction(self._database, partial(self._forget_image, image))
+            await in_transaction(self._database, partial(self._forget_image, image.id))
         return len(images)
 
     async def votes(self) -> list[tuple[VoteKey, Vote]]:
@@ -205,11 +211,13 @@ class PersonalData:
         """Take their name out of the audit log's entries of edits; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
 
-    async def _forget_image(self, image: StoredImage, session: Session) -> None:
-        reviews = ReviewImageRepository(self._database)
-        await ImageRepository(self._database).give_up([image.id], session)
-        if review := await reviews.get(image.review_id, session):
-            kept = with_settled(review.images, image.id, ImageState.GONE)
+    async def _forget_image(self, id: str, session: Session) -> None:
+        images, reviews = ImageRepository(self._database), ReviewImageRepository(self._database)
+        # Read again: a review may have claimed it meanwhile.
+        image = (await images.of_ids([id], session)).get(id)
+        await images.give_up([id], session)
+        if review := await reviews.get(image.review_id if image else None, session):
+            kept = with_settled(review.images, id, None)
             await reviews.save(review.with_images(kept), session)
 
     async def _forget_votes(self, session: Session) -> int:

@@ -39,7 +39,7 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(
         ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
-    **dict.fromkeys(("flags", "held"), 1),
+    **dict.fromkeys(("flags", "held", "images"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -127,6 +127,8 @@ def moderated_fields(review: ModeratedReview) -> Document:
         fields |= queue_fields(review.status)
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
+    if any(image.is_pending or image.ready_at for image in review.images):
+        fields["images"] = [image_fields(image) for image in review.images]
     if review.restored:
         fields |= restored_fields(review.restored)
     return fields
@@ -166,6 +168,7 @@ def _moderated(document: Document) -> ModeratedReview:
         imported=_imported(document),
         flags=tuple(document.get("flags", ())),
         is_held=document.get("held", False),
+        images=images_from(document),
     )
 
 
@@ -208,7 +211,8 @@ def _editable(document: Document) -> EditableReview:
     )
     written = written_from(document)
     if not written.messages:
-        written = written._replace(messages=(message_mark(None, content),))
+        said = content._replace(images=content.images or None)
+        written = written._replace(messages=(message_mark(None, said),))
     return EditableReview(
         ReviewIdentity(Entity(document["entityType"], document["entityId"]), document["storeId"], document["userId"]),
         content,

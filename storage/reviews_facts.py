@@ -59,14 +59,14 @@ def responses_from(document: Document) -> Responses:
 
 def image_fields(image: ReviewImage) -> Document:
     """An image as its review holds it."""
-    marks = {"hidden": image.is_hidden, "pending": image.is_pending}
-    return {"id": image.id, **{name: True for name, is_set in marks.items() if is_set}}
+    marks = {"hidden": image.is_hidden, "pending": image.is_pending, "readyAt": image.ready_at}
+    return {"id": image.id, **{name: value for name, value in marks.items() if value}}
 
 
 def images_from(document: Document) -> tuple[ReviewImage, ...]:
     """The images in the document of a review."""
     return tuple(
-        ReviewImage(each["id"], each.get("hidden", False), each.get("pending", False))
+        ReviewImage(each["id"], each.get("hidden", False), each.get("pending", False), each.get("readyAt"))
         for each in document.get("images", ())
     )
 

@@ -35,7 +35,9 @@ class ReviewRow(TypedDict):
 
 
 class ReviewDetails(ReviewRow, ReviewFacts):
-    """One review, whole."""
+    """One review, whole. `pendingImages`: the number of its images that aren't rebuilt yet, and aren't in `images`."""
+
+    pendingImages: int
 
 
 class ReviewList(TypedDict):
@@ -84,7 +86,8 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
 
 def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
     """A review by itself."""
-    return {**review_row(review, stores), **review_facts(review)}
+    pending = sum(image.is_pending for image in review.images)
+    return {**review_row(review, stores), **review_facts(review), "pendingImages": pending}
 
 
 def store_ids(reviews: Iterable[Review]) -> set[str]:

@@ -2209,7 +2209,7 @@ export interface components {
              */
             withTotal?: boolean;
         };
-        /** @description One review, whole. */
+        /** @description One review, whole. `pendingImages`: the number of its images that aren't rebuilt yet, and aren't in `images`. */
         ReviewDetails: {
             id: string;
             entityId: string;
@@ -2240,6 +2240,7 @@ export interface components {
             reports: number;
             flags: string[];
             images: components["schemas"]["ShownImage"][];
+            pendingImages: number;
         };
         /** @description One page of a list of whole reviews. */
         ReviewDetailsList: {

@@ -26,6 +26,7 @@ from messaging.dead_letters_replays import letter_id, person_key
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.feedback import feedback_value
+from messaging.images import image_command_value
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
@@ -79,6 +80,9 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
                 "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
                 "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
+                "waitingImageCommands": [
+                    image_command_value(each.command) for each in await data.parked_image_commands()
+                ],
                 "votes": [_vote(*each) for each in await data.votes()],
                 "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
                 "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],

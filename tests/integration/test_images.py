@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.console_pages import forms, text_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.images import IMAGES, Images, opened, picture
-from tests.support.messages import message
-from tests.support.patience import decided
+from tests.support.messages import Message, message
+from tests.support.patience import decided, settled
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -149,6 +150,55 @@ async def test_moderators_hide_and_show(facade: Facade, images: Images, product:
     entries = (await facade.get("/api/audit", reviewId=review))["results"]
     assert [each["action"] for each in entries] == ["hide-image", "show-image", "hide-image", "approve"]
     assert (await images.moderate("hide", review, "0" * 8 + id[8:]))["outcome"] == "not-found"
+
+
+async def set_back(service: Service, review: str, image: str) -> Message:
+    """Make an image of a review one that is still to be rebuilt; returns the message that has it rebuilt."""
+    async with service.mongo() as database:
+        await database["images"].update_one({"_id": image}, {"$set": {"state": "awaited"}})
+        place = {"_id": review, "images.id": image}
+        await database["reviews"].update_one(place, {"$set": {"images.$.pending": True}})
+    (record,) = await service.keyed("image-uploads", image)
+    return Message(image, record.value, record.headers)
+
+
+@pytest.mark.parametrize("is_by_form", [True, False])
+async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
+    facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str, is_by_form: bool
+) -> None:
+    early, late = [await images.upload() for _ in range(2)]
+    (review,) = await facade.submit(submission(product, images=[early, late]))
+    here, queue = f"/console/reviews/{review}", f"/console/queue?q={product}"
+    (before, *_) = [each.fields for each in forms((await http.get(here)).text) if each.action == f"{here}/decide"]
+    upload = await set_back(service, review, late)
+    told = await facade.review(review)
+    assert (told["images"], told["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
+    assert "1 photo isn't ready yet" in text_of((await http.get(queue)).text)
+    page = (await http.get(here)).text
+    assert "If you approve the review now, it stays hidden" in text_of(page)
+    (form, *_) = [each.fields for each in forms(page) if each.action == f"{here}/decide"]
+    assert form["seen"] != before["seen"]
+    if is_by_form:
+        await settled(partial(http.post, f"{here}/decide", data={**form, "action": "approve"}))
+    else:
+        await facade.moderate("approve", review)
+    await service.publish("image-uploads", upload)
+    ready = await eventually(partial(facade.review, review), lambda row: not row["pendingImages"])
+    assert ready["images"] == [{"id": early, "hidden": False}, {"id": late, "hidden": True}]
+    await images.moderate("show", review, late)
+    assert not any(image["hidden"] for image in (await facade.review(review))["images"])
+
+
+async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_review(
+    facade: Facade, images: Images, service: Service, product: str
+) -> None:
+    always = {"id": "always", "kind": "always", "outcome": "approve"}
+    store, image = await facade.open_store(moderationRules=[always]), await images.upload()
+    (review,) = await facade.submit(submission(product, storeId=store, images=[image]))
+    assert (await facade.review(review))["reviewStatus"] == "Approved"
+    await service.publish("image-uploads", await set_back(service, review, image))
+    ready = await eventually(partial(facade.review, review), lambda row: not row["pendingImages"])
+    assert ready["images"] == [{"id": image, "hidden": False}]
 
 
 async def test_unused_ones_go(images: Images, service: Service) -> None:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
+from uuid import uuid4
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images import ImageCommandConsumer
+from consumers.images import ImageCommandConsumer, UploadConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
@@ -28,7 +29,8 @@ from consumers.stores import StoreConsumer
 from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
-from messaging.images import IMAGE_COMMAND
+from domain.images import digest_of
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.orders import order_event
@@ -94,22 +96,32 @@ class Desk:
         return submission(self.product, **{"id": new_id("review"), **fields})
 
     @property
-    def submissions(self) -> SubmissionConsumer:
-        """The consumer of submissions."""
+    def parked(self) -> ParkedCommands:
+        """The commands that wait for their review."""
         services = self.services
         router = CommandRouter(services, Handover(KafkaConnection(NOWHERE), TOPICS))
-        parked = ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services))
-        return SubmissionConsumer(services, parked, KnownNames(SAMPLE))
+        images = ImageCommandConsumer(services)
+        return ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services), images)
+
+    @property
+    def submissions(self) -> SubmissionConsumer:
+        """The consumer of submissions."""
+        return SubmissionConsumer(self.services, self.parked, KnownNames(SAMPLE))
 
     async def submit(self, records: Sequence[Record]) -> None:
         """Deliver submissions in one batch."""
         await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
 
-    async def moderate(self, *changes: tuple[str, str]) -> None:
-        """Deliver changes of reviews in one batch, each an action and a review."""
+    async def moderate(self, *changes: tuple[str, str], sent: int = 0) -> None:
+        """Deliver changes of reviews in one batch, each an action and a review, sent then (milliseconds)."""
         consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
         values = [
-            {"kind": "moderation", "action": action, "reviewId": id, "source": [0, self.offset + n, self.offset + n]}
+            {
+                "kind": "moderation",
+                "action": action,
+                "reviewId": id,
+                "source": [0, self.offset + n, sent + self.offset + n],
+            }
             for n, (action, id) in enumerate(changes)
         ]
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
@@ -134,6 +146,14 @@ class Desk:
         """Deliver commands about returns in one batch."""
         consumer = ReturnConsumer(self.services)
         await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
+
+    async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
+        """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
+        id, digest = str(fields.pop("id", None) or uuid4()), digest_of(content)
+        await self.services.image_files.put_upload(id, digest, content)
+        inbox = self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, UploadConsumer(self.services))
+        await inbox.deliver(self.records({"id": id, "digest": digest, **fields}, at=at))
+        return id
 
     async def command_images(self, records: Sequence[Record]) -> None:
         """Deliver commands about images in one batch."""

@@ -21,6 +21,7 @@ from domain.images import (
     held,
     holders_after,
     is_foreign,
+    may_come,
     objection,
     ready_among,
     settled,
@@ -163,9 +164,9 @@ def test_one_image_is_hidden_or_shown() -> None:
 
 def test_one_image_becomes_ready_or_goes() -> None:
     images = (ReviewImage("a", is_hidden=True, is_pending=True), ReviewImage("b", is_pending=True))
-    assert with_settled(images, "a", ImageState.READY) == (ReviewImage("a", is_hidden=True), images[1])
-    assert with_settled(images, "a", ImageState.REFUSED) == images[1:]
-    assert with_settled(images, "b", ImageState.GONE) == images[:1]
+    assert with_settled(images, "a", NOW) == (ReviewImage("a", is_hidden=True, ready_at=NOW), images[1])
+    assert with_settled(images, "a", None) == images[1:]
+    assert with_settled(images, "b", None) == images[:1]
 
 
 def test_reviews_get_images_once() -> None:
@@ -183,3 +184,18 @@ def test_reviews_get_images_once() -> None:
     assert after["x"] is stored["x"]
     assert holders_after(after, (), ["new"], "second", None) is Refusal.IMAGE_OF_ANOTHER
     assert ready_among(after) == {"i", "x"}
+
+
+@pytest.mark.parametrize(
+    ("image", "may"),
+    [
+        (None, True),
+        (READY, True),
+        (replace(AWAITED, review_id=None), True),
+        (replace(READY, review_id="other"), False),
+        (replace(READY, state=ImageState.REFUSED), False),
+        (replace(READY, state=ImageState.GONE), False),
+    ],
+)
+def test_which_images_may_yet_come(image: StoredImage | None, may: bool) -> None:
+    assert may_come(image) is may

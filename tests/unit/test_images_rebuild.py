@@ -8,9 +8,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 from consumers import images_child, images_rebuild
 from consumers.images_rebuild import rebuild, started
@@ -80,8 +83,51 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
     assert tries == 3
 
 
+async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+
+    def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        nonlocal tries
+        tries += 1
+        is_first = tries == 1
+        monkeypatch.setattr(images_rebuild, "PATIENCE_S", 0.5 if is_first else 300)
+        return started(("/bin/sh", "-c", "echo begun; exec tail -f /dev/null") if is_first else command)
+
+    monkeypatch.setattr(images_rebuild, "started", start)
+    assert isinstance(await asyncio.wait_for(rebuild(picture()), 600), Rebuilt)
+    assert tries == 2
+
+
 async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
     assert await asyncio.wait_for(rebuild(picture()), 300) is UploadRefusal.TOO_COSTLY
+
+
+def png(image: Image.Image, **options: Any) -> bytes:
+    out = BytesIO()
+    image.save(out, "PNG", **options)
+    return out.getvalue()
+
+
+async def greys_of(file: bytes) -> list[int]:
+    """The brightness of the pixels in the middle row of an image, once it was rebuilt in 320 pixels."""
+    rebuilt = await rebuild(file)
+    assert isinstance(rebuilt, Rebuilt)
+    image = Image.open(BytesIO(rebuilt.files[1])).convert("L")
+    return [int(grey) for grey in image.crop((0, image.height // 2, image.width, image.height // 2 + 1)).tobytes()]
+
+
+async def test_16_bits_are_scaled_and_not_cut_off() -> None:
+    shades = Image.frombytes("I;16", (256, 20), b"".join(bytes([128, grey]) for grey in range(256)) * 20)
+    told = await greys_of(png(shades))
+    assert all(abs(grey - place) < 8 for place, grey in enumerate(told))
+
+
+@pytest.mark.parametrize("options", [{}, {"transparency": 2}])
+@pytest.mark.parametrize("mode", ["1", "P"])
+async def test_lines_of_few_colours_stay_in_a_smaller_size(mode: str, options: dict[str, Any]) -> None:
+    lines = Image.frombytes("L", (3_200, 20), bytes([*[0, 255] * 3, *[255] * 94]) * 32 * 20)
+    told = await greys_of(png(lines.convert(mode), **options))
+    assert sum(grey < 240 for grey in told) >= 32

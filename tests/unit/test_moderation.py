@@ -18,7 +18,7 @@ from domain.moderation import (
 )
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, ReviewImage
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")
@@ -53,6 +53,27 @@ def added(tallies: dict[TallyKey, RatingTally], moderated: Moderated) -> dict[Ta
     keys = tallies.keys() | moderated.tallies.keys()
     total = {k: tallies.get(k, RatingTally()) + moderated.tallies.get(k, RatingTally()) for k in keys}
     return {key: tally for key, tally in total.items() if tally.count}
+
+
+@pytest.mark.parametrize(
+    ("status", "action", "is_hidden"),
+    [
+        (ReviewStatus.NEW, ModerationAction.APPROVE, True),
+        (ReviewStatus.REJECTED, ModerationAction.APPROVE, True),
+        (ReviewStatus.APPROVED, ModerationAction.APPROVE, False),
+        (ReviewStatus.NEW, ModerationAction.REJECT, False),
+        (ReviewStatus.APPROVED, ModerationAction.RESET, False),
+    ],
+)
+def test_an_approval_hides_images_that_nobody_could_see_yet(
+    status: ReviewStatus, action: ModerationAction, is_hidden: bool
+) -> None:
+    command = a_command("a", action, 1)
+    seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=1)))
+    unseen = (ReviewImage("late", ready_at=command.sent), ReviewImage("pending", is_pending=True))
+    review = a_review(status)._replace(images=(*seen, *unseen))
+    after = moderate([command], {"a": review}).reviews["a"]
+    assert after.images == (*seen, *(image._replace(is_hidden=is_hidden) for image in unseen))
 
 
 @given(reviews, histories)

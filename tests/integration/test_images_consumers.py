@@ -1,0 +1,168 @@
+"""Images as the consumers of one worker take them, whatever has waited in Kafka, and for how long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
+from uuid import uuid4
+
+import pytest
+
+from consumers.images_sweeping import forget_images, sweep_images
+from domain.commands import Outcome
+from domain.images import digest_of
+from domain.reviews import ReviewStatus
+from messaging.decoding import Received
+from messaging.images import IMAGE_COMMAND, image_command_in
+from storage.privacy import PersonalData
+from storage.reviews_facts import images_from
+from tests.support.consumers import Desk, opened_desk
+from tests.support.images import picture
+from tests.support.service import Json, Servers
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Desk) -> None:
+    now = datetime.now(UTC)
+    image = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))
+    await sweep_images(desk.services, datetime.now(UTC))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    assert [each["id"] for each in (await desk.stored(review["id"])).get("images", ())] == [image]
+
+
+async def test_an_edit_to_no_images_is_no_repeat_of_what_said_nothing_of_them(desk: Desk) -> None:
+    review = desk.review(images=[await desk.upload(picture())])
+    first = {name: value for name, value in review.items() if name != "images"}
+    await desk.submit(desk.records(first))
+    await desk.submit(desk.records(review))
+    assert (await desk.stored(review["id"]))["images"]
+    await desk.submit(desk.records({**first, "images": []}))
+    assert "images" not in await desk.stored(review["id"])
+
+
+async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
+    long_ago, now = datetime.now(UTC) - timedelta(days=30), datetime.now(UTC)
+    images = desk.database["images"]
+    gone = {"state": "gone", "goneAt": long_ago, "unswept": True}
+    await images.insert_many([{"_id": str(uuid4()), **gone} for _ in range(501)])
+    for left in (1, 0):
+        await sweep_images(desk.services, now)
+        assert await images.count_documents({"unswept": True}) == left
+    for left, is_done in ((1, False), (0, True)):
+        assert await forget_images(desk.services, now, timedelta(days=21)) is is_done
+        assert await images.count_documents({}) == left
+
+
+async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, data = await desk.upload(picture(), uploader="anna"), PersonalData(desk.database, "anna")
+    monkeypatch.setattr(PersonalData, "images", AsyncMock(return_value=await data.images()))
+    review = desk.review(userId=None, images=[image])
+    await desk.submit(desk.records(review))
+    assert await data.forget_images() == 1
+    assert (await desk.stored(review["id"]))["images"] == []
+
+
+def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
+    """A command of a moderator about an image of a review."""
+    told = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
+    return told | ({"commandId": id} if id else {})
+
+
+async def outcomes(desk: Desk, image: str, *commands: str) -> list[Outcome]:
+    """The outcomes of commands about an image that are stored."""
+    answers = await desk.services.outcomes.answers([(id, image) for id in commands])
+    return [answer.outcome for answer in answers.values()]
+
+
+@pytest.mark.parametrize("is_edit", [False, True])
+async def test_commands_wait_for_the_review_that_gets_their_image(desk: Desk, is_edit: bool) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    if is_edit:
+        await desk.submit(desk.records(review))
+    early = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
+    early += desk.records(command("hide", review, image, "again"))
+    for records in (early[:1], early, early[1:]):
+        await desk.command_images(records)
+    assert await outcomes(desk, image, "hide", "show", "again") == []
+    assert await desk.services.parked_image_commands.waiting_for("show") == {image: None}
+    await desk.submit(desk.records({**review, "images": [image]}))
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert after.is_hidden
+    assert await outcomes(desk, image, "hide", "show", "again") == [Outcome.APPLIED] * 3
+    await desk.command_images(early)
+    assert images_from(await desk.stored(review["id"])) == (after,)
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
+
+
+async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    review["images"] = [image]
+    hide, show = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
+    await desk.submit(desk.records(review))
+    # By a worker that stopped before it looked again.
+    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
+    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.command_images([show])
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert not after.is_hidden
+    assert await outcomes(desk, image, "hide", "show") == [Outcome.APPLIED] * 2
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
+
+
+async def test_commands_about_what_is_gone_wait_for_nothing(desk: Desk) -> None:
+    first, second = [await desk.upload(picture()) for _ in range(2)]
+    review, other = desk.review(images=[first]), desk.review(images=[second])
+    await desk.submit(desk.records(review, other))
+    await desk.command_images(desk.records(command("hide", review, second, "of-another")))
+    await desk.moderate(("delete", review["id"]))
+    await desk.command_images(desk.records(command("hide", review, first, "deleted")))
+    told = [*await outcomes(desk, second, "of-another"), *await outcomes(desk, first, "deleted")]
+    assert told == [Outcome.NOT_FOUND] * 2
+
+
+async def test_commands_whose_review_never_comes_are_given_up(desk: Desk) -> None:
+    image, review = str(uuid4()), desk.review()
+    await desk.command_images(desk.records(command("hide", review, image, "first")))
+    parked, now = desk.parked, datetime.now(UTC)
+    assert [await parked.are_overdue(now - timedelta(hours=1)), await parked.are_overdue(now)] == [False, True]
+    assert await parked.report_overdue(now) == 1
+    assert await outcomes(desk, image, "first") == [Outcome.NOT_FOUND]
+    (letter,) = desk.kafka.published
+    assert (letter.topic, letter.key) == ("test.image-commands.dlq", image.encode())
+    assert json.loads(letter.value or b"") == command("hide", review, image, "first")
+    assert not await parked.are_overdue(now)
+
+
+async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    await desk.command_images(desk.records(command("hide", review, image)))
+    data = PersonalData(desk.database, "mona")
+    assert [each.command.reason for each in await data.parked_image_commands()] == ["a face"]
+    assert await data.forget_parked() == 1
+    assert await data.parked_image_commands() == []
+    await desk.submit(desk.records({**review, "images": [image]}))
+    assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
+
+
+async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: Desk) -> None:
+    """The approval waits in Kafka while the image is rebuilt."""
+    image = str(uuid4())
+    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    reviews = [desk.review(images=[image]), desk.review()]
+    await desk.submit(desk.records(*reviews))
+    sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
+    await desk.upload(picture(), id=image)
+    await desk.moderate(*(("approve", review["id"]) for review in reviews), sent=sent)
+    (after,) = images_from(await desk.stored(reviews[0]["id"]))
+    assert (after.is_pending, after.is_hidden) == (False, True)
+    assert (await desk.stored(reviews[1]["id"]))["status"] == ReviewStatus.APPROVED

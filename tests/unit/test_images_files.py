@@ -1,0 +1,59 @@
+"""The store of images in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import obstore
+import pytest
+from obstore.exceptions import GenericError
+
+from storage.images_files import ImageFiles, is_store_away, open_store
+
+
+async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, ids = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(20)]
+    for id in ids[:-1]:
+        await files.put(id, [b"large", b"small"])
+    both, delete = asyncio.Barrier(2), obstore.delete_async
+
+    async def delete_beside_another(store: Any, path: str) -> None:
+        await both.wait()
+        await delete(store, path)
+
+    monkeypatch.setattr(obstore, "delete_async", delete_beside_another)
+    async with asyncio.timeout(60):
+        await files.remove(ids)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+async def test_what_a_folder_has_taken_is_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, id, fsync = ImageFiles(open_store(str(tmp_path))), str(uuid4()), os.fsync
+    synced: list[str] = []
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    await files.put_upload(id, "abc", b"upload")
+    assert synced == [f"incoming/{id}/abc", f"incoming/{id}", "incoming", "."]
+    synced.clear()
+    await files.put(id, [b"large", b"small"])
+    folders = [f"images/{id}", "images", "."]
+    assert synced == [f"images/{id}/1600", *folders, f"images/{id}/320", *folders]
+
+
+async def test_a_disk_that_fails_is_a_store_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(GenericError, match="the disk fails") as raised:
+        await ImageFiles(open_store(str(tmp_path))).put_upload(str(uuid4()), "abc", b"upload")
+    assert is_store_away(raised.value)
