@@ -50,6 +50,12 @@ def legible(text: str | None) -> str:
     return text if text and any(category(each)[0] not in "CZ" for each in text) else ""
 
 
+def clip(text: str, length: int) -> str:
+    """The first so many characters of a text, the last of them an ellipsis where it is longer. It is cut wherever that
+    is: not every language has spaces, and a cut at the last of them can hide the rest."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def day(text: str) -> str:
     """The day of a moment as `21 Nov 2026`, in UTC."""
     return f"{_parsed(text):%-d %b %Y}"
@@ -98,6 +104,7 @@ def _pages() -> Environment:
         in_words=in_words,
         place_in_words=place_in_words,
         legible=legible,
+        clip=clip,
         mark_for_decision=mark_for_decision,
         mark_of_reply=mark_of_reply,
         mark_of_return=mark_of_return,
