@@ -133,7 +133,7 @@ class Queue {
       if (row && !row.classList.contains("settled")) this.decide(row, action, action === "reject" ? form.elements.reasonCode.value : "");
     });
     window.addEventListener("beforeunload", (event) => {
-      if (this.pending.size && !this.leaving) event.preventDefault();
+      if (this.pending.size) event.preventDefault();
     });
     this.count();
     if (this.current) this.claim(this.current);
@@ -203,11 +203,11 @@ class Queue {
   /** All rows of the page are decided: the next ones, as soon as the decisions have taken effect. */
   async finish() {
     // Once: going to the same place again would begin anew, as often as a key is pressed.
-    if (this.leaving) return;
-    this.leaving = true;
+    if (this.isFinishing) return;
+    this.isFinishing = true;
     while (this.pending.size) await Promise.allSettled(this.pending.values());
     if (this.rows.some((row) => !row.classList.contains("settled"))) {
-      this.leaving = false;
+      this.isFinishing = false;
       return;
     }
     const here = fromTheTop();

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Dialog, Page
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
@@ -117,6 +117,26 @@ async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place
         await page.keyboard.press("z")
         await page.locator(f"#r-{ids[0]}").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["New", "Rejected"]
+
+
+async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, place: Service, own: Facade) -> None:
+    """The browser asks, also where no row is left to decide about."""
+    await reviews_of(own, 1, new_id())
+    asked: list[str] = []
+    async with opened(browser, place.address, Watch()) as page:
+
+        async def stay(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            await dialog.dismiss()
+
+        page.on("dialog", stay)
+        await page.route("**/queue/decisions", lambda _: None)
+        await page.goto("/console/queue")
+        async with page.expect_request("**/queue/decisions"):
+            await page.keyboard.press("a")
+        await page.close(run_before_unload=True)
+        await eventually(lambda: page.title(), lambda _: bool(asked))
+    assert asked == ["beforeunload"]
 
 
 async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Service, own: Facade) -> None:
