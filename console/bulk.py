@@ -13,9 +13,10 @@ from starlette.responses import RedirectResponse, Response
 
 from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
-from console.queue import PATH, criteria
+from console.queue import criteria
 from console.screens import Screens
 from console.templating import address
+from console.undo import PATH
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from console.facade import WAIT_S, Refused
 from console.screens import Screens
 from console.seen import CHANGED, KEPT, staleness
+from console.undo import PATH, offer
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -45,10 +46,13 @@ async def decide(visit: Visit) -> Response:
             raise
         return visit.problem(_in_words(refused), back=back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
-    undo = {"undo": id, "undo_action": _BACK_TO.get(expected, ""), "undo_expected": _STATUS_AFTER[action]}
-    # What settles reports alone can't be undone: the status is as it was.
-    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action]
-    return visit.back(back, done, **(undo if can_undo else {}))
+    response = visit.back(back, done)
+    # What settles reports alone can't be undone: the status is as it was. Nor is an undoing.
+    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action] and "undoing" not in form
+    if can_undo and back.partition("?")[0] == PATH:
+        undo = {"id": id, "action": _BACK_TO[expected], "expected": _STATUS_AFTER[action]}
+        offer(response, {**undo, "seen": str(form.get("seen", ""))})
+    return response
 
 
 @screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
@@ -156,7 +160,7 @@ def _in_words(refused: Refused) -> Refused:
 def _way_back(given: str, id: str) -> str:
     """The page to go to: one of the console's own, whatever the form says."""
     own = given.startswith("/console/") and "\\" not in given
-    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else "/console/queue")
+    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else PATH)
 
 
 def _outcomes(answer: dict[str, Any]) -> dict[str, int]:

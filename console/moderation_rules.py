@@ -154,7 +154,7 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
 async def _tried(
     visit: Visit, store: Rule, reviews: list[dict[str, Any]], current: Sequence[Rule], rules: Sequence[Rule]
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any], Mapping[str, Any]]:
-    """The results of these reviews by the current rules and by others, with the reviews: the first of them where all are
+    """The results of these reviews by the current rules and by others, with the reviews: the first ones where all are
     too large for a request. The rules are checked in any case, also where there is no review. Raises Refused."""
     path = f"{address_of(store['id'])}/moderationRules/try"
     while True:

@@ -11,24 +11,27 @@ from starlette.responses import JSONResponse, Response
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.seen import staleness
+from console.undo import offered, withdraw
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _MOST_MISSED: Final = 500
-PATH: Final = "/console/queue"
+REPORTED: Final = "reported"
+"""The filter that finds reviews with open reports."""
+
 _CHIPS: Final = (
     ("", "", "All"),
     ("only", "flagged", "Flagged"),
-    ("only", "reported", "Reported"),
+    ("only", REPORTED, "Reported"),
     ("only", "photos", "With photos"),
     ("only", "low", "1 or 2 stars"),
 )
 _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "": {},
     "flagged": {"flagged": True},
-    "reported": {"reported": True, "reviewStatus": ["New", "Approved"]},
+    REPORTED: {"reported": True, "reviewStatus": ["New", "Approved"]},
     "photos": {"hasImages": True},
     "low": {"endRating": 2.49},
 }
@@ -57,9 +60,11 @@ async def queue(visit: Visit) -> Response:
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
     focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
-    return visit.page(
+    undo = offered(visit.request)
+    page = visit.page(
         "queue.html",
         rows=found["results"],
+        undo=undo,
         since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
@@ -67,6 +72,9 @@ async def queue(visit: Visit) -> Response:
         reasons=list(ReasonCode),
         is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
     )
+    if undo:
+        withdraw(page)
+    return page
 
 
 @screens.get("/queue/since", Permission.READ_REVIEWS)
@@ -100,6 +108,7 @@ async def state(visit: Visit) -> Response:
 
 def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
     if row is None:
-        return {"id": id, "status": None, "by": None, "isChanged": False}
+        return {"id": id, "status": None, "by": None, "reason": None, "isChanged": False}
     is_changed = staleness(seen, row, "") is not None
-    return {"id": id, "status": row["reviewStatus"], "by": row["moderator"], "isChanged": is_changed}
+    told = {"status": row["reviewStatus"], "by": row["moderator"], "reason": row["reasonCode"]}
+    return {"id": id, **told, "isChanged": is_changed}

@@ -29,8 +29,8 @@ _TYPE: Final = "ce_type"
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that happened to a review: `new`, `edited`, `decided` (its status is None once it is deleted) or
-    `claimed`."""
+    """One thing that happened to a review: `new`, `edited`, `decided` (its status is None once it is deleted; a
+    rejection has its reason code) or `claimed`."""
 
     kind: str
     review_id: str
@@ -38,6 +38,7 @@ class News:
     by: str | None = None
     desk: str | None = None
     status: str | None = None
+    reason_code: str | None = None
 
 
 @dataclass(slots=True)
@@ -135,4 +136,5 @@ def _news_in(record: Any) -> News | None:
         return News(_TOLD[kind], id, store_id)
     if kind == "ReviewClaimed":
         return News("claimed", id, store_id, told["subject"], told["desk"])
-    return News("decided", id, store_id, told.get("moderator"), status=told["status"])
+    decided = {"status": told["status"], "reason_code": told.get("reasonCode")}
+    return News("decided", id, store_id, told.get("moderator"), **decided)

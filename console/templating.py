@@ -16,8 +16,8 @@ from console.fields import in_words, place_in_words
 from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
 
 _FOLDER: Final = Path(__file__).parent / "templates"
-_ONCE: Final = frozenset({"done", "undo", "undo_action", "undo_expected"})
-"""Parameters that tell what was done just now: no other address has them."""
+_ONCE: Final = "done"
+"""The parameter that tells what was done just now: no other address has it."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -74,7 +74,7 @@ def stars(rating: float) -> int:
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
     """An address with parameters; `changes` replace them, and None takes one away."""
     given = {**query, **changes}
-    said = {name: value for name, value in given.items() if value not in (None, "") and name not in _ONCE}
+    said = {name: value for name, value in given.items() if value not in (None, "") and name != _ONCE}
     return f"{path}?{urlencode(said)}" if said else path
 
 

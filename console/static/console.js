@@ -66,7 +66,7 @@ const signIn = () => Object.assign(document.createElement("a"), { href: "/consol
 /** The address of this list from its beginning, without what was told once. */
 function fromTheTop() {
   const here = new URL(location.href);
-  for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+  for (const name of ["after", "focus", "done"]) here.searchParams.delete(name);
   return here;
 }
 
@@ -210,11 +210,13 @@ class Queue {
       this.isFinishing = false;
       return;
     }
-    const here = fromTheTop();
     const last = this.done.at(-1);
-    const undo = last && { undo: last.row.dataset.id, undo_action: last.back, undo_expected: last.status };
-    for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
-    location.assign(here);
+    if (last) {
+      const { id, seen } = last.row.dataset;
+      const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonCode };
+      document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=${QUEUE}; max-age=60; samesite=strict`;
+    }
+    location.assign(fromTheTop());
   }
 
   say(row, text, isBad = false) {
@@ -265,6 +267,7 @@ class Queue {
       const isAccepted = told.outcome === "accepted";
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
+        row.dataset.reason = heard?.reason ?? "";
         throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
@@ -354,7 +357,9 @@ class Queue {
     }
     this.unclaim(row);
     this.others.set(told.id, told);
-    if (this.pending.has(row) || row.dataset.status === (told.status ?? "")) return;
+    if (this.pending.has(row)) return;
+    row.dataset.reason = told.reason ?? "";
+    if (row.dataset.status === (told.status ?? "")) return;
     row.dataset.status = told.status ?? "";
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);

@@ -114,6 +114,18 @@ async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade
     assert await statuses(facade, ids) == ["Rejected", "New"]
 
 
+async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        for n, id in enumerate(ids):
+            await facade.command("POST", "/api/customerReviews/reject?reasonCode=fake", [id])
+            await outcomes[n].get_by_text("Rejected.").wait_for()
+        await press(page, "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+    assert [(await facade.review(id))["reasonCode"] for id in ids] == ["fake", "fake"]
+
+
 async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Service, facade: Facade) -> None:
     """By a key, and by the buttons beside; and undoing that it went back leaves it decided, as it was."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):

@@ -17,7 +17,7 @@ LOST: dict[str, Any] = {"rating": 0}
 
 
 def trial_within(most_bytes: int) -> Any:
-    """The answer to a trial by an interface that takes bodies of so many bytes, and no review that has lost something."""
+    """The answer to a trial by an interface that takes so many bytes, and no review that has lost something."""
 
     def answer(asked: Asked) -> tuple[int, Any]:
         if len(orjson.dumps(asked.body)) > most_bytes:
