@@ -294,7 +294,11 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
     """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
     left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
-    answers = {"customerReviews/reviewList": (200, left), "customerReviews/reject": (422, reused)}
+    answers = {
+        "customerReviews/reviewList": (200, left),
+        "customerReviews/search": (200, left),
+        "customerReviews/reject": (422, reused),
+    }
     sent = {"action": "reject", "reasonCode": "spam"}
     for counts in ({}, {"n-applied": "500"}):
         async with client_of(faked([each.value for each in Permission], answers)) as http:
