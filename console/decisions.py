@@ -38,13 +38,10 @@ async def decide(visit: Visit) -> Response:
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
     try:
-        if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
-            raise Refused(409, {"detail": _STALE[reason]})
+        await _check_seen(visit, form, action)
         answer = await command(visit, form, [id], expected, wait=WAIT_S)
     except Refused as refused:
-        if refused.status != 409 or visit.wants_json:
-            raise
-        return visit.problem(_in_words(refused), back=back)
+        return _told(visit, refused, back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     response = visit.back(back, done)
     # What settles reports alone can't be undone: the status is as it was. Nor is an undoing.
@@ -72,11 +69,14 @@ async def decide_together(visit: Visit) -> Response:
 
 @screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
 async def delete(visit: Visit) -> Response:
-    """Delete a review for good."""
+    """Delete a review for good, if it still has the status and says what the page showed."""
     form, id = await visit.form(), visit.path["id"]
-    answer = await visit.facade.command(
-        "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
-    )
+    query = {"ids": id, "reason": form.get("reason"), "expectedStatus": form.get("expected")}
+    try:
+        await _check_seen(visit, form, "delete")
+        answer = await visit.facade.command("DELETE", "/api/customerReviews", None, query, key=key_of(form))
+    except Refused as refused:
+        return _told(visit, refused, _way_back("", id))
     return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
 
 
@@ -142,6 +142,21 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         if not refused.results:
             raise
         return dict(refused.problem)
+
+
+async def _check_seen(visit: Visit, form: FormData, action: str) -> None:
+    """Raises Refused where the review of the page is no longer as the form showed it."""
+    id = visit.path["id"]
+    if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
+        raise Refused(409, {"detail": _STALE[reason]})
+
+
+def _told(visit: Visit, refused: Refused, back: str) -> Response:
+    """The page that says why a decision about one review changed nothing, and leads back. Raises Refused: what is no
+    such thing."""
+    if refused.status != 409 or visit.wants_json:
+        raise refused
+    return visit.problem(_in_words(refused), back=back)
 
 
 def _in_words(refused: Refused) -> Refused:
