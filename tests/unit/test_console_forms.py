@@ -345,6 +345,27 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
                 assert (f'href="{link}"' in page.text) is is_there, (path, held)
 
 
+@pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
+async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -> None:
+    """Who is bound to stores changes the mails of these alone, and registers no other store."""
+    settings: dict[str, Any] = {
+        **dict.fromkeys(("reviewsEnabled", "purchaseRequired", "anonymousReviewsAllowed")),
+        "moderationRules": [],
+    }
+    store: dict[str, Any] = {"id": "a", "name": None, "languages": [], "settings": settings}
+    mail = {"name": "M", "source": "saved", "languageCode": None, **dict.fromkeys(("subject", "html", "text"), "Hi")}
+    answers: dict[str, Any] = {
+        "stores": (200, [store]),
+        "notificationTemplates/M": lambda asked: (200, {**mail, "storeId": asked.query.get("storeId")}),
+    }
+    async with client_of(faked([each.value for each in Permission], answers, stores=bound)) as http:
+        registers = "Register a store" in (await http.get("/console/stores")).text
+        assert registers is (bound != ["a"])
+        for place, may in (("", bound is None), ("?store=a", True), ("?store=c", bound is None)):
+            page = (await http.get(f"/console/templates/M{place}")).text
+            assert (">Save for " in page, "Remove it here" in page) == (may, may), place
+
+
 @pytest.mark.parametrize("dots", [".", ".."])
 async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
     """Not to the list, which is no store."""
