@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from unicodedata import category
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,6 +13,7 @@ from markupsafe import Markup
 
 from console.fields import in_words, place_in_words
 from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
+from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _ONCE: Final = "done"
@@ -47,7 +47,7 @@ def at(text: str) -> Markup:
 
 def legible(text: str | None) -> str:
     """The text, empty where nothing of it can be seen: it may be what a link is clicked by."""
-    return text if text and any(category(each)[0] not in "CZ" for each in text) else ""
+    return unless_blank(text) or ""
 
 
 def clip(text: str, length: int) -> str:

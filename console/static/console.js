@@ -567,12 +567,16 @@ function keys(queue) {
       event.preventDefault();
       return;
     }
-    if (event.key === "/") {
+    // Keyboards of other scripts than Latin have the letters of ours behind their own.
+    const letter = /^Key([A-Z])$/.exec(event.code)?.[1];
+    const isLatin = !letter || /^[ -~]+$/.test(event.key);
+    const key = isLatin ? event.key : event.shiftKey ? letter : letter.toLowerCase();
+    if (key === "/") {
       event.preventDefault();
       one("input[type=search]")?.focus();
-    } else if (actions[event.key] && !(event.repeat && "arzu".includes(event.key))) {
+    } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
       event.preventDefault();
-      actions[event.key]();
+      actions[key]();
     }
   });
 }

@@ -165,6 +165,18 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
 
 
+async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
+    """Here the letters of a Russian one where `j`, `x` and `X` are."""
+    pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))
+    async with queue_of(service, facade, 3) as (page, ids, _):
+        for key, code in pressed:
+            event = {"key": key, "code": code, "shiftKey": key.isupper(), "bubbles": True}
+            await page.evaluate("event => document.body.dispatchEvent(new KeyboardEvent('keydown', event))", event)
+        assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[2]
+        checked = page.locator("#list input:checked")
+        assert [await checked.nth(at).input_value() for at in range(await checked.count())] == ids[1:]
+
+
 async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Facade) -> None:
     """Browsers have no crypto.randomUUID there."""
     async with queue_of(service, facade, 2, "delete Crypto.prototype.randomUUID") as (page, ids, outcomes):

@@ -198,7 +198,16 @@ def test_moments_and_addresses() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("A", "A"), (" 1 ", " 1 "), ("👍", "👍"), ("", ""), (None, ""), (" \t", ""), ("\u200b\u202e", "")],
+    [
+        ("A", "A"),
+        (" 1 ", " 1 "),
+        ("👍", "👍"),
+        ("", ""),
+        (None, ""),
+        (" \t", ""),
+        ("\u200b\u202e", ""),
+        ("\u3164 \u2800", ""),
+    ],
 )
 def test_what_cannot_be_seen_is_no_title(text: str | None, shown: str) -> None:
     assert legible(text) == shown

@@ -24,3 +24,14 @@ async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: 
         assert row
         assert row[1] == f"{text[:599]}…"
         assert f"{text[:79]}…" in text_of((await http.get("/console/reviews")).text)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("", "No open dead letters."), ("discarded", "No dead letter is like this. All letters"), ("any", "like this.")],
+)
+async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, said: str) -> None:
+    answers: dict[str, Any] = {"deadLetters": (200, {"results": [], "next": None})}
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        words = text_of((await http.get("/console/dead-letters", params={"state": state})).text)
+    assert (said in words, words.endswith("All letters")) == (True, state == "discarded"), words
