@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,6 +19,7 @@ from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _MOST_MISSED: Final = 500
+_MOST_CHANGED: Final = 100
 REPORTED: Final = "reported"
 """The filter that finds reviews with open reports."""
 
@@ -77,12 +79,19 @@ async def queue(visit: Visit) -> Response:
     return page
 
 
-@screens.get("/queue/since", Permission.READ_REVIEWS)
+@screens.post("/queue/since", Permission.READ_REVIEWS)
 async def since(visit: Visit) -> Response:
-    """The ids of the reviews that came since a page was made, for its script: it may have missed the news of them."""
-    body = {**criteria(visit.query), "startDate": visit.query.get("since"), "take": _MOST_MISSED, "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    return JSONResponse({"ids": [row["id"] for row in found["results"]]})
+    """The ids of the reviews that a filter finds since a page was made, for its script: those that came, those of `ids`
+    that it heard of, and, where it `missed` news, those that were changed."""
+    form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
+    since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
+    wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
+    if "missed" in form:
+        wanted.append({**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED})
+    lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
+    found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
+    came = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
+    return JSONResponse({"ids": [*dict.fromkeys(came)]})
 
 
 @screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

@@ -8,6 +8,7 @@ const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
 const CLAIM_MS = 120_000;
+const MOST_HEARD = 500;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
@@ -389,8 +390,11 @@ function listen(queue) {
   if (!place || !window.EventSource) return;
   const query = new URL(location.href).searchParams;
   const store = query.get("store");
+  const isReported = query.get("only") === "reported";
   const isNarrowed = query.has("only") || query.has("q");
   let asking;
+  // What was heard of and may be new here, and of that what is.
+  const heard = new Set();
   const fresh = new Set();
   let drawn = 0;
   const draw = () => {
@@ -401,18 +405,32 @@ function listen(queue) {
     place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
   };
   const tell = (ids) => {
-    for (const id of ids) if (!queue?.row(id)) fresh.add(id);
+    for (const id of ids) {
+      if (queue?.row(id)) continue;
+      heard.add(id);
+      fresh.add(id);
+    }
     draw();
   };
+  const forget = (id) => {
+    heard.delete(id);
+    if (fresh.delete(id)) draw();
+  };
   // Also the first time: reviews come between the page and its news.
-  const ask = async () => {
-    query.set("since", place.dataset.since);
-    const known = [...fresh];
-    const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!response?.ok) return;
-    const { ids } = await response.json();
-    for (const id of known) if (!ids.includes(id)) fresh.delete(id);
-    tell(ids);
+  const ask = async (hasMissed) => {
+    const known = [...heard].slice(-MOST_HEARD);
+    const fields = [["since", place.dataset.since], ...(hasMissed ? [["missed", "1"]] : []), ...known.map((id) => ["ids", id])];
+    const told = await send(`${QUEUE}/since?${query}`, fields).catch(() => null);
+    if (!told) return;
+    for (const id of known) if (!told.ids.includes(id)) forget(id);
+    tell(told.ids);
+  };
+  // It came, or came back. Only the service knows what a filter finds: it is asked, once for all that come in a moment.
+  const come = (told) => {
+    if (queue?.row(told.id) || (store && told.store !== store)) return;
+    heard.add(told.id);
+    if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
+    else tell([told.id]);
   };
   let source = null;
   let isBack = document.hidden;
@@ -422,23 +440,18 @@ function listen(queue) {
     source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
-      ask();
+      ask(isBack);
       if (isBack) queue?.catchUp();
       isBack = true;
     });
-    source.addEventListener("new", (event) => {
-      const told = JSON.parse(event.data);
-      if (store && told.store !== store) return;
-      // Only the service knows what a filter finds: it is asked, once for all that come in a moment.
-      if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
-      else tell([told.id]);
-    });
-    for (const kind of ["claimed", "decided", "edited"]) {
+    for (const kind of ["new", "reported", "claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => {
         const told = JSON.parse(event.data);
+        const isBackHere = told.status === "New" && told.at >= Date.parse(place.dataset.since);
+        if (kind === "new" || isBackHere || (kind === "reported" && isReported)) come(told);
         // What is decided isn't new any more.
-        if (kind === "decided" && told.status !== "New" && fresh.delete(told.id)) draw();
-        queue?.hear(kind, told);
+        else if (kind === "decided" && told.status !== "New") forget(told.id);
+        if (kind !== "new" && kind !== "reported") queue?.hear(kind, told);
       });
     }
     // A browser connects again by itself, unless it was answered by something else.

@@ -323,6 +323,36 @@ async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service,
         assert narrow.complaints == wide.complaints == []
 
 
+async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place: Service, own: Facade) -> None:
+    """As it is reset or edited, also while the page is hidden; and where a filter finds it, as it is reported."""
+    entity, word = new_id(), new_id("word")
+    ids = await own.submit_approved(*(submission(entity, 4, title=word) for _ in range(4)))
+    (waits,) = await own.submit(submission(new_id(), 3))
+    options = ("", "?only=reported")
+    async with opened(browser, place.address, Watch()) as page, opened(browser, place.address, Watch()) as other:
+        for each, query in zip((page, other), options, strict=True):
+            await each.goto(f"/console/queue{query}")
+            await each.locator("#state", has_text=re.compile("waits?")).wait_for()
+        await own.moderate("reset", ids[0])
+        await page.get_by_role("link", name="1 new review").wait_for()
+        edit = submission(entity, 2, id=ids[1], title=word, review="Now it is broken")
+        await own.command("POST", "/api/customerReviews", [edit])
+        await page.get_by_role("link", name="2 new reviews").wait_for()
+        # One that waits, and stays where it is.
+        await own.command("POST", "/api/customerReviews", [submission(entity, 1, id=ids[1], title=word)])
+        await show(page, is_hidden=True)
+        await own.moderate("reset", ids[2])
+        await show(page, is_hidden=False)
+        await page.get_by_role("link", name="3 new reviews").wait_for()
+        report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
+        await own.command("POST", f"/api/customerReviews/{ids[3]}/reports", report)
+        await other.get_by_role("link", name="1 new review").wait_for()
+        assert await page.locator("#list > li").get_attribute("data-id") == waits
+        await page.get_by_role("link", name="3 new reviews").click()
+        for id in (*ids[:3], waits):
+            await page.locator(f"#r-{id}").wait_for()
+
+
 async def test_without_javascript(browser: Browser, place: Service, own: Facade) -> None:
     ids = await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch(), java_script_enabled=False) as page:
