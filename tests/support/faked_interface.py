@@ -59,7 +59,7 @@ def faked(
 ROW: dict[str, Any] = {
     **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
     **dict.fromkeys(("moderationReason", "reply", "entityName"), None),
-    **dict.fromkeys(("helpful", "notHelpful", "reports"), 0),
+    **dict.fromkeys(("helpful", "notHelpful", "reports", "pendingImages"), 0),
     **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
     **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
     **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
