@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
-from console.queue import PATH, criteria
+from console.queue import REPORTED, criteria
 from console.screens import Screens
+from console.seen import CHANGED
 from console.templating import address
+from console.undo import PATH
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _AT_A_TIME: Final = 500
+_REPORTED_AT_A_TIME: Final = 50
 _WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
@@ -58,11 +63,10 @@ async def all_results(visit: Visit) -> Response:
 async def decide_some(visit: Visit) -> Response:
     """Decide about some of the results. The answer goes on with the rest by itself, while decisions take effect."""
     form = await visit.form()
-    body = {**criteria(visit.query), "take": _AT_A_TIME, "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    counts, now = Counter(_counts_in(form)), Counter[str]()
+    shown, left = await _some(visit)
+    counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
-    if shown := {row["id"]: row["reviewStatus"] for row in found["results"]}:
+    if shown:
         try:
             now = await decide_by_status(visit, form, shown, wait=_WAIT_S)
         except Refused as refused:
@@ -71,6 +75,34 @@ async def decide_some(visit: Visit) -> Response:
             return await _progress(visit, counts, sent, goes_on=False, is_repeat=True)
         counts.update(now)
     return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
+
+
+async def _some(visit: Visit) -> tuple[dict[str, str], int]:
+    """The statuses of some results by id, none once all are decided about, and the number of those before them that
+    were changed or reported since the page of all results was opened. Raises Refused."""
+    until = visit.query.get("until") or timestamp(datetime.now(UTC))
+    is_reported = visit.query.get("only") == REPORTED
+    take = _REPORTED_AT_A_TIME if is_reported else _AT_A_TIME
+    body = {**criteria({**visit.query, "until": until}), "take": take, "withTotal": False}
+    left = 0
+    while True:
+        found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
+        rows = found["results"]
+        latest = [row["modifiedDate"] for row in rows]
+        if is_reported:
+            reported = await asyncio.gather(*(_reported(visit, row["id"]) for row in rows))
+            latest = [max(moments) for moments in zip(latest, reported, strict=True)]
+        some = {row["id"]: row["reviewStatus"] for row, at in zip(rows, latest, strict=True) if at <= until}
+        left += len(rows) - len(some)
+        if some or "next" not in found:
+            return some, left
+        body["after"] = found["next"]
+
+
+async def _reported(visit: Visit, id: str) -> str:
+    """The moment of the newest report about a review; empty without any. Raises Refused."""
+    found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
+    return next((str(report["at"]) for report in found["results"]), "")
 
 
 async def _progress(
@@ -82,7 +114,7 @@ async def _progress(
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     return visit.page(
         "bulk_all.html",
-        total=found["totalCount"],
+        total=max(0, found["totalCount"] - counts.get(CHANGED, 0)),
         # Of the address, so that it stays from step to step; one without it begins now.
         here=address(_ALL, visit.query, until=visit.query.get("until") or timestamp(datetime.now(UTC))),
         counts=counts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ _WORDS: Final = {
     "too-large": "It is too large to be read. Mend it to replay it.",
 }
 """The outcomes of a replay, by their reason or, without one, their name."""
+
+_STRING_OR_SPACE: Final = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|[ \n\t]+')
 
 screens = Screens()
 
@@ -70,7 +73,7 @@ async def mend(visit: Visit) -> Response:
     typed = str(form.get("value") or "").replace("\r\n", "\n")
     order: dict[str, Any] = {"places": [letter["place"]]}
     if typed.strip() and typed != _editable(letter):
-        order["value"] = typed
+        order["value"] = typed if _editable(letter) == letter["value"] else _in_one_line(typed)
     try:
         tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
         refusal, hindrance = tried.get("refusal"), _told(tried) if tried["outcome"] != "applied" else None
@@ -81,9 +84,9 @@ async def mend(visit: Visit) -> Response:
             return _page(visit, letter, status=422 if is_refused and not is_tried else 200, **shown)
         results = await _replay(visit, order, key_of(form))
     except Refused as refused:
-        if refused.status != 422:
+        if refused.status not in (413, 422):
             raise
-        return _page(visit, letter, status=422, typed=typed, refused=refused)
+        return _page(visit, letter, status=refused.status, typed=typed, refused=refused)
     if results is not None and results[0]["outcome"] != "applied":
         return _page(visit, letter, status=409, typed=typed, hindrance=_told(results[0]))
     return visit.back(f"{PATH}/{letter['place']}", "accepted" if results is None else "replayed")
@@ -148,3 +151,13 @@ def _editable(letter: Mapping[str, Any]) -> str | None:
     # Only where nothing is lost by it: a field that comes twice, or the digits of a number.
     written = (json.dumps(parsed, ensure_ascii=False, separators=each) for each in ((",", ":"), (", ", ": ")))
     return json.dumps(parsed, ensure_ascii=False, indent=2) if value in written else value
+
+
+def _in_one_line(typed: str) -> str:
+    """A value without the spaces by which it could be edited, which make it larger than it came; one that is no JSON
+    stays as it is."""
+    try:
+        json.loads(typed)
+    except (ValueError, RecursionError):
+        return typed
+    return _STRING_OR_SPACE.sub(lambda found: found["string"] or "", typed)

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from console.facade import WAIT_S, Refused
 from console.screens import Screens
 from console.seen import CHANGED, KEPT, staleness
+from console.undo import PATH, offer
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -37,18 +38,18 @@ async def decide(visit: Visit) -> Response:
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
     try:
-        if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
-            raise Refused(409, {"detail": _STALE[reason]})
+        await _check_seen(visit, form, action)
         answer = await command(visit, form, [id], expected, wait=WAIT_S)
     except Refused as refused:
-        if refused.status != 409 or visit.wants_json:
-            raise
-        return visit.problem(_in_words(refused), back=back)
+        return _told(visit, refused, back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
-    undo = {"undo": id, "undo_action": _BACK_TO.get(expected, ""), "undo_expected": _STATUS_AFTER[action]}
-    # What settles reports alone can't be undone: the status is as it was.
-    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action]
-    return visit.back(back, done, **(undo if can_undo else {}))
+    response = visit.back(back, done)
+    # What settles reports alone can't be undone: the status is as it was. Nor is an undoing.
+    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action] and "undoing" not in form
+    if can_undo and back.partition("?")[0] == PATH:
+        undo = {"id": id, "action": _BACK_TO[expected], "expected": _STATUS_AFTER[action]}
+        offer(response, {**undo, "seen": str(form.get("seen", ""))})
+    return response
 
 
 @screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
@@ -68,11 +69,14 @@ async def decide_together(visit: Visit) -> Response:
 
 @screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
 async def delete(visit: Visit) -> Response:
-    """Delete a review for good."""
+    """Delete a review for good, if it still has the status and says what the page showed."""
     form, id = await visit.form(), visit.path["id"]
-    answer = await visit.facade.command(
-        "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
-    )
+    query = {"ids": id, "reason": form.get("reason"), "expectedStatus": form.get("expected")}
+    try:
+        await _check_seen(visit, form, "delete")
+        answer = await visit.facade.command("DELETE", "/api/customerReviews", None, query, key=key_of(form))
+    except Refused as refused:
+        return _told(visit, refused, _way_back("", id))
     return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
 
 
@@ -140,6 +144,21 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         return dict(refused.problem)
 
 
+async def _check_seen(visit: Visit, form: FormData, action: str) -> None:
+    """Raises Refused where the review of the page is no longer as the form showed it."""
+    id = visit.path["id"]
+    if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
+        raise Refused(409, {"detail": _STALE[reason]})
+
+
+def _told(visit: Visit, refused: Refused, back: str) -> Response:
+    """The page that says why a decision about one review changed nothing, and leads back. Raises Refused: what is no
+    such thing."""
+    if refused.status != 409 or visit.wants_json:
+        raise refused
+    return visit.problem(_in_words(refused), back=back)
+
+
 def _in_words(refused: Refused) -> Refused:
     """The refusal of a decision about one review, as a moderator tells it."""
     if not refused.results:
@@ -156,7 +175,7 @@ def _in_words(refused: Refused) -> Refused:
 def _way_back(given: str, id: str) -> str:
     """The page to go to: one of the console's own, whatever the form says."""
     own = given.startswith("/console/") and "\\" not in given
-    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else "/console/queue")
+    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else PATH)
 
 
 def _outcomes(answer: dict[str, Any]) -> dict[str, int]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from console.facade import Refused
 from console.screens import Screens
-from console.seen import mark
+from console.seen import check_seen, mark
 from console.templating import address
 from console.visits import FRAME_POLICY, Visit, key_of
 from domain.permissions import Permission
@@ -47,8 +48,7 @@ async def change_template(visit: Visit) -> Response:
     form, api = await visit.form(), _api(visit)
     here = address(f"{PATH}/{quote(visit.path['name'], safe='')}", visit.query)
     if form.get("step") == "delete":
-        answer = await visit.facade.command("DELETE", api, query=_place(visit), key=key_of(form))
-        return visit.after(answer, here, "removed")
+        return await _remove(visit, form, here)
     given = {part: _text(form.get(part)) for part in PARTS}
     try:
         # Nobody saves over what he hasn't seen.
@@ -65,6 +65,20 @@ async def change_template(visit: Visit) -> Response:
             raise
         return await _editor(visit, given, refused)
     return visit.after(answer, here, "saved")
+
+
+async def _remove(visit: Visit, form: FormData, here: str) -> Response:
+    """Go back to the next better template, if the one that is saved here is still the one that the page showed."""
+    api = _api(visit)
+    try:
+        now = await visit.facade.ask("GET", api, query=_place(visit))
+        check_seen(form, _seen(now), "this template", is_done=not _is_here(visit, now))
+        answer = await visit.facade.command("DELETE", api, query=_place(visit), key=key_of(form))
+    except Refused as refused:
+        if refused.status != 409:
+            raise
+        return await _editor(visit, refused=refused)
+    return visit.after(answer, here, "removed")
 
 
 @screens.get("/templates/{name}/preview", Permission.READ_TEMPLATES)

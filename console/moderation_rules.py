@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import orjson
+from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
@@ -19,9 +20,10 @@ from console.stores import PATH, address_of
 from console.visits import Visit, key_of
 from domain.moderation_rules import MOST_RULES, RuleKind, RuleOutcome
 from domain.permissions import Permission
+from messaging.moderation_rules_trial import TriedReview
 
 TRIED: Final = 200
-"""So many of the latest reviews of the store are tried."""
+"""So many of the latest reviews of the store are tried, at most."""
 
 _SHOWN: Final = 50
 _OUTCOMES: Final = (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE)
@@ -121,15 +123,11 @@ def _form(
 
 async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool, status: int = 200) -> Response:
     current = store["settings"]["moderationRules"]
-    reviews = await _reviews(visit, store["id"])
-    path = f"{address_of(store['id'])}/moderationRules/try"
-    # The rules are checked in any case, also where there is no review.
-    sample = reviews or [{"review": "-", "rating": 5}]
-    then = await visit.facade.ask("POST", path, {"reviews": sample, "rules": rules})
-    now = await visit.facade.ask("POST", path, {"reviews": sample, "rules": current})
+    latest = await _reviews(visit, store["id"])
+    reviews, now, then = await _tried(visit, store, [each for each in latest if _can_be_tried(each)], current, rules)
     rows = [
         {"review": review, "now": before, "then": after}
-        for review, before, after in zip(sample, now["results"], then["results"], strict=True)
+        for review, before, after in zip(reviews, now["results"], then["results"], strict=False)
         if before["fired"] or after["fired"]
     ]
     rows.sort(key=lambda row: row["now"]["outcome"] == row["then"]["outcome"])
@@ -138,10 +136,11 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
         status=status,
         store=store,
         count=len(reviews),
+        latest=len(latest),
         may_read=visit.may("customerReviews:read"),
         now=now["summary"],
         then=then["summary"],
-        rows=rows[:_SHOWN] if reviews else [],
+        rows=rows[:_SHOWN],
         left_off=max(0, len(rows) - _SHOWN),
         differences=_differences(current, rules),
         is_reordered=[each["id"] for each in current] != [each["id"] for each in rules],
@@ -152,6 +151,32 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
     )
 
 
+async def _tried(
+    visit: Visit, store: Rule, reviews: list[dict[str, Any]], current: Sequence[Rule], rules: Sequence[Rule]
+) -> tuple[list[dict[str, Any]], Mapping[str, Any], Mapping[str, Any]]:
+    """The results of these reviews by the current rules and by others, with the reviews: the first ones where all are
+    too large for a request. The rules are checked in any case, also where there is no review. Raises Refused."""
+    path = f"{address_of(store['id'])}/moderationRules/try"
+    while True:
+        sample = reviews or [{"review": "-", "rating": 5}]
+        try:
+            then = await visit.facade.ask("POST", path, {"reviews": sample, "rules": rules})
+            return reviews, await visit.facade.ask("POST", path, {"reviews": sample, "rules": current}), then
+        except Refused as refused:
+            if refused.status != 413 or not reviews:
+                raise
+            reviews = reviews[: len(reviews) // 2]
+
+
+def _can_be_tried(review: Mapping[str, Any]) -> bool:
+    """True unless a stored review has lost something that a trial goes by."""
+    try:
+        TriedReview.model_validate(review)
+    except ValidationError:
+        return False
+    return True
+
+
 async def _reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
     """The latest reviews of the store, as a trial takes them; none for a visitor who may not read them."""
     if not visit.may("customerReviews:read"):
@@ -159,7 +184,7 @@ async def _reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
     search = {"storeId": store_id, "take": TRIED, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
     names = ("id", "userId", "entityId", "entityType", "title", "review", "rating", "verifiedPurchase", "language")
-    return [{name: row[name] for name in names} for row in found["results"] if (row["review"] or "").strip()]
+    return [{name: row[name] for name in names} for row in found["results"]]
 
 
 def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Difference]:

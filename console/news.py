@@ -52,5 +52,7 @@ async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:
 
 
 def _event(news: News) -> bytes:
-    told = {"id": news.review_id, "store": news.store_id, "by": news.by, "desk": news.desk, "status": news.status}
+    who = {"by": news.by, "desk": news.desk}
+    decided = {"status": news.status, "reason": news.reason_code}
+    told = {"id": news.review_id, "store": news.store_id, "at": news.at, **who, **decided}
     return b"event: %s\ndata: %s\n\n" % (news.kind.encode(), orjson.dumps(told))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,24 +12,28 @@ from starlette.responses import JSONResponse, Response
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.seen import staleness
+from console.undo import offered, withdraw
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _MOST_MISSED: Final = 500
-PATH: Final = "/console/queue"
+_MOST_CHANGED: Final = 100
+REPORTED: Final = "reported"
+"""The filter that finds reviews with open reports."""
+
 _CHIPS: Final = (
     ("", "", "All"),
     ("only", "flagged", "Flagged"),
-    ("only", "reported", "Reported"),
+    ("only", REPORTED, "Reported"),
     ("only", "photos", "With photos"),
     ("only", "low", "1 or 2 stars"),
 )
 _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "": {},
     "flagged": {"flagged": True},
-    "reported": {"reported": True, "reviewStatus": ["New", "Approved"]},
+    REPORTED: {"reported": True, "reviewStatus": ["New", "Approved"]},
     "photos": {"hasImages": True},
     "low": {"endRating": 2.49},
 }
@@ -57,9 +62,11 @@ async def queue(visit: Visit) -> Response:
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
     focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
-    return visit.page(
+    undo = offered(visit.request)
+    page = visit.page(
         "queue.html",
         rows=found["results"],
+        undo=undo,
         since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
@@ -67,14 +74,24 @@ async def queue(visit: Visit) -> Response:
         reasons=list(ReasonCode),
         is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
     )
+    if undo:
+        withdraw(page)
+    return page
 
 
-@screens.get("/queue/since", Permission.READ_REVIEWS)
+@screens.post("/queue/since", Permission.READ_REVIEWS)
 async def since(visit: Visit) -> Response:
-    """The ids of the reviews that came since a page was made, for its script: it may have missed the news of them."""
-    body = {**criteria(visit.query), "startDate": visit.query.get("since"), "take": _MOST_MISSED, "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    return JSONResponse({"ids": [row["id"] for row in found["results"]]})
+    """The ids of the reviews that a filter finds since a page was made, for its script: those that came, those of `ids`
+    that it heard of, and, where it `missed` news, those that were changed."""
+    form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
+    since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
+    wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
+    if "missed" in form:
+        wanted.append({**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED})
+    lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
+    found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
+    came = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
+    return JSONResponse({"ids": [*dict.fromkeys(came)]})
 
 
 @screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
@@ -100,6 +117,7 @@ async def state(visit: Visit) -> Response:
 
 def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
     if row is None:
-        return {"id": id, "status": None, "by": None, "isChanged": False}
+        return {"id": id, "status": None, "by": None, "reason": None, "isChanged": False}
     is_changed = staleness(seen, row, "") is not None
-    return {"id": id, "status": row["reviewStatus"], "by": row["moderator"], "isChanged": is_changed}
+    told = {"status": row["reviewStatus"], "by": row["moderator"], "reason": row["reasonCode"]}
+    return {"id": id, **told, "isChanged": is_changed}

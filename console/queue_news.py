@@ -1,11 +1,12 @@
-"""News for open queues: new reviews, decisions of others, and claims, as every process hears them from Kafka."""
+"""News for open queues: new reviews, edits, reports, decisions of others, and claims, as every process hears them from
+Kafka."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -23,21 +24,23 @@ TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
 
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
-_TOLD: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited"}
+_TOLD: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited", "ReviewReported": "reported"}
 _TYPE: Final = "ce_type"
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that happened to a review: `new`, `edited`, `decided` (its status is None once it is deleted) or
-    `claimed`."""
+    """One thing that happened to a review: `new`, `edited` (with the status that this gave it), `reported`, `decided`
+    (its status is None once it is deleted; a rejection has its reason code) or `claimed`. `at`: milliseconds."""
 
     kind: str
     review_id: str
     store_id: str | None
+    at: int
     by: str | None = None
     desk: str | None = None
     status: str | None = None
+    reason_code: str | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +109,7 @@ class QueueNews:
                 log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
                 continue
             # What came before a page was made stands in it, but for claims.
-            if news is not None and not (news.kind == "new" and record.timestamp < begin.timestamp() * 1_000):
+            if news is not None and not (news.kind == "new" and news.at < begin.timestamp() * 1_000):
                 self._tell(news)
 
     def _tell(self, news: News) -> None:
@@ -131,8 +134,11 @@ def _news_in(record: Any) -> News | None:
         return None
     told = orjson.loads(record.value)
     id, store_id = str(told["reviewId"]), told["storeId"]
-    if kind in _TOLD:
-        return News(_TOLD[kind], id, store_id)
+    news = News(_TOLD.get(kind, "decided"), id, store_id, record.timestamp)
     if kind == "ReviewClaimed":
-        return News("claimed", id, store_id, told["subject"], told["desk"])
-    return News("decided", id, store_id, told.get("moderator"), status=told["status"])
+        return replace(news, kind="claimed", by=told["subject"], desk=told["desk"])
+    if kind == "ReviewEdited":
+        return replace(news, status=told["statusAfter"]) if told["statusAfter"] != told["statusBefore"] else news
+    if kind in _TOLD:
+        return news
+    return replace(news, by=told.get("moderator"), status=told["status"], reason_code=told.get("reasonCode"))

@@ -137,10 +137,32 @@ async def set_lines(visit: Visit) -> Response:
 
 @screens.post("/returns/{id}/delete", Permission.DELETE_RETURNS)
 async def delete(visit: Visit) -> Response:
-    """Delete a return for good."""
+    """Delete a return for good, if it still is as the page showed it."""
     form = await visit.form()
-    answer = await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
+    try:
+        await _check_deletion(visit, form)
+        answer = await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
+    except Refused as refused:
+        if refused.status != 409 or not visit.may("return:read"):
+            raise
+        row, order = await _stored(visit)
+        return await _page(visit, row, order, lines_of_return(row, order), refused=refused)
     return visit.after(answer, PATH, "deleted")
+
+
+async def _check_deletion(visit: Visit, form: FormData) -> None:
+    """Raises Refused where the return isn't as the form showed it. Who may not read returns has seen none, and one that
+    is gone was deleted by this form before."""
+    if "seen" not in form or not visit.may("return:read"):
+        return
+    try:
+        row = await visit.facade.ask("GET", f"/api/return/{quote(visit.path['id'], safe='')}")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        return
+    is_decided = form.get("expectedStatus") != row["status"]
+    check_seen(form, "" if is_decided else mark_of_return(row), "this return")
 
 
 async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:

@@ -1,4 +1,5 @@
-"""Marks of what a page showed, which its forms carry: nobody decides about, or writes over, what he hasn't seen."""
+"""Marks of what a page showed, which its forms carry: nobody decides about, deletes, or writes over what he hasn't
+seen."""
 
 from __future__ import annotations
 

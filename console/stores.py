@@ -125,7 +125,16 @@ async def _all(visit: Visit, form: FormData | None = None, refused: Refused | No
     found = await visit.facade.ask("GET", "/api/stores")
     status = refused.status if refused else 200
     typed = {name: str((form or FormData()).get(name, "")) for name in ("id", "name")}
-    return visit.page("stores.html", status=status, stores=found, typed=typed, refused=refused)
+    own, known = visit.caller.stores, {store["id"] for store in found}
+    return visit.page(
+        "stores.html",
+        status=status,
+        stores=found,
+        # Those who are bound to stores can register one of these.
+        may_register=visit.may(Permission.UPDATE_SETTINGS) and (own is None or not own <= known),
+        typed=typed,
+        refused=refused,
+    )
 
 
 async def _is_taken(visit: Visit, id: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from unicodedata import category
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,10 +13,11 @@ from markupsafe import Markup
 
 from console.fields import in_words, place_in_words
 from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
+from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
-_ONCE: Final = frozenset({"done", "undo", "undo_action", "undo_expected"})
-"""Parameters that tell what was done just now: no other address has them."""
+_ONCE: Final = "done"
+"""The parameter that tells what was done just now: no other address has it."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -47,7 +47,13 @@ def at(text: str) -> Markup:
 
 def legible(text: str | None) -> str:
     """The text, empty where nothing of it can be seen: it may be what a link is clicked by."""
-    return text if text and any(category(each)[0] not in "CZ" for each in text) else ""
+    return unless_blank(text) or ""
+
+
+def clip(text: str, length: int) -> str:
+    """The first so many characters of a text, the last of them an ellipsis where it is longer. It is cut wherever that
+    is: not every language has spaces, and a cut at the last of them can hide the rest."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def day(text: str) -> str:
@@ -68,7 +74,7 @@ def stars(rating: float) -> int:
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
     """An address with parameters; `changes` replace them, and None takes one away."""
     given = {**query, **changes}
-    said = {name: value for name, value in given.items() if value not in (None, "") and name not in _ONCE}
+    said = {name: value for name, value in given.items() if value not in (None, "") and name != _ONCE}
     return f"{path}?{urlencode(said)}" if said else path
 
 
@@ -98,6 +104,7 @@ def _pages() -> Environment:
         in_words=in_words,
         place_in_words=place_in_words,
         legible=legible,
+        clip=clip,
         mark_for_decision=mark_for_decision,
         mark_of_reply=mark_of_reply,
         mark_of_return=mark_of_return,

@@ -130,11 +130,11 @@ class Visit:
         )
         return HTMLResponse(text, status, headers={"Content-Security-Policy": policy(self.nonce, self.options.images)})
 
-    def back(self, path: str, done: str, **query: str) -> Response:
+    def back(self, path: str, done: str) -> Response:
         """The way to the next page after something was done; `done` is one of DONE."""
         if self.wants_json:
             return JSONResponse({"done": done, "message": DONE[done]})
-        address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done, **query})}"
+        address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}"
         return RedirectResponse(address, 303)
 
     def after(self, answer: Mapping[str, Any], path: str, done: str) -> Response:

@@ -29,4 +29,4 @@ async def read_form(request: Request, most_bytes: int, most_fields: int) -> Form
             raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have {most_bytes} bytes here.")
         return message
 
-    return await Request(request.scope, received).form(max_files=0, max_fields=most_fields)
+    return await Request(request.scope, received).form(max_files=0, max_fields=most_fields, max_part_size=most_bytes)

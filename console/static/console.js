@@ -8,6 +8,7 @@ const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
 const CLAIM_MS = 120_000;
+const MOST_HEARD = 500;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
@@ -66,7 +67,7 @@ const signIn = () => Object.assign(document.createElement("a"), { href: "/consol
 /** The address of this list from its beginning, without what was told once. */
 function fromTheTop() {
   const here = new URL(location.href);
-  for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+  for (const name of ["after", "focus", "done"]) here.searchParams.delete(name);
   return here;
 }
 
@@ -133,7 +134,7 @@ class Queue {
       if (row && !row.classList.contains("settled")) this.decide(row, action, action === "reject" ? form.elements.reasonCode.value : "");
     });
     window.addEventListener("beforeunload", (event) => {
-      if (this.pending.size && !this.leaving) event.preventDefault();
+      if (this.pending.size) event.preventDefault();
     });
     this.count();
     if (this.current) this.claim(this.current);
@@ -203,18 +204,20 @@ class Queue {
   /** All rows of the page are decided: the next ones, as soon as the decisions have taken effect. */
   async finish() {
     // Once: going to the same place again would begin anew, as often as a key is pressed.
-    if (this.leaving) return;
-    this.leaving = true;
+    if (this.isFinishing) return;
+    this.isFinishing = true;
     while (this.pending.size) await Promise.allSettled(this.pending.values());
     if (this.rows.some((row) => !row.classList.contains("settled"))) {
-      this.leaving = false;
+      this.isFinishing = false;
       return;
     }
-    const here = fromTheTop();
     const last = this.done.at(-1);
-    const undo = last && { undo: last.row.dataset.id, undo_action: last.back, undo_expected: last.status };
-    for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
-    location.assign(here);
+    if (last) {
+      const { id, seen } = last.row.dataset;
+      const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonCode };
+      document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=${QUEUE}; max-age=60; samesite=strict`;
+    }
+    location.assign(fromTheTop());
   }
 
   say(row, text, isBad = false) {
@@ -265,6 +268,7 @@ class Queue {
       const isAccepted = told.outcome === "accepted";
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
+        row.dataset.reason = heard?.reason ?? "";
         throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
@@ -354,7 +358,9 @@ class Queue {
     }
     this.unclaim(row);
     this.others.set(told.id, told);
-    if (this.pending.has(row) || row.dataset.status === (told.status ?? "")) return;
+    if (this.pending.has(row)) return;
+    row.dataset.reason = told.reason ?? "";
+    if (row.dataset.status === (told.status ?? "")) return;
     row.dataset.status = told.status ?? "";
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
@@ -384,8 +390,11 @@ function listen(queue) {
   if (!place || !window.EventSource) return;
   const query = new URL(location.href).searchParams;
   const store = query.get("store");
+  const isReported = query.get("only") === "reported";
   const isNarrowed = query.has("only") || query.has("q");
   let asking;
+  // What was heard of and may be new here, and of that what is.
+  const heard = new Set();
   const fresh = new Set();
   let drawn = 0;
   const draw = () => {
@@ -396,18 +405,32 @@ function listen(queue) {
     place.replaceChildren(...all(".signed-out", place), ...(fresh.size ? [link] : []));
   };
   const tell = (ids) => {
-    for (const id of ids) if (!queue?.row(id)) fresh.add(id);
+    for (const id of ids) {
+      if (queue?.row(id)) continue;
+      heard.add(id);
+      fresh.add(id);
+    }
     draw();
   };
+  const forget = (id) => {
+    heard.delete(id);
+    if (fresh.delete(id)) draw();
+  };
   // Also the first time: reviews come between the page and its news.
-  const ask = async () => {
-    query.set("since", place.dataset.since);
-    const known = [...fresh];
-    const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!response?.ok) return;
-    const { ids } = await response.json();
-    for (const id of known) if (!ids.includes(id)) fresh.delete(id);
-    tell(ids);
+  const ask = async (hasMissed) => {
+    const known = [...heard].slice(-MOST_HEARD);
+    const fields = [["since", place.dataset.since], ...(hasMissed ? [["missed", "1"]] : []), ...known.map((id) => ["ids", id])];
+    const told = await send(`${QUEUE}/since?${query}`, fields).catch(() => null);
+    if (!told) return;
+    for (const id of known) if (!told.ids.includes(id)) forget(id);
+    tell(told.ids);
+  };
+  // It came, or came back. Only the service knows what a filter finds: it is asked, once for all that come in a moment.
+  const come = (told) => {
+    if (queue?.row(told.id) || (store && told.store !== store)) return;
+    heard.add(told.id);
+    if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
+    else tell([told.id]);
   };
   let source = null;
   let isBack = document.hidden;
@@ -417,23 +440,18 @@ function listen(queue) {
     source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
-      ask();
+      ask(isBack);
       if (isBack) queue?.catchUp();
       isBack = true;
     });
-    source.addEventListener("new", (event) => {
-      const told = JSON.parse(event.data);
-      if (store && told.store !== store) return;
-      // Only the service knows what a filter finds: it is asked, once for all that come in a moment.
-      if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
-      else tell([told.id]);
-    });
-    for (const kind of ["claimed", "decided", "edited"]) {
+    for (const kind of ["new", "reported", "claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => {
         const told = JSON.parse(event.data);
+        const isBackHere = told.status === "New" && told.at >= Date.parse(place.dataset.since);
+        if (kind === "new" || isBackHere || (kind === "reported" && isReported)) come(told);
         // What is decided isn't new any more.
-        if (kind === "decided" && told.status !== "New" && fresh.delete(told.id)) draw();
-        queue?.hear(kind, told);
+        else if (kind === "decided" && told.status !== "New") forget(told.id);
+        if (kind !== "new" && kind !== "reported") queue?.hear(kind, told);
       });
     }
     // A browser connects again by itself, unless it was answered by something else.
@@ -562,12 +580,16 @@ function keys(queue) {
       event.preventDefault();
       return;
     }
-    if (event.key === "/") {
+    // Keyboards of other scripts than Latin have the letters of ours behind their own.
+    const letter = /^Key([A-Z])$/.exec(event.code)?.[1];
+    const isLatin = !letter || /^[ -~]+$/.test(event.key);
+    const key = isLatin ? event.key : event.shiftKey ? letter : letter.toLowerCase();
+    if (key === "/") {
       event.preventDefault();
       one("input[type=search]")?.focus();
-    } else if (actions[event.key] && !(event.repeat && "arzu".includes(event.key))) {
+    } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
       event.preventDefault();
-      actions[event.key]();
+      actions[key]();
     }
   });
 }

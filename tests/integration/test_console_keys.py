@@ -114,6 +114,18 @@ async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade
     assert await statuses(facade, ids) == ["Rejected", "New"]
 
 
+async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        for n, id in enumerate(ids):
+            await facade.command("POST", "/api/customerReviews/reject?reasonCode=fake", [id])
+            await outcomes[n].get_by_text("Rejected.").wait_for()
+        await press(page, "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+    assert [(await facade.review(id))["reasonCode"] for id in ids] == ["fake", "fake"]
+
+
 async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Service, facade: Facade) -> None:
     """By a key, and by the buttons beside; and undoing that it went back leaves it decided, as it was."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
@@ -151,6 +163,18 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
         await page.get_by_role("button", name="Close").click()
         await press(page, "j")
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
+
+
+async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
+    """Here the letters of a Russian one where `j`, `x` and `X` are."""
+    pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))
+    async with queue_of(service, facade, 3) as (page, ids, _):
+        for key, code in pressed:
+            event = {"key": key, "code": code, "shiftKey": key.isupper(), "bubbles": True}
+            await page.evaluate("event => document.body.dispatchEvent(new KeyboardEvent('keydown', event))", event)
+        assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[2]
+        checked = page.locator("#list input:checked")
+        assert [await checked.nth(at).input_value() for at in range(await checked.count())] == ids[1:]
 
 
 async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Facade) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Dialog, Page
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
@@ -119,6 +119,26 @@ async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place
     assert [*(await statuses(own, ids)).values()] == ["New", "Rejected"]
 
 
+async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, place: Service, own: Facade) -> None:
+    """The browser asks, also where no row is left to decide about."""
+    await reviews_of(own, 1, new_id())
+    asked: list[str] = []
+    async with opened(browser, place.address, Watch()) as page:
+
+        async def stay(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            await dialog.dismiss()
+
+        page.on("dialog", stay)
+        await page.route("**/queue/decisions", lambda _: None)
+        await page.goto("/console/queue")
+        async with page.expect_request("**/queue/decisions"):
+            await page.keyboard.press("a")
+        await page.close(run_before_unload=True)
+        await eventually(lambda: page.title(), lambda _: bool(asked))
+    assert asked == ["beforeunload"]
+
+
 async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Service, own: Facade) -> None:
     """Both decide about every row, one by approving and the other by rejecting: the first decision of each stays."""
     ids = await reviews_of(own, _DECISIONS, new_id())
@@ -165,7 +185,7 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
 
 async def test_what_somebody_has_decided_is_not_new_any_more(browser: Browser, place: Service, own: Facade) -> None:
     async with opened(browser, place.address, Watch()) as page:
-        await page.goto("/console/queue?store=&done=rejected&undo=1&undo_action=reset&undo_expected=Rejected&focus=1")
+        await page.goto("/console/queue?store=&done=rejected&focus=1")
         first, second = await reviews_of(own, 2, new_id())
         link = page.get_by_role("link", name="2 new reviews")
         assert await link.get_attribute("href") == f"{place.address}/console/queue?store="
@@ -301,6 +321,36 @@ async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service,
         await everything.get_by_role("link", name="4 new reviews").wait_for()
         await filtered.get_by_role("link", name="1 new review").wait_for()
         assert narrow.complaints == wide.complaints == []
+
+
+async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place: Service, own: Facade) -> None:
+    """As it is reset or edited, also while the page is hidden; and where a filter finds it, as it is reported."""
+    entity, word = new_id(), new_id("word")
+    ids = await own.submit_approved(*(submission(entity, 4, title=word) for _ in range(4)))
+    (waits,) = await own.submit(submission(new_id(), 3))
+    options = ("", "?only=reported")
+    async with opened(browser, place.address, Watch()) as page, opened(browser, place.address, Watch()) as other:
+        for each, query in zip((page, other), options, strict=True):
+            await each.goto(f"/console/queue{query}")
+            await each.locator("#state", has_text=re.compile("waits?")).wait_for()
+        await own.moderate("reset", ids[0])
+        await page.get_by_role("link", name="1 new review").wait_for()
+        edit = submission(entity, 2, id=ids[1], title=word, review="Now it is broken")
+        await own.command("POST", "/api/customerReviews", [edit])
+        await page.get_by_role("link", name="2 new reviews").wait_for()
+        # One that waits, and stays where it is.
+        await own.command("POST", "/api/customerReviews", [submission(entity, 1, id=ids[1], title=word)])
+        await show(page, is_hidden=True)
+        await own.moderate("reset", ids[2])
+        await show(page, is_hidden=False)
+        await page.get_by_role("link", name="3 new reviews").wait_for()
+        report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
+        await own.command("POST", f"/api/customerReviews/{ids[3]}/reports", report)
+        await other.get_by_role("link", name="1 new review").wait_for()
+        assert await page.locator("#list > li").get_attribute("data-id") == waits
+        await page.get_by_role("link", name="3 new reviews").click()
+        for id in (*ids[:3], waits):
+            await page.locator(f"#r-{id}").wait_for()
 
 
 async def test_without_javascript(browser: Browser, place: Service, own: Facade) -> None:

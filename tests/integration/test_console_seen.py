@@ -127,6 +127,39 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
 
 
+async def test_what_changed_since_it_was_read_is_not_deleted(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
+) -> None:
+    """Neither a review, nor a return, nor a mail template; and each is as its page shows it then."""
+    id, entity = review
+    here = f"/console/reviews/{id}"
+    read = await form_of(http, here, f"{here}/delete")
+    await edited_by_author(facade, id, entity, "Not the words that offended")
+    late = await send(http, f"{here}/delete", read)
+    assert (late.status_code, "has changed it meanwhile" in late.text) == (409, True), late.text
+    read = await form_of(http, here, f"{here}/delete")
+    await facade.moderate("approve", id)
+    late = await send(http, f"{here}/delete", read)
+    assert (late.status_code, "was faster: it is Approved" in late.text) == (409, True), late.text
+    place = f"/console/returns/{await returns.create(await returns.ordered({'a': 3}), {'a': 1})}"
+    for change in ({"resolution": "Refund"}, {"status": "Approved"}):
+        read = await form_of(http, place, f"{place}/delete")
+        await returns.change(place.rpartition("/")[2], **change)
+        late = await send(http, f"{place}/delete", read)
+        assert (late.status_code, LATE in late.text) == (409, True), late.text
+    mail = f"/console/templates/OrderReviewRequest?store={new_id('store')}"
+    api = mail.replace("/console/templates", "/api/notificationTemplates").replace("store=", "storeId=")
+    theirs = {"subject": "Theirs", "html": "<p>Theirs</p>", "text": "Theirs"}
+    await facade.command("PUT", api, {**theirs, "subject": "Before"})
+    read = await form_of(http, mail, mail, last=True)
+    await facade.command("PUT", api, theirs)
+    late = await send(http, mail, {**read, "step": "delete"})
+    assert (late.status_code, LATE in late.text) == (409, True), late.text
+    for page, path in ((here, f"{here}/delete"), (place, f"{place}/delete"), (mail, mail)):
+        form = {**await form_of(http, page, path, last=True), "step": "delete"}
+        assert [(await send(http, path, form)).status_code for _ in range(2)] == [303, 303], page
+
+
 async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:

@@ -9,9 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from console.app import add_console
 from console.doors import Door
@@ -19,6 +17,7 @@ from console.fields import place_in_words
 from domain.permissions import Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
+from tests.support.faked_interface import ROW, faked
 
 HOSTILE = '"><script>alert(1)</script>\n'
 AGAIN = "Send it again"
@@ -152,7 +151,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
     ],
 )
 async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
-    app = _faked([each.value for each in Permission], {})
+    app = faked([each.value for each in Permission], {})
     async with client_of(app) as http:
         page = await http.get(path)
         assert (page.status_code, said in page.text) == (422, True), page.text
@@ -173,7 +172,7 @@ async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: 
     taken = (202, {"commandId": "c", "ids": ["1"], "outcome": "accepted"})
     paths = ("customerReviews", "customerReviews/1/reply", "customerReviews/1/images/2/hide", "return")
     answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         answer = await http.post(f"/console/{path}", data=form)
         told = httpx.URL(answer.headers.get("location", ""))
         assert (answer.status_code, told.params.get("done")) == (303, "accepted"), answer.text
@@ -182,7 +181,7 @@ async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: 
 async def test_what_breaks_a_page_is_told_by_a_page() -> None:
     """Here an interface that answers something else than it should."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
-    app = _faked([each.value for each in Permission], odd)
+    app = faked([each.value for each in Permission], odd)
     async with client_of(app) as http:
         page = await http.get("/console/queue")
         assert page.status_code == 500
@@ -196,7 +195,7 @@ async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
     preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
     answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = (await http.get("/console/reminders", params={"store": f"shop {count - 1}"})).text
     assert all(f">shop {number}<" in page for number in range(count))
     shown = 'aria-current="true">' if count == 3 else " selected>"
@@ -227,37 +226,9 @@ async def test_reminders_count_no_more_than_they_know(query: str, decisions: lis
     preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
     answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = text_of((await http.get(f"/console/reminders?{query}")).text)
     assert (said in page, unsaid in page) == (True, False), page
-
-
-def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
-    """A console over an interface that gives these answers by path, each a status and a body."""
-    app = FastAPI()
-    me = {"subject": "anna", "permissions": permissions, "stores": None}
-
-    @app.get("/api/me")
-    async def read_me() -> JSONResponse:
-        return JSONResponse(me)
-
-    @app.api_route("/api/{path:path}", methods=["GET", "POST", "DELETE"])
-    async def answer(path: str) -> JSONResponse:
-        status, body = answers.get(path, (404, {}))
-        return JSONResponse(body, status)
-
-    add_console(app)
-    return app
-
-
-ROW: dict[str, Any] = {
-    **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
-    **dict.fromkeys(("moderationReason", "reply", "entityName"), None),
-    **dict.fromkeys(("helpful", "notHelpful", "reports"), 0),
-    **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
-    **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
-    **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
-}
 
 
 @pytest.mark.parametrize(("status", "is_told"), [(200, False), (503, True)])
@@ -268,7 +239,7 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
         "customerReviews/reviewList": (status, {"results": []}),
         "audit": (200, {"totalCount": 0, "results": []}),
     }
-    async with client_of(_faked(permissions, answers)) as http:
+    async with client_of(faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
     assert ("can't be told: the author's other reviews" in words) is is_told
     assert ("No other review" in words) is not is_told
@@ -287,7 +258,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         "orders/search": (200, {"results": []}),
         "audit": (200, {"totalCount": 25, "results": [entry] * 20}),
     }
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = (await http.get("/console/reviews/r")).text
     assert "And 21 more." in text_of(page)
     assert '<a href="/console/audit?review=r">5 earlier entries</a>' in page
@@ -312,7 +283,7 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     shown = [{**ROW, "id": id} for id in ids]
     answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
     marks = {f"seen-{id}": "another" for id in ids if outcomes == ["changed"]}
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
     words = text_of(page.text)
     assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
@@ -323,10 +294,14 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
     """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
     left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
-    answers = {"customerReviews/reviewList": (200, left), "customerReviews/reject": (422, reused)}
+    answers = {
+        "customerReviews/reviewList": (200, left),
+        "customerReviews/search": (200, left),
+        "customerReviews/reject": (422, reused),
+    }
     sent = {"action": "reject", "reasonCode": "spam"}
     for counts in ({}, {"n-applied": "500"}):
-        async with client_of(_faked([each.value for each in Permission], answers)) as http:
+        async with client_of(faked([each.value for each in Permission], answers)) as http:
             page = await http.post("/console/queue/all", data={**sent, **counts, "key": "k-1"})
         assert page.status_code == 200, page.text
         assert "7 wait" in text_of(page.text)
@@ -341,7 +316,7 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
 async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
     """Without JavaScript, which puts the number of reviews there."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
-    async with client_of(_faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
         assert f"The {said} come first." in (await http.get(f"/console/queue{query}")).text
 
 
@@ -363,18 +338,39 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
     )
     for permission, path, link in cases:
         for held, is_there in (([permission.value], False), (everything, True)):
-            async with client_of(_faked(held, answers), follow_redirects=True) as http:
+            async with client_of(faked(held, answers), follow_redirects=True) as http:
                 if path == "/console" and is_there:
                     continue  # its first page is the queue
                 page = await http.get(path)
                 assert (f'href="{link}"' in page.text) is is_there, (path, held)
 
 
+@pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
+async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -> None:
+    """Who is bound to stores changes the mails of these alone, and registers no other store."""
+    settings: dict[str, Any] = {
+        **dict.fromkeys(("reviewsEnabled", "purchaseRequired", "anonymousReviewsAllowed")),
+        "moderationRules": [],
+    }
+    store: dict[str, Any] = {"id": "a", "name": None, "languages": [], "settings": settings}
+    mail = {"name": "M", "source": "saved", "languageCode": None, **dict.fromkeys(("subject", "html", "text"), "Hi")}
+    answers: dict[str, Any] = {
+        "stores": (200, [store]),
+        "notificationTemplates/M": lambda asked: (200, {**mail, "storeId": asked.query.get("storeId")}),
+    }
+    async with client_of(faked([each.value for each in Permission], answers, stores=bound)) as http:
+        registers = "Register a store" in (await http.get("/console/stores")).text
+        assert registers is (bound != ["a"])
+        for place, may in (("", bound is None), ("?store=a", True), ("?store=c", bound is None)):
+            page = (await http.get(f"/console/templates/M{place}")).text
+            assert (">Save for " in page, "Remove it here" in page) == (may, may), place
+
+
 @pytest.mark.parametrize("dots", [".", ".."])
 async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
     """Not to the list, which is no store."""
     answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
-    async with client_of(_faked([Permission.READ_SETTINGS.value], answers)) as http:
+    async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
         page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
         assert page.status_code == 404
 

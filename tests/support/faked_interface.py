@@ -1,0 +1,66 @@
+"""A console over an interface that is none: it gives the answers that a test wants, and knows the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from console.app import add_console
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the interface: its path without `/api/`, and its body, None where it has none."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+
+
+Answer = tuple[int, Any] | Callable[[Asked], tuple[int, Any]]
+
+
+def faked(
+    permissions: Sequence[str],
+    answers: dict[str, Any],
+    asked: list[Asked] | None = None,
+    stores: list[str] | None = None,
+) -> FastAPI:
+    """A console for a visitor with these permissions, over an interface with these answers by path: each a status and a
+    body, or what makes them of the question. The questions are put into `asked`."""
+    app = FastAPI()
+    me = {"subject": "anna", "permissions": [*permissions], "stores": stores}
+
+    @app.get("/api/me")
+    async def read_me() -> JSONResponse:
+        return JSONResponse(me)
+
+    @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE"])
+    async def answer(path: str, request: Request) -> JSONResponse:
+        content = await request.body()
+        question = Asked(request.method, path, dict(request.query_params), orjson.loads(content) if content else None)
+        if asked is not None:
+            asked.append(question)
+        given: Answer = answers.get(path, (404, {}))
+        status, body = given(question) if callable(given) else given
+        return JSONResponse(body, status)
+
+    add_console(app)
+    return app
+
+
+ROW: dict[str, Any] = {
+    **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
+    **dict.fromkeys(("moderationReason", "reply", "entityName"), None),
+    **dict.fromkeys(("helpful", "notHelpful", "reports", "pendingImages"), 0),
+    **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
+    **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
+    **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
+}

@@ -1,0 +1,75 @@
+"""Decisions about all results of a filter: about those that are as they were when its page was opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from domain.permissions import Permission
+from tests.support.app import client_of
+from tests.support.console_pages import text_of
+from tests.support.faked_interface import ROW, Asked, faked
+
+BEFORE, UNTIL, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
+
+
+def row(id: str, modified: str, reports: int = 0) -> dict[str, Any]:
+    return {**ROW, "id": id, "createdDate": BEFORE, "modifiedDate": modified, "reports": reports}
+
+
+class Interface:
+    """An interface in which these reviews wait, a page of one at a time; a decision takes effect at once."""
+
+    def __init__(self, rows: list[dict[str, Any]], reported: dict[str, str]) -> None:
+        self.rows = rows
+        self.decided: list[str] = []
+        self.answers: dict[str, Any] = {
+            "customerReviews/search": self.found,
+            "customerReviews/reviewList": lambda _: (200, {"results": [], "totalCount": len(self.waiting)}),
+            "customerReviews/reject": self.decide,
+            **{f"customerReviews/{id}/reports": (200, {"results": [{"at": at}]}) for id, at in reported.items()},
+        }
+
+    @property
+    def waiting(self) -> list[dict[str, Any]]:
+        return [each for each in self.rows if each["id"] not in self.decided]
+
+    def found(self, asked: Asked) -> tuple[int, Any]:
+        at = int(asked.body.get("after") or 0)
+        after = {"next": str(at + 1)} if at + 1 < len(self.waiting) else {}
+        return 200, {"results": self.waiting[at : at + 1], **after}
+
+    def decide(self, asked: Asked) -> tuple[int, Any]:
+        self.decided += asked.body
+        results = [{"id": id, "outcome": "applied"} for id in asked.body]
+        return 200, {"commandId": "c", "ids": asked.body, "outcome": "applied", "results": results}
+
+
+@pytest.mark.parametrize(
+    ("only", "rows", "reported"),
+    [
+        ("", [row("edited", AFTER), row("old", BEFORE), row("reset", AFTER), row("last", UNTIL)], {}),
+        (
+            "reported",
+            [row("again", BEFORE, 2), row("old", BEFORE, 1), row("edited", AFTER, 1), row("last", BEFORE, 1)],
+            {"again": AFTER, "old": BEFORE, "edited": BEFORE, "last": UNTIL},
+        ),
+    ],
+)
+async def test_what_was_changed_or_reported_meanwhile_is_left_alone(
+    only: str, rows: list[dict[str, Any]], reported: dict[str, str]
+) -> None:
+    """Also where it comes before all that are decided about; and the page has nothing to go on with once it alone is
+    left."""
+    interface = Interface(rows, reported)
+    here, sent = "/console/queue/all", {"action": "reject", "reasonCode": "spam"}
+    async with client_of(faked([each.value for each in Permission], interface.answers)) as http:
+        for step in range(3):
+            page = await http.post(here, params={"until": UNTIL, "only": only}, data={**sent, "n-applied": str(step)})
+            assert page.status_code == 200, page.text
+    assert interface.decided == ["old", "last"]
+    words = text_of(page.text)
+    assert "0 wait, 2 are done" in words
+    assert "2 left alone: they were changed meanwhile" in words
+    assert "Go on" not in words

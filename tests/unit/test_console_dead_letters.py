@@ -1,0 +1,50 @@
+"""Large dead letters in the console: mended as compactly as they came, and never without what was typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+from domain.permissions import Permission
+from tests.support.app import client_of
+from tests.support.console_pages import text_of
+from tests.support.faked_interface import Asked, faked
+
+HERE = "/console/dead-letters/order-events/0/1"
+MOST_BYTES = 1_048_576
+LINES = [{"id": f"line {number}", "name": 'A "good"  one', "price": 1.5} for number in range(11_000)]
+VALUE = json.dumps({"id": "o", "lines": LINES}, separators=(",", ":"))
+LETTER = {
+    **dict.fromkeys(("at", "key", "replayedFrom", "refusal"), None),
+    **{"place": "order-events/0/1", "topic": "order-events", "code": "invalid-message", "reason": "It is wrong"},
+    **{"state": "open", "replayed": 0, "headers": [], "value": VALUE, "valueBytes": len(VALUE)},
+}
+LARGE = {"title": "Too large", "detail": "A body may have 1048576 bytes here."}
+
+
+def replay(asked: Asked) -> tuple[int, Any]:
+    """The answer of an interface that takes bodies of a MiB."""
+    if len(json.dumps(asked.body)) > MOST_BYTES:
+        return 413, LARGE
+    return 200, {"results": [{"id": "order-events/0/1", "outcome": "applied"}]}
+
+
+async def test_a_large_letter_is_mended_as_it_came() -> None:
+    """Not by lines, as it is edited: with them it would be too large. Numbers and strings stay as they were typed."""
+    asked: list[Asked] = []
+    answers = {"deadLetters/order-events/0/1": (200, LETTER), "deadLetters/replay": replay}
+    async with client_of(faked([each.value for each in Permission], answers, asked)) as http:
+        shown = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", (await http.get(HERE)).text, re.DOTALL)
+        assert shown
+        typed = unescape(shown[1]).replace("line 10999", "the last  line").replace("1.5", "1.50").replace("\n", "\r\n")
+        assert len(typed) > MOST_BYTES
+        page = await http.post(HERE, data={"action": "try", "value": typed})
+        assert (page.status_code, "Its consumer can read it like this" in page.text) == (200, True), page.text[:2_000]
+        assert asked[-1].body["value"] == VALUE.replace("line 10999", "the last  line").replace("1.5", "1.50")
+        broken = f"{typed}}}"
+        page = await http.post(HERE, data={"action": "replay", "value": broken})
+    assert page.status_code == 413
+    assert "A body may have 1048576 bytes here." in text_of(page.text)
+    assert broken.replace("\r\n", "\n") in unescape(page.text)

@@ -1,0 +1,37 @@
+"""Texts of authors on the pages of the console: cut where they are long, and shown as they are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from domain.permissions import Permission
+from tests.support.app import client_of
+from tests.support.console_pages import text_of
+from tests.support.faked_interface import ROW, faked
+
+EVERYTHING = [each.value for each in Permission]
+
+
+@pytest.mark.parametrize("text", ["好 " + "评" * 2_000, "Good " + "buy-at-example.com/" * 100])
+async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: str) -> None:
+    """So a moderator reads as much of each: a language without spaces, or spam without any, would hide the rest."""
+    answers: dict[str, Any] = {"customerReviews/search": (200, {"results": [{**ROW, "review": text}]})}
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        row = re.search(r'<p class="text" dir="auto">(.*?)</p>', (await http.get("/console/queue")).text, re.DOTALL)
+        assert row
+        assert row[1] == f"{text[:599]}…"
+        assert f"{text[:79]}…" in text_of((await http.get("/console/reviews")).text)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("", "No open dead letters."), ("discarded", "No dead letter is like this. All letters"), ("any", "like this.")],
+)
+async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, said: str) -> None:
+    answers: dict[str, Any] = {"deadLetters": (200, {"results": [], "next": None})}
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        words = text_of((await http.get("/console/dead-letters", params={"state": state})).text)
+    assert (said in words, words.endswith("All letters")) == (True, state == "discarded"), words

@@ -1,0 +1,69 @@
+"""The undoing that a page of the queue offers without JavaScript: of the visitor's own last decision alone, once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from console.undo import COOKIE
+from domain.permissions import Permission
+from tests.support.app import client_of
+from tests.support.console_pages import PageForm, forms
+from tests.support.faked_interface import ROW, Asked, faked
+
+DECIDE = "/console/reviews/r/decide"
+DONE = (200, {"commandId": "c", "ids": ["r"], "outcome": "applied"})
+
+
+def console(asked: list[Asked] | None = None) -> httpx.AsyncClient:
+    """A visitor of a console in which each decision takes effect, and one review waits."""
+    paths = ("customerReviews/approve", "customerReviews/reject", "customerReviews/reset")
+    found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **dict.fromkeys(paths, DONE)}
+    return client_of(faked([each.value for each in Permission], found, asked), follow_redirects=True)
+
+
+def decide_forms(page: httpx.Response) -> list[PageForm]:
+    assert page.status_code == 200, page.text
+    return [each for each in forms(page.text) if each.action == DECIDE]
+
+
+async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> None:
+    asked: list[Asked] = []
+    async with console(asked) as http:
+        (row,) = decide_forms(await http.get("/console/queue"))
+        undo, _ = decide_forms(await http.post(DECIDE, data={**row.fields, "action": "approve"}))
+        assert ([*undo.buttons], undo.fields["expected"]) == (["reset"], "Approved")
+        assert undo.fields["seen"] == row.fields["seen"]
+        (left,) = decide_forms(await http.post(DECIDE, data={**undo.fields, "action": "reset"}))
+        assert "undoing" not in left.fields
+        changed = {**undo.fields, "seen": "another", "action": "reset"}
+        assert (await http.post(DECIDE, data=changed)).status_code == 409
+    assert [each.query["expectedStatus"] for each in asked if each.path == "customerReviews/reset"] == ["Approved"]
+
+
+async def test_a_rejection_comes_back_with_its_reason() -> None:
+    """That of a colleague, which the visitor had put back into the queue by the console's script."""
+    undo = {"id": "r", "action": "reject", "expected": "New", "seen": "", "reasonCode": "fake"}
+    asked: list[Asked] = []
+    async with console(asked) as http:
+        page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
+        form = next(each for each in decide_forms(page) if "undoing" in each.fields)
+        await http.post(DECIDE, data={**form.fields, "action": "reject"})
+    assert [each.query["reasonCode"] for each in asked if each.path == "customerReviews/reject"] == ["fake"]
+
+
+async def test_an_address_offers_nothing_to_undo() -> None:
+    query = "done=approved&undo=r&undo_action=approve&undo_expected=New"
+    async with console() as http:
+        assert len(decide_forms(await http.get(f"/console/queue?{query}"))) == 1
+
+
+@pytest.mark.parametrize("odd", ["", "x", "[]", "1", "[" * 3_000, '{"id": "r"}', '{"id": "r", "action": "delete"}'])
+async def test_no_cookie_breaks_the_queue(odd: str) -> None:
+    async with console() as http:
+        page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(odd)}"})
+        assert len(decide_forms(page)) == 1
