@@ -12,7 +12,7 @@ from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.decoding import DeadLetter, InvalidMessageError, Received
+from messaging.decoding import DeadLetter, InvalidMessageError, Received, first_published
 from messaging.orders import OrderEvent
 from storage.unit_of_work import UnitOfWork
 
@@ -24,7 +24,8 @@ class OrderConsumer:
     """Keeps the newest state of each order.
 
     Delivered at least once, late, twice or out of order: all lead to the state of the newest `modifiedDate`, and
-    what was returned of the order stays with it. An id is one store's: an event of another's is a dead letter.
+    what was returned of the order stays with it. An event without one is as old as its record, a replayed one as the
+    record that became a dead letter. An id is one store's: an event of another's is a dead letter.
     The reviews that the order verifies, or doesn't any more, follow.
     """
 
@@ -55,7 +56,7 @@ def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[
     """The orders that these events change, as they are afterwards, and the events whose id is another store's."""
     present, taken = dict(known), []
     for record, (event, digest) in events:
-        told = event.order(record.value or b"", from_milliseconds(record.timestamp))
+        told = event.order(record.value or b"", from_milliseconds(first_published(record)))
         before = present.get(event.id)
         if is_of_other_store(before, told):
             error = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
