@@ -8,6 +8,8 @@ from email.headerregistry import Address, HeaderRegistry
 from functools import lru_cache
 from typing import Any, Final
 
+import idna
+
 _HEADERS: Final = HeaderRegistry()
 _LONGEST_ADDRESS: Final = 320
 _LONGEST_DOMAIN: Final = 255
@@ -32,7 +34,7 @@ def mailbox(text: str) -> Address:
         header: Any = _HEADERS("To", text)
         (group,) = header.groups
         (address,) = group.addresses
-        domain = address.domain.encode("idna").decode()
+        domain = _in_ascii(address.domain)
     except Exception as failure:  # the parser stumbles over "anna@" (IndexError), "anna@[" (AttributeError) and more
         raise InvalidAddressError from failure
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
@@ -41,6 +43,14 @@ def mailbox(text: str) -> Address:
     if not (address.username + domain).isprintable():
         raise InvalidAddressError
     return Address(one_line(address.display_name), address.username, domain)
+
+
+def _in_ascii(domain: str) -> str:
+    """The domain as the mail server looks it up, by IDNA 2008: faß.de and fass.de are two. Raises ValueError."""
+    if domain.isascii():
+        # Checks the lengths of its labels alone; IDNA 2008 refuses domains that are in use.
+        return domain.encode("idna").decode()
+    return idna.encode(domain, uts46=True).decode()
 
 
 @lru_cache(maxsize=1_024)

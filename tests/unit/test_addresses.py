@@ -31,11 +31,13 @@ def named(characters: int) -> str:
         (f'"Berg, Anna" <{ANNA}>', "Berg, Anna", "anna", "example.com"),
         (f"Anna\u200b\u2028Berg <{ANNA}>", "Anna Berg", "anna", "example.com"),
         ("Änna <ä@münchen.example>", "Änna", "ä", "xn--mnchen-3ya.example"),
+        ("anna@Faß.example", "", "anna", "xn--fa-hia.example"),
+        ("anna@a_b.example", "", "anna", "a_b.example"),
         ("anna@x", "", "anna", "x"),
         (f"anna@{domain_of(255)}", "", "anna", domain_of(255)),
         (named(640), "A" * 621, "anna", "example.com"),
     ],
-    ids=["bare", "named", "quoted", "unseen", "not ASCII", "short", "longest domain", "longest name"],
+    ids=count(),
 )
 def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str) -> None:
     found = mailbox(text)
@@ -49,7 +51,8 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *("", "anna", "anna@", "anna@[", "anna@[ ", ", .)", "@example.com", f"{ANNA}, bert@example.com"),
         *(f"Anna <{ANNA}", "an na@example.com", "anna@example..com", f"Friends: {ANNA};", '""@example.com'),
         *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
-        *("a\u200bb@example.com", "anna@\u200b", "anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
+        *("a\u200bb@example.com", "anna@\u200b", "anna@☃.example"),
+        *("anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
     ],
     ids=count(),
 )
