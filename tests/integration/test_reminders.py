@@ -245,6 +245,18 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     assert len(await shop.mails(event["id"])) == 1
 
 
+async def test_a_mail_that_cannot_be_written_takes_nothing_of_the_limit(shop: Shop) -> None:
+    await shop.open(maxEmailsPerCustomer=1)
+    broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
+    await broken.open(orderStatus=shop.status, maxEmailsPerCustomer=1)
+    await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
+    await broken.bought("yann")
+    others = [await shop.bought("yann", f"camera-{day}", at=NOON + day * DAY) for day in (1, 2)]
+    report = await shop.report(20)
+    assert (report.reminders, report.skipped) == (1, {Skip.MAIL_FAILED: 1, Skip.CUSTOMER_LIMIT: 1})
+    assert [mail["orderId"] for mail in await shop.mails(*others)] == others[:1]
+
+
 async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     order = await shop.bought("wim", "camera")
     without_kafka = Publisher(KafkaConnection(f"127.0.0.1:{free_port()}"), timeout=0.2)
