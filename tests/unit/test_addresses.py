@@ -85,7 +85,11 @@ def _is_mailbox(text: str) -> bool:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("Good\r\nBcc: bert", "Good Bcc: bert"), (" a \t\u200b b\x00c ", "a b c"), ("\n", ""), ("größer", "größer")],
+    [
+        *(("Good\r\nBcc: bert", "Good Bcc: bert"), (" a \t\u200b b\x00c ", "a b c"), ("\n", ""), ("größer", "größer")),
+        ("a\x85b\u2028c\u2029d\ud800e\u202ef\u2066g\u200eh\u061ci\xa0j", "a b c d e f g h i j"),
+        *((kept, kept) for kept in ("می\u200cرود", "ශ්\u200dරී", "👩\u200d💻", "\U0001fadc\U0001fbff\U0001fae9")),
+    ],
 )
 def test_one_line_shows_what_can_be_seen(text: str, line: str) -> None:
     assert one_line(text) == line
