@@ -51,7 +51,9 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
         id = line["orderLineItemId"]
         name = others[id].name if id in others else id
         quantity, reason = str(line["quantity"]), line["reason"] or ""
-        own.append(LineField(id, name, line["price"], line["availableQuantity"], quantity, reason))
+        # What a canceled return has may stay, though it takes nothing.
+        most = max(line["availableQuantity"], line["quantity"])
+        own.append(LineField(id, name, line["price"], most, quantity, reason))
     taken = {line.id for line in own}
     return [*own, *(line for id, line in others.items() if id not in taken)]
 
@@ -73,27 +75,28 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
         kept.setdefault(line["orderLineItemId"], []).append(line)
     asked = []
     for id, quantity, reason in _rows(form):
-        before = kept[id].pop(0)["reason"] if kept.get(id) else None
+        before = kept[id].pop(0) if kept.get(id) else {"id": None, "reason": None}
         if quantity not in ("", "0"):
-            now = before if reason == in_one_line(before).strip() else reason
-            asked.append({"orderLineItemId": id, "quantity": number(quantity), "reason": now})
+            now = before["reason"] if reason == in_one_line(before["reason"]).strip() else reason
+            asked.append({"id": before["id"], "orderLineItemId": id, "quantity": number(quantity), "reason": now})
     beside = (line for lines in kept.values() for line in lines)
-    return [*asked, *({name: line[name] for name in ("orderLineItemId", "quantity", "reason")} for line in beside)]
+    fields = ("id", "orderLineItemId", "quantity", "reason")
+    return [*asked, *({name: line[name] for name in fields} for line in beside)]
 
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
     by now, too."""
     messages: dict[int, str] = {}
-    for error in refused.errors:
-        if place := _PLACE.match(error["pointer"]):
-            messages.setdefault(int(place[1]), error["message"])
+    for told in refused.errors:
+        if place := _PLACE.match(told["pointer"]):
+            messages.setdefault(int(place[1]), told["message"])
     sent = count()
-    rows = {
-        id: (quantity, reason, "" if quantity in ("", "0") else messages.get(next(sent), ""))
-        for id, quantity, reason in _rows(form)
-    }
-    return [_retyped(line, *rows[line.id], is_late=is_late) if line.id in rows else line for line in lines]
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for id, quantity, reason in _rows(form):
+        error = "" if quantity in ("", "0") else messages.get(next(sent), "")
+        rows.setdefault(id, []).append((quantity, reason, error))
+    return [_retyped(line, *rows[line.id].pop(0), is_late=is_late) if rows.get(line.id) else line for line in lines]
 
 
 def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:

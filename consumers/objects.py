@@ -8,7 +8,7 @@ from functools import partial
 
 from consumers.services import Services
 from domain.objects import NAME, ObjectFacts
-from messaging.decoding import Received
+from messaging.decoding import Received, first_published
 from messaging.objects import ObjectUpdate
 from storage.unit_of_work import UnitOfWork
 
@@ -17,7 +17,8 @@ from storage.unit_of_work import UnitOfWork
 class ObjectConsumer:
     """Keeps the newest facts of each object.
 
-    Delivered at least once, late, twice or out of order: each fact is that of its newest record.
+    Delivered at least once, late, twice or out of order: each fact is that of its newest record. A replayed
+    one is as old as the record that became a dead letter.
     """
 
     services: Services
@@ -36,7 +37,8 @@ async def _store(batch: Sequence[Received[ObjectUpdate]], work: UnitOfWork) -> N
     for received in batch:
         place = received.message.place
         before = present.get(place, ObjectFacts())
-        present[place] = before.after(received.message.facts(), received.position)
+        position = received.position._replace(timestamp=first_published(received.record))
+        present[place] = before.after(received.message.facts(), position)
     await objects.save(
         {p: each for p, each in present.items() if each is not known.get(p) and each.facts}, work.session
     )

@@ -130,6 +130,11 @@ class Order(OrderHeader):
                 since = moment
         return since
 
+    @property
+    def products(self) -> list[str | None]:
+        """The products that were bought; a line with the quantity 0 is no purchase."""
+        return [line.product_id for line in self.lines if line.quantity]
+
     def ordered(self) -> dict[str, int]:
         """The quantity ordered, by line id."""
         ordered: dict[str, int] = {}

@@ -262,7 +262,7 @@ def decide_in_turn(
 def without_mail(decided: Decided, before: ReminderState) -> Decided:
     """The decision on an order whose mail can't be written; `before` is the state that it was decided on.
 
-    The customer's other orders have been decided on as if it had been sent: the limit still holds.
+    The customer's later orders have been decided on as if it had been sent, and are to be decided on again.
     """
     order = replace(decided.order, reminders=replace(before, is_over=True))
     return Decided(order, decided.store, Skip.MAIL_FAILED, is_changed=True)

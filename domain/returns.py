@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, TypeVar
+from itertools import count
+from typing import Final
 from uuid import UUID, uuid5
 
 from domain.commands import CommandMark
@@ -16,8 +17,6 @@ from domain.returns_refusals import RefusalReason, ReturnRefusal, unknown_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 _LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
-
-LineKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class ReturnLine:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return request as it is stored; the store is that of its order then, in which its number is unique."""
+    """A return request as it is stored; the store is the first of its order, in which its number is unique."""
 
     id: str
     number: str
@@ -71,15 +70,14 @@ class DeletedReturn:
 
 @dataclass(frozen=True, slots=True)
 class LineRequest:
-    """A line of a return as it is asked for. No price: the order line's; no reason, in a change: as it was."""
+    """A line of a return as it is asked for. No price: the order line's; no price or reason, in a change: as it was.
+    `id`, in a change: that of the line, where several are of one order line."""
 
     order_line_id: str
     quantity: int
     reason: str | None = None
     price: float | None = None
-
-
-L = TypeVar("L", ReturnLine, LineRequest)
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,6 @@ def created(
     """The return that a request makes of an order, or every reason against it."""
     if not request.may_touch(order):
         return unknown_order(order.id)
-    lines, prices = request.lines or (), order.prices()
     status = status_named(request.status or ReturnStatus.NEW, statuses)
     wanted = Return(
         id=request.id,
@@ -154,7 +151,7 @@ def created(
         order_id=order.id,
         status=status or ReturnStatus.NEW,
         resolution=request.resolution,
-        lines=tuple(_line(request, key, line, prices, None) for key, line in _keyed(lines)),
+        lines=_lines(request, (), order),
         created=request.at,
         modified=request.at,
         created_by=request.by,
@@ -187,16 +184,12 @@ def changed(
         return [RefusalReason(ReturnRefusal.ID_TAKEN, f"The return is of order {known.order_id}, and stays there")]
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
-    lines = known.lines
-    if request.lines is not None:
-        before, prices = dict(_keyed(known.lines)), order.prices()
-        lines = tuple(_line(request, key, line, prices, before.get(key)) for key, line in _keyed(request.lines))
     status = status_named(request.status or known.status, (*statuses, known.status))
     wanted = replace(
         known,
         status=status or known.status,
         resolution=request.resolution if request.resolution is not None else known.resolution,
-        lines=lines,
+        lines=known.lines if request.lines is None else _lines(request, known.lines, order),
         modified=request.at,
         modified_by=request.by,
         seen=known.seen.after(request.position),
@@ -256,35 +249,43 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
     return reasons
 
 
-def _keyed(lines: Iterable[L]) -> list[tuple[LineKey, L]]:
-    """Lines with what tells them apart: their order line, and which of the lines for it they are."""
-    counts: dict[str, int] = {}
-    keyed = []
-    for line in lines:
-        counts[line.order_line_id] = counts.get(line.order_line_id, 0) + 1
-        keyed.append(((line.order_line_id, counts[line.order_line_id]), line))
-    return keyed
+def _lines(request: ReturnRequest, known: Sequence[ReturnLine], order: Order) -> tuple[ReturnLine, ...]:
+    """The lines that a request asks for: each is the known one of its id, else the next one of its order line, else
+    a new one."""
+    asked, prices = request.lines or (), order.prices()
+    left = {(line.id, line.order_line_id): line for line in known}
+    named = [left.pop((line.id or "", line.order_line_id), None) for line in asked]
+    others: dict[str, list[ReturnLine]] = {}
+    for line in reversed(left.values()):
+        others.setdefault(line.order_line_id, []).append(line)
+    lines, ids = [], {line.id for line in known}
+    for wanted, own in zip(asked, named, strict=True):
+        in_turn = others.get(wanted.order_line_id)
+        before = own or (in_turn.pop() if in_turn else None)
+        line = _changed_line(request, wanted, before) if before else _new_line(request, wanted, prices, ids)
+        ids.add(line.id)
+        lines.append(line)
+    return tuple(lines)
 
 
-def _line(
-    request: ReturnRequest,
-    key: LineKey,
-    asked: LineRequest,
-    prices: Mapping[str, float | None],
-    before: ReturnLine | None,
+def _changed_line(request: ReturnRequest, asked: LineRequest, before: ReturnLine) -> ReturnLine:
+    """The line as it is asked for; `before` itself where that says nothing new of it."""
+    after = replace(
+        before,
+        quantity=asked.quantity,
+        price=asked.price if asked.price is not None else before.price,
+        reason=asked.reason if asked.reason is not None else before.reason,
+    )
+    return before if after == before else replace(after, modified=request.at, modified_by=request.by)
+
+
+def _new_line(
+    request: ReturnRequest, asked: LineRequest, prices: Mapping[str, float | None], taken: Collection[str]
 ) -> ReturnLine:
-    if before is not None:
-        return replace(
-            before,
-            quantity=asked.quantity,
-            price=asked.price if asked.price is not None else before.price,
-            reason=asked.reason if asked.reason is not None else before.reason,
-            modified=request.at,
-            modified_by=request.by,
-        )
+    # The same whenever the command is worked out again.
+    ids = (str(uuid5(_LINES, f"{request.id}/{asked.order_line_id}/{number}")) for number in count(1))
     return ReturnLine(
-        # The same whenever the command is worked out again.
-        id=str(uuid5(_LINES, f"{request.id}/{key[0]}/{key[1]}")),
+        id=next(id for id in ids if id not in taken),
         order_line_id=asked.order_line_id,
         quantity=asked.quantity,
         price=asked.price if asked.price is not None else prices.get(asked.order_line_id),

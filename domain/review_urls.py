@@ -13,7 +13,8 @@ URL_LENGTH: Final = 1_024
 """The most characters of a template."""
 
 _SAMPLE: Final = "x"
-_PLACEHOLDERS: Final = ("productId", "token", "storeId", "orderId", "orderLineItemId", "languageCode")
+_LANGUAGE: Final = "languageCode"
+_PLACEHOLDERS: Final = ("productId", "token", "storeId", "orderId", "orderLineItemId", _LANGUAGE)
 
 
 class InvalidUrlError(ValueError):
@@ -48,8 +49,13 @@ def check_review_url(template: str) -> None:
         raise InvalidUrlError("Placeholders can only stand behind the host")
 
 
-def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str:
-    """The address for what a token is for; `text` is the token as it is signed. The template has been checked."""
+def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str | None:
+    """The address for what a token is for; `text` is the token as it is signed. The template has been checked.
+
+    None where it names a language, and there is none.
+    """
+    if not language_code and _LANGUAGE in _fields(template):
+        return None
     values = (token.product_id, text, token.store_id, token.order_id, token.line_id, language_code)
     return _filled(template, dict(zip(_PLACEHOLDERS, (quote(value or "", safe="") for value in values), strict=True)))
 

@@ -10,7 +10,15 @@ import orjson
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.timestamps import timestamp
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, position_of
+from messaging.decoding import (
+    FIRST_PUBLISHED,
+    LATEST_MS,
+    DeadLetter,
+    InvalidMessageError,
+    RawRecord,
+    first_published,
+    position_of,
+)
 from messaging.kafka.record_batches import UnreadableValue
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
@@ -28,7 +36,7 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
     a usual one, and the reason, whose source says where the record stands.
     """
     record = letter.record
-    reason = _reason(record.topic, position_of(record), letter.error)
+    reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
     topic = record.topic + DEAD_LETTER_SUFFIX
     if _size(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
         key = record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None
@@ -43,7 +51,7 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
 def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
     """The message for a letter that can't be sent as it was received: the place of its record, and the reason."""
     record = letter.record
-    reason = _reason(record.topic, position_of(record), letter.error)
+    reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
     return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, reason)
 
 
@@ -69,11 +77,13 @@ def rebuilt_dead_letter(
     topic: str, position: RecordPosition, *, key: str, value: object, error: InvalidMessageError
 ) -> OutgoingMessage:
     """The dead letter for a part of a record that is not at hand any more; `topic` is where it came from."""
-    headers = _reason(topic, position, error)
+    headers = _reason(topic, position, error, position.timestamp)
     return OutgoingMessage(topic + DEAD_LETTER_SUFFIX, key.encode(), orjson.dumps(value), headers)
 
 
-def _reason(topic: str, position: RecordPosition, error: InvalidMessageError) -> list[tuple[str, bytes]]:
+def _reason(
+    topic: str, position: RecordPosition, error: InvalidMessageError, published: int
+) -> list[tuple[str, bytes]]:
     reason = {
         "x-error-code": error.code,
         "x-error-message": str(error)[:REASON_LENGTH],
@@ -82,4 +92,6 @@ def _reason(topic: str, position: RecordPosition, error: InvalidMessageError) ->
         "x-source-offset": str(position.offset),
         "x-failed-at": timestamp(datetime.now(UTC)),
     }
+    if 0 <= published <= LATEST_MS:
+        reason[FIRST_PUBLISHED] = str(published)
     return [(name, text.encode(errors="replace")) for name, text in reason.items()]

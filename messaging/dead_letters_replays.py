@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from domain.delivery import OutgoingMessage
 from domain.privacy import people_in
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.decoding import MAX_MESSAGE_BYTES, RawRecord, position_of
+from messaging.decoding import FIRST_PUBLISHED, MAX_MESSAGE_BYTES, RawRecord, first_published, position_of
 from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
@@ -130,7 +130,8 @@ def hindrance(
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:
-    """The letter for its source topic: key, value and headers as they were received, and the first letter of its line.
+    """The letter for its source topic: key, value and headers as they were received, the first letter of its line, and
+    the time at which the message was first published.
 
     `value` takes the place of the letter's own: a mended message is another one, so that what identifies it
     follows from the new value, too. `earlier`: how often it was replayed before.
@@ -138,7 +139,8 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     a replay that was cut short and done again takes effect once, and undoes nothing that came in between.
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
-    headers = [(n, v) for n, v in letter.headers if n not in REASON_HEADERS and n != REPLAYED_FROM]
+    own = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
+    headers = [(n, v) for n, v in letter.headers if n not in own]
     place = letter_id(letter)
     identities = [content for name, content in headers if name == "ce_id"]
     identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
@@ -149,6 +151,7 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
         mended = str(uuid5(_MENDED, f"{identity.hex()}/{value.hex()}")).encode()
         headers = [(n, mended if n == "ce_id" else v) for n, v in headers]
     headers.append((REPLAYED_FROM, first_letter_id(letter).encode()))
+    headers.append((FIRST_PUBLISHED, str(first_published(letter)).encode()))
     content = letter.value if value is None else value
     if content is not None and topic.endswith(_ANSWERED):
         told = f"{place}/{earlier}" if value is None else f"{place}/{earlier}/{value.hex()}"

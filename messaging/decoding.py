@@ -23,6 +23,9 @@ MAX_MESSAGE_BYTES: Final = 1024 * 1024
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 
+FIRST_PUBLISHED: Final = "x-first-published"
+"""The header of dead letters and their replays that says when the message was first published: ms since 1970."""
+
 _MOST_ERRORS: Final = 20
 
 _OF_FIELDS: Final = {
@@ -92,6 +95,13 @@ class Received(NamedTuple, Generic[T]):
 def position_of(record: RawRecord) -> RecordPosition:
     """The place of the record in its topic."""
     return RecordPosition(record.partition, record.offset, record.timestamp)
+
+
+def first_published(record: RawRecord) -> int:
+    """The time of a record in milliseconds since 1970; of a replay that of the record that became a letter."""
+    first = dict(record.headers).get(FIRST_PUBLISHED) or b""
+    is_time = first.isdigit() and len(first) <= len(str(LATEST_MS))
+    return min(record.timestamp, int(first)) if is_time else record.timestamp
 
 
 def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[list[Received[T]], list[DeadLetter]]:

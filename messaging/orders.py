@@ -40,7 +40,7 @@ class OrderEvent(Message):
     customer_email: Annotated[str, Field(max_length=254)] | None = None
     language_code: Annotated[str, Field(max_length=35)] | None = None
     created_date: Moment | None = None
-    modified_date: Annotated[Moment | None, Field(description="Missing: when the record was published")] = None
+    modified_date: Annotated[Moment | None, Field(description="Missing: when the record was first published")] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
     def order(self, body: bytes, at: datetime) -> Order:

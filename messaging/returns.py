@@ -26,6 +26,10 @@ from messaging.schemas import (
 class ReturnLineFields(Message):
     """The quantity and reason of one returned order line."""
 
+    id: Annotated[
+        OptionalId,
+        Field(description="In a change: the line of the return; missing: the next one of its order line"),
+    ] = None
     order_line_item_id: Id
     quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reason: Note | None = None
@@ -35,7 +39,7 @@ class ReturnLineFields(Message):
 
     def request(self) -> LineRequest:
         """The line as the domain reads it."""
-        return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price)
+        return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price, self.id)
 
 
 Status = Annotated[

@@ -77,7 +77,7 @@ class ReminderClock:
             return
         self._held_until = asked + self._lease_s
         if hold.is_new:
-            self._taken_over = hold
+            self._taken_over = hold if self.next_run is None else None
             self._noted = ""
             log.info("this scheduler is active", holder=self._holder)
         settings = (await self._stores.general()).reminder
@@ -111,9 +111,15 @@ class ReminderClock:
     def _plan(self) -> None:
         now = datetime.now(UTC)
         hold, self._taken_over = self._taken_over, None
-        is_overdue = hold is not None and next_time(self._cron, max(hold.done, now - _MAKE_UP)) <= now
+        is_overdue = hold is not None and self._is_overdue(hold, now)
         self.next_run = now if is_overdue else next_time(self._cron, now)
         log.info("next reminders", at=str(self.next_run), cron=self._cron)
+
+    def _is_overdue(self, hold: Hold, now: datetime) -> bool:
+        """True if the schedule had a run since it is noted that was not done, and is to be made up for."""
+        if hold.since is not None and hold.cron != self._cron:
+            return False
+        return next_time(self._cron, max(hold.done, hold.since or hold.done, now - _MAKE_UP)) <= now
 
     def _plan_nothing(self, reason: str) -> None:
         if self.next_run is not None:

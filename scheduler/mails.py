@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 from pydantic import ValidationError
 
+from domain.languages import language_tag
 from domain.reminders import Reminder, ReviewableOrder
 from domain.review_tokens import signed, tokens_of
 from domain.review_urls import review_url
@@ -79,12 +80,13 @@ class MailWriter:
     ) -> Iterator[tuple[str, str, str | None]]:
         """The id and name of each item, and the address to write a review of it at, where the store has such a page."""
         template, room = store.settings.review_url if store else None, LINKS_LENGTH
+        language = order.customer.language_code or next(map(language_tag, store.languages if store else ()), None)
         for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
             url = None
             if template:
                 text = signed(token, self.token_key)
-                url = review_url(template, token, text, order.customer.language_code)
-                room -= len(escape(url))
+                url = review_url(template, token, text, language)
+                room -= len(escape(url or ""))
             yield item.product_id, item.name, url if room >= 0 else None
 
     def _rendered(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> RenderedMail:

@@ -127,13 +127,18 @@ class ReminderJob:
             orders = await self._decisions.reminders.of_ids(ids, work.session)
             decided, messages = [], list[OutgoingMessage]()
             before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
+            failed = set[str | None]()
             for each in await self._decisions.on(orders, settings, now, session=work.session):
+                if each.order.customer.id in failed:
+                    # Decided on as if the mail had been sent: the next batch does it anew.
+                    continue
                 try:
                     messages += await in_template_thread(self._messages, each, writer, now)
                     decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
                     decided.append(without_mail(each, before[each.order.id]))
+                    failed.add(each.order.customer.id)
                 if monotonic() > until:
                     break
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.

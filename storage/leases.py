@@ -19,10 +19,13 @@ REMINDERS: Final = "reminders"
 
 
 class Hold(NamedTuple):
-    """A lease that is held: whether it was taken just now, and when the job was last done."""
+    """A lease that is held: whether it was taken just now, when the job was last done, and the schedule that was noted
+    last: its cron expression, None while it was off, and since when it is that; `since` is None where none ever was."""
 
     is_new: bool
     done: datetime
+    cron: str | None = None
+    since: datetime | None = None
 
 
 class Schedule(NamedTuple):
@@ -61,7 +64,9 @@ class LeaseRepository:
             upsert=True,
             return_document=ReturnDocument.AFTER,
         )
-        return Hold(found["isNew"], found["done"]) if found and found["holder"] == holder else None
+        if found is None or found["holder"] != holder:
+            return None
+        return Hold(found["isNew"], found["done"], found.get("cron"), found.get("scheduled"))
 
     async def note_done(self, name: str, at: datetime) -> None:
         """Remember that the job was done, as it stood at that moment, for the next holder of the lease."""

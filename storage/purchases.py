@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -19,13 +20,15 @@ from storage.reviews_shape import IS_REVIEW
 _PRODUCT_FIELD: Final = "productId"
 _ITEMS: Final = ("items", "line_items", "lineitems")
 """The folded names of the list of lines, in the forms in which orders come."""
+_NOTHING: Final = re.compile(r"\s*[+-]?0+(\.0*)?\s*")
+"""The quantity 0 as orders write it, a number or a text."""
 
 
 class PurchaseRepository:
     """Knows purchases from orders.
 
     `item_fields` tells, by entity type, which field of an order's items holds the id of the object. For a type
-    that isn't in it any order of the customer in the store counts.
+    that isn't in it any order of the customer in the store counts. A line with the quantity 0 is no purchase.
     """
 
     def __init__(self, database: Database, item_fields: Mapping[str, str]) -> None:
@@ -38,7 +41,7 @@ class PurchaseRepository:
         if not wanted:
             return set()
         fields = {field for each in wanted if (field := self._item_fields.get(each.entity.type))}
-        shown = {"customerId": 1, "storeId": 1, "lines.productId": 1}
+        shown = {"customerId": 1, "storeId": 1, "lines.productId": 1, "lines.quantity": 1}
         if fields - {_PRODUCT_FIELD}:
             shown["body"] = 1
         found = self._orders.find(
@@ -53,7 +56,8 @@ class PurchaseRepository:
         async for order in found:
             # An order that has lost a field proves what is left of it.
             held = bought.setdefault((order.get("storeId"), order["customerId"]), set())
-            products = [line.get("productId") for line in order.get("lines") or ()]
+            lines = order.get("lines") or ()
+            products = [line.get("productId") for line in lines if line.get("quantity") != 0]
             for field in fields:
                 held.update((field, id) for id in _ids(products, order.get("body") or NO_BODY, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
@@ -68,8 +72,7 @@ class PurchaseRepository:
         return {
             order.id
             for order in orders
-            if not order.is_cancelled
-            and (field is None or entity.id in _ids([line.product_id for line in order.lines], order.body, field))
+            if not order.is_cancelled and (field is None or entity.id in _ids(order.products, order.body, field))
         }
 
     async def reviews_of(self, customers: Collection[str]) -> list[VerifiableReview]:
@@ -126,7 +129,13 @@ def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | 
     return [
         str(content)
         for item in items
-        if isinstance(item, dict)
+        if isinstance(item, dict) and _is_bought(item)
         for name, content in item.items()
         if name.casefold() == field.casefold() and content is not None
     ]
+
+
+def _is_bought(item: Mapping[str, object]) -> bool:
+    return not any(
+        name.casefold() == "quantity" and _NOTHING.fullmatch(str(quantity)) for name, quantity in item.items()
+    )

@@ -22,7 +22,7 @@ CUSTOMERS: Final = "reminderCustomers"
 _FIELDS: Final = dict.fromkeys(
     (
         *("number", "status", "statusSince", "isCancelled", "storeId", "customerId", "customerName", "customerEmail"),
-        *("languageCode", "lines.id", "lines.productId", "lines.name", "reminder"),
+        *("languageCode", "lines.id", "lines.productId", "lines.name", "lines.quantity", "reminder"),
     ),
     1,
 )
@@ -157,9 +157,9 @@ def _reviewable(document: Document) -> ReviewableOrder:
 
 
 def _items(lines: Iterable[Mapping[str, Any]]) -> Iterable[Item]:
-    """The products of an order's lines, each once."""
+    """The products of an order's lines, each once; a line with the quantity 0 is no purchase."""
     products: dict[str, Item] = {}
     for line in lines:
-        if product_id := line["productId"]:
+        if (product_id := line["productId"]) and line.get("quantity") != 0:
             products.setdefault(product_id, Item(product_id, line["name"] or product_id, line["id"]))
     return products.values()

@@ -6,11 +6,11 @@ news.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.returns import Return
 from storage.database import Database, Document, Session
@@ -84,6 +84,20 @@ class ReturnRepository:
         writes = [ReplaceOne({"_id": each.id}, document_of(each, now), upsert=True) for each in returns]
         if writes:
             await self._returns.bulk_write(writes, ordered=False, session=session)
+
+    async def give_stores(self, stores: Mapping[str, str]) -> None:
+        """Give the returns of these orders that have no store that of their order, by its id. Raises BulkWriteError
+        where a number is one of another return there; all others have theirs then."""
+        if not stores:
+            return
+        storeless: Document = {"orderId": {"$in": list(stores)}, "storeId": None, **IS_RETURN}
+        found = await self._returns.find(storeless, {"orderId": 1}).to_list()
+        if found:
+            given = {each["_id"]: {"$set": {"storeId": stores[each["orderId"]]}} for each in found}
+            await self._returns.bulk_write(
+                [UpdateOne({"_id": id, "storeId": None, **IS_RETURN}, store) for id, store in given.items()],
+                ordered=False,
+            )
 
     async def get(self, id: str) -> Return | None:
         """One return, or None."""

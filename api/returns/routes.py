@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import ReturnAuthor, ReturnDeleter, ReturnEditor, ReturnReader, forbidden
-from api.commands import Command, Commanded, carry_out, command_answers
+from api.commands import Command, Commanded, carry_out, command_answers, earlier_attempt
 from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchRequest
@@ -177,19 +177,9 @@ async def save(
         if not caller.may(Permission.CREATE_RETURNS):
             raise forbidden(f"This needs the permission {Permission.CREATE_RETURNS}.")
         return await _create(services, caller, command, new_return(wanted))
-    known = await services.returns.get(wanted.id)
-    if known is None or not caller.may_touch(known.store_id):
-        raise not_found("return")
-    update = UpdateReturn(
-        action="update",
-        return_=ReturnChanges.model_validate(wanted.model_dump()),
-        user=caller.subject,
-        command_id=command.id,
-        **stores_of(caller),
-    )
-    await check_change(services, command, known, update)
-    update.return_.order_id = known.order_id
-    return await carry_out(services, command, [known.id], [_message(services, known.order_id, update)])
+    earlier = await earlier_attempt(services, command, most=1)
+    messages = [] if wanted.id in earlier.decided else [await _change(services, caller, command, wanted.id, wanted)]
+    return await carry_out(services, command, [wanted.id], messages, earlier=earlier)
 
 
 @router.delete("", operation_id="deleteReturns", **command_answers())
@@ -225,6 +215,25 @@ async def _create(services: Services, caller: Caller, command: Command, wanted: 
     )
     await check_new(services, command, id, creation)
     return await carry_out(services, command, [id], [_message(services, wanted.order_id, creation)])
+
+
+async def _change(
+    services: Services, caller: Caller, command: Command, id: str, wanted: SavedReturn
+) -> OutgoingMessage:
+    """The message that changes a return. Raises ProblemError for one that the caller doesn't see or can't change so."""
+    known = await services.returns.get(id)
+    if known is None or not caller.may_touch(known.store_id):
+        raise not_found("return")
+    update = UpdateReturn(
+        action="update",
+        return_=ReturnChanges.model_validate(wanted.model_dump()),
+        user=caller.subject,
+        command_id=command.id,
+        **stores_of(caller),
+    )
+    await check_change(services, command, known, update)
+    update.return_.order_id = known.order_id
+    return _message(services, known.order_id, update)
 
 
 def _message(services: Services, order_id: str, command: ReturnCommand) -> OutgoingMessage:

@@ -2124,6 +2124,8 @@ export interface components {
         ResponseGroup: "Default" | "WithOrders" | "None";
         /** @description The quantity and reason of one returned order line. */
         ReturnLineFields: {
+            /** @description In a change: the line of the return; missing: the next one of its order line */
+            id?: string | null;
             orderLineItemId: string;
             quantity: number;
             reason?: string | null;

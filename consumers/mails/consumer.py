@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from messaging.decoding import Received
+from messaging.decoding import RawRecord, Received
 from messaging.envelope import wrapped_at
 from messaging.mails import MailCommand
 from storage.mails import MailRepository
@@ -27,20 +27,24 @@ class MailConsumer:
 
     async def __call__(self, batch: Sequence[Received[MailCommand]]) -> None:
         """Store a batch."""
-        first: dict[str, Received[MailCommand]] = {}
-        for received in batch:
-            first.setdefault(received.message.id, received)
-        erased = await self._erased(first)
-        wanted = {id: received.record for id, received in first.items() if id not in erased}
+        newest: dict[str, RawRecord] = {}
+        for received in sorted(batch, key=lambda received: received.at):
+            newest[received.message.id] = received.record
+        erased = await self._erased(batch)
+        wanted = {id: record for id, record in newest.items() if id not in erased}
         await self._mails.accept(wanted, datetime.now(UTC))
-        await self._mails.turn_away(erased | await self._erased(first), datetime.now(UTC))
+        await self._mails.turn_away(erased | await self._erased(batch), datetime.now(UTC))
         self._wake()
 
-    async def _erased(self, mails: Mapping[str, Received[MailCommand]]) -> set[str]:
-        """The ids of those whose customers were forgotten after they were written."""
-        people = {id: received.message.customer_id or "" for id, received in mails.items()}
-        forgotten = await self._erasures.latest(set(people.values()) - {""})
-        return {id for id, person in people.items() if person in forgotten and _written(mails[id]) <= forgotten[person]}
+    async def _erased(self, mails: Sequence[Received[MailCommand]]) -> set[str]:
+        """The ids of those whose customers were forgotten after one of their records was written."""
+        people = [received.message.customer_id or "" for received in mails]
+        forgotten = await self._erasures.latest(set(people) - {""})
+        return {
+            received.message.id
+            for received, person in zip(mails, people, strict=True)
+            if person in forgotten and _written(received) <= forgotten[person]
+        }
 
 
 def _written(received: Received[MailCommand]) -> datetime:

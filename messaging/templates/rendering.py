@@ -80,7 +80,8 @@ def check_part(part: Part, source: str) -> None:
     rendered = _rendered(part, source, SAMPLE_CONTEXT)
     if not rendered.strip():
         raise TemplateError(part, 1, "it comes out empty")
-    _rendered(part, source, SPARSE_CONTEXT)
+    if not _rendered(part, source, SPARSE_CONTEXT).strip():
+        raise TemplateError(part, 1, "it comes out empty where nothing is known but the order")
 
 
 async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

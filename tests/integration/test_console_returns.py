@@ -112,6 +112,32 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
     assert await returns.available(order) == {"a": 2, "b": 2}
 
 
+async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Its price, its id and what was typed into it."""
+    lines = [{"orderLineItemId": "a", "quantity": 1, "price": price} for price in (5, 7)]
+    id = await returns.create(await returns.ordered({"a": 3}), {}, lineItems=lines)
+    second = (await returns.existing(id))["lineItems"][1]
+    place = f"{SCREEN}/{id}"
+    typed: dict[str, Any] = {"line": ["a", "a"], "quantity": ["0", "9"], "reason": ["Torn", "Wet"]}
+    refused = await sent(http, place, f"{place}/lines", typed)
+    assert refused.status_code == 422
+    assert re.findall(r'name="quantity"[^>]* value="(\d+)"', refused.text) == ["0", "9"]
+    assert re.findall(r'name="reason"[^>]* value="(\w*)"', refused.text) == ["Torn", "Wet"]
+    typed["quantity"] = ["0", "1"]
+    assert (await sent(http, place, f"{place}/lines", typed)).status_code == 303
+    (left,) = (await returns.existing(id))["lineItems"]
+    assert left == {**second, "reason": "Wet", **{name: left[name] for name in ("availableQuantity", "modifiedDate")}}
+    assert left["price"] == 7
+
+
+async def test_the_lines_of_a_canceled_return_can_be_saved(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 3})
+    id = await returns.create(order, {"a": 2})
+    await returns.change(id, status="Canceled")
+    await returns.create(order, {"a": 3})
+    assert 'max="2" value="2"' in await page_of(http, f"{SCREEN}/{id}")
+
+
 async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http: httpx.AsyncClient) -> None:
     id = await returns.create(await returns.ordered({"a": 3}), {"a": 1})
     place = f"{SCREEN}/{id}"

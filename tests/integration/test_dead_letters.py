@@ -71,7 +71,7 @@ async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
         assert letter.headers[1] == ("trace", b"\xff\x00")
         reason = {header: value.decode() for header, value in letter.headers if header.startswith("x-")}
         error, source = {"x-error-code", "x-error-message"}, {"x-source-topic", "x-source-partition", "x-source-offset"}
-        assert set(reason) == error | source | {"x-failed-at"}
+        assert set(reason) == error | source | {"x-failed-at", "x-first-published"}
         assert len(letter.headers) == 2 + len(reason)
         assert reason["x-source-topic"] == service.topic("review-submissions")
         assert reason["x-source-offset"].isdecimal()
@@ -214,3 +214,34 @@ async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
     await service.publish("moderation-commands", Message(id, replayed.value, replayed.headers))
     await service.idle()
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
+
+
+@pytest.mark.parametrize(
+    ("topic", "id_field", "told_of"),
+    [("order-events", "id", {}), ("object-updates", "entityId", {"entityType": "Product"})],
+)
+async def test_a_replay_overwrites_nothing_that_was_told_behind_its_letter(
+    service: Service, topic: str, id_field: str, told_of: Json
+) -> None:
+    id = new_id("told")
+    field = "name" if told_of else "status"
+
+    def told(value: object) -> Message:
+        return message({id_field: id, **told_of, field: value}, id)
+
+    async def newest() -> object:
+        async with service.mongo() as database:
+            order = await database["orders"].find_one({"_id": id})
+            thing = await database["objects"].find_one({"_id.entityId": id})
+            return order["status"] if order else thing and thing["facts"]["name"]
+
+    await service.publish(topic, told(7))
+    (letter,) = await service.letters(topic, id, 1)
+    await service.publish(topic, told("Second"))
+    await eventually(newest, lambda found: found == "Second")
+    (service.folder / "mended.json").write_bytes(told("First").value or b"")
+    place = ("--topic", topic, "--partition", str(letter.partition), "--offset", str(letter.offset))
+    await service.run("dlq", "replay", *place, "--value", "mended.json")
+    await service.publish(topic, told(8))
+    await service.letters(topic, id, 2)
+    assert await newest() == "Second"

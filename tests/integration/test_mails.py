@@ -374,6 +374,24 @@ async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tupl
     assert again.attempts == 1
 
 
+async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
+    service: Service, own_mails: tuple[Database, MailRepository]
+) -> None:
+    database, mails = own_mails
+    now, command = datetime.now(UTC), mail_command("a@example.com", "1")
+    records = [stored(service, command, now + timedelta(seconds=seconds)) for seconds in (1, -1)]
+    replayed, old = [Received(record, READER(record.value or b"")) for record in records]
+    consume = MailConsumer(mails, Erasures(database, None), lambda: None)
+    await consume([old])
+    mail = await mails.claim(datetime.now(UTC), now + timedelta(minutes=10))
+    assert mail is not None
+    assert await in_transaction(database, lambda session: mails.reject(mail, now, "mail-rejected", session))
+    await consume([old, replayed, old])
+    again = await mails.claim(datetime.now(UTC), now + timedelta(minutes=10))
+    assert again is not None
+    assert again.record.timestamp == replayed.record.timestamp
+
+
 async def test_an_erasure_while_a_mail_is_taken_in(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:

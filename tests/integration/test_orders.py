@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from api.orders.rows import order_details
-from domain.orders import OrderLine
+from domain.orders import OrderLine, Purchase
 from domain.ratings import Entity
 from storage.orders import OrderRepository, document_of
 from storage.purchases import PurchaseRepository
@@ -179,6 +179,21 @@ async def test_an_order_that_has_lost_its_body_proves_what_is_left(service: Serv
             assert purchases.proofs(orders.values(), Entity(type, "camera")) == proofs
         shown = orjson.loads(orjson.dumps([order_details(order) for order in orders.values()]))
         assert [order["order"] for order in shown] == [None, None]
+
+
+@pytest.mark.parametrize("none", [0, "0", " -0.00 "])
+async def test_a_line_with_the_quantity_0_is_no_purchase(service: Service, none: object) -> None:
+    lines = [OrderLine("1", "camera", None, 0), OrderLine("2", "lens", None, 1)]
+    told = [{"serial": line.product_id, "Quantity": line.quantity or none} for line in lines]
+    order = order_of(lines, body=orjson.dumps({"items": told}))
+    async with own_database(service.servers) as database:
+        await database["orders"].insert_one(document_of(order))
+        purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
+        for type in ("Product", "Device"):
+            camera, lens = Entity(type, "camera"), Entity(type, "lens")
+            made = await purchases.made([Purchase("shop", "anna", each) for each in (camera, lens)])
+            assert made == {Purchase("shop", "anna", lens)}
+            assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
 
 
 async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:

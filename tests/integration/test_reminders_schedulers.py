@@ -132,7 +132,8 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
     bought = await many_orders(database, datetime.now(UTC) - 10 * DAY)
     await configure(database, cron="* * * * *")
     # A run is overdue, so that nobody waits for the minute to be full.
-    await leases.insert_one({"_id": REMINDERS, "done": datetime.now(UTC) - timedelta(minutes=5)})
+    past = datetime.now(UTC) - timedelta(minutes=5)
+    await leases.insert_one({"_id": REMINDERS, "done": past, "scheduled": past, "cron": "* * * * *"})
     processes = {str(process.pid): process for process in (start_clock(service, LEASE_S) for _ in range(3))}
     killed: list[str] = []
 
@@ -202,12 +203,15 @@ async def test_leases(empty: tuple[Service, Database]) -> None:
     await leases.release("job", "other")
     assert await leases.take("job", "other", 600) is None
     renewed = await leases.take("job", holder, 0.2)
-    assert renewed == (False, hold.done)
-    assert (await eventually(lambda: leases.take("job", "other", 600))) == (True, hold.done)
+    assert renewed == (False, hold.done, None, None)
+    assert (await eventually(lambda: leases.take("job", "other", 600))) == (True, hold.done, None, None)
     assert await leases.take("job", holder, 600) is None
     await leases.note_done("job", hold.done + DAY)
+    await leases.note_schedule("job", "5 4 * * *")
     await leases.release("job", "other")
-    assert await leases.take("job", holder, 600) == (True, hold.done + DAY)
+    schedule = await leases.schedule("job")
+    assert schedule is not None
+    assert await leases.take("job", holder, 600) == (True, hold.done + DAY, "5 4 * * *", schedule.since)
 
 
 async def test_the_process(empty: tuple[Service, Database]) -> None:

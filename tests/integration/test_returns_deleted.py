@@ -60,6 +60,16 @@ async def test_the_id_of_a_deleted_return_stays_taken(returns: Returns, http: ht
     problem_of(await http.put(RETURNS, json={"id": id, "status": "New"}), 404)
 
 
+async def test_a_change_that_is_sent_again_after_the_deletion(returns: Returns, http: httpx.AsyncClient) -> None:
+    id = await returns.create(await returns.ordered({"a": 1}), {"a": 1})
+    change: Json = {"id": id, "status": "Approved"}
+    send = partial(http.put, RETURNS, json=change, headers=once())
+    first = body_of(await decided(send), dict)
+    await decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
+    assert body_of(await decided(send), dict) == first
+    problem_of(await http.put(RETURNS, json=change, headers=once()), 404)
+
+
 async def test_deletion_by_kafka(returns: Returns) -> None:
     order, id = await returns.ordered({"a": 5}), new_id("return")
     create = return_command("create", wanted_return(order, {"a": 5}, id=id))

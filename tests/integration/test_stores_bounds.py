@@ -15,7 +15,7 @@ import pytest
 from domain.permissions import Permission
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
-from tests.support.orders import RETURNS, Returns, wanted_return
+from tests.support.orders import RETURNS, Returns, an_order, order_event, wanted_return
 from tests.support.patience import decided
 from tests.support.secured import OWN_ALONE, Secured, running_secured
 from tests.support.service import Json, Servers
@@ -232,6 +232,25 @@ async def test_returns_of_other_stores_are_not_seen(shops: Shops) -> None:
     assert (await bound.existing(shops.returns[shops.mine]))["order"]["storeId"] == shops.mine
     assert await bound.available(shops.orders[shops.other]) is None
     assert await bound.available(shops.orders[shops.mine]) == {"line": 4}
+
+
+async def test_returns_follow_their_order_into_its_store(shops: Shops) -> None:
+    everything, bound, service = shops.all_returns, shops.bound_returns, shops.secured.service
+    orders = [await everything.ordered({"line": 1}, storeId=store) for store in (None, None, shops.mine)]
+    first, second, own = [await everything.create(order, {"line": 1}) for order in orders]
+    number = (await everything.existing(second))["number"]
+    async with service.mongo() as database:
+        await database["returns"].update_one({"_id": own}, {"$set": {"number": number}})
+    assert await bound.found(objectIds=[first, second]) == []
+    for order in orders[:2]:
+        told = an_order(order, {"line": 1}, storeId=shops.mine, modifiedDate="2022-03-15T10:00:00Z")
+        await service.publish("order-events", order_event(told))
+        await eventually(partial(bound.available, order), lambda known: known is not None)
+    await eventually(partial(bound.get, first))
+    await bound.change(first, status="Approved")
+    # The number of the other one is taken there.
+    assert await bound.found(objectIds=[first, second]) == [first]
+    assert (await everything.existing(second))["number"] == number
 
 
 async def test_no_returns_in_other_stores(shops: Shops) -> None:

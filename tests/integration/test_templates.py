@@ -142,8 +142,8 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
     assert shown["subject"] == "How do you like what you bought at Foto <Müller>?"
     assert "Foto &lt;Müller&gt;" in shown["html"]
     assert "- Camera" in shown["text"]
-    changed = await preview({"subject": "{{ customer.name }}\n\n{{ languageCode }}"})
-    assert changed == {**shown, "subject": "Anna Berg en-US"}
+    changed = await preview({"subject": "Hello\n\n{{ customer.name }} {{ languageCode }}"})
+    assert changed == {**shown, "subject": "Hello Anna Berg en-US"}
     assert (await effective(http, storeId=store))["source"] == "built-in"
     # What isn't known is left out as in a mail.
     contact = {"text": "x{% if store.email %}Write to {{ store.email }}{% endif %}"}

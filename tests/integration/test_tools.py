@@ -267,7 +267,7 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     assert len(records) == before + 1
     (replayed,) = (record for record in records if "x-replayed-from" in dict(record.headers))
     assert (replayed.key, json.loads(replayed.value)) == (f"{kind}:c-1".encode(), review)
-    assert [name for name, _ in replayed.headers] == ["trace", "x-replayed-from"]
+    assert [name for name, _ in replayed.headers] == ["trace", "x-replayed-from", "x-first-published"]
     assert await run(tools, *one, "--again") == "Replayed 1 dead letters.\n"
     assert len(await tools.records("review-submissions")) == before + 2
     await tools.idle()

@@ -12,7 +12,7 @@ from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import FLOW, replayed_message
-from messaging.decoding import DeadLetter, InvalidMessageError
+from messaging.decoding import DeadLetter, InvalidMessageError, first_published
 from messaging.envelope import cloud_event_identity
 from messaging.topics import Topic
 from tests.support.records import Record
@@ -32,9 +32,22 @@ def test_it_is_as_it_was_received_and_says_where_it_comes_from() -> None:
     replayed = replayed_message(letter("p.review-submissions", *headers))
     assert (replayed.topic, replayed.key, replayed.value) == ("p.review-submissions", b"key", b"{}")
     place = b"p.review-submissions.dlq/3-17-1000"
-    assert replayed.headers == [*headers, ("x-replayed-from", place)]
+    assert replayed.headers == [*headers, ("x-replayed-from", place), ("x-first-published", b"1000")]
     twice = replayed_message(letter("p.review-submissions", *replayed.headers))
     assert twice.headers == replayed.headers
+
+
+def test_it_is_as_old_as_the_record_that_failed_first() -> None:
+    first = replace(letter("p.order-events"), timestamp=9_000)
+    replayed = Record(18, replayed_message(first).headers, "p.order-events", 3, 10_000)
+    again = dead_letter_message(DeadLetter(replayed, InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, "reason")))
+    assert [dict(each.headers)["x-first-published"] for each in (replayed, again)] == [b"1000"] * 2
+    assert first_published(replayed) == 1_000
+
+
+@pytest.mark.parametrize("told", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])
+def test_a_record_is_no_newer_than_its_place_in_the_topic(told: bytes | None) -> None:
+    assert first_published(Record(timestamp=1_000, headers=[("x-first-published", told)])) == 1_000
 
 
 def test_a_mended_message_is_another_one_and_the_same_whenever_it_is_sent() -> None:

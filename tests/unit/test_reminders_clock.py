@@ -29,11 +29,15 @@ class Leases:
 
     done: datetime
     is_away: bool = False
+    is_new: bool = False
+    cron: str | None = None
+    since: datetime | None = None
 
     async def take(self, name: str, holder: str, seconds: float) -> Hold:
         if self.is_away:
             raise AutoReconnect("away")
-        return Hold(is_new=False, done=self.done)
+        is_new, self.is_new = self.is_new, False
+        return Hold(is_new, self.done, self.cron, self.since)
 
     async def note_schedule(self, name: str, cron: str | None) -> None:
         pass
@@ -92,3 +96,40 @@ async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytes
         await cancel_and_wait(keeping, again_s=LEASE_S)
     assert clock.next_run is not None
     assert clock.next_run.hour == daily.hour
+
+
+def a_time(minutes_ago: float) -> str:
+    """The cron expression of a time of the day that was so long ago."""
+    at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    return f"{at.minute} {at.hour} * * *"
+
+
+@pytest.mark.parametrize(
+    ("since", "noted", "runs"), [(30, None, 1), (None, None, 1), (5, None, 0), (30, "0 0 1 1 *", 0), (30, "", 0)]
+)
+async def test_a_run_is_made_up_for_if_the_schedule_had_it(since: int | None, noted: str | None, runs: int) -> None:
+    now, cron = datetime.now(UTC), a_time(minutes_ago=10)
+    leases = Leases(done=now - timedelta(days=1), is_new=True)
+    if since is not None:
+        leases.cron, leases.since = (cron if noted is None else noted or None), now - timedelta(minutes=since)
+    job = Job()
+    job.may_end.set()
+    clock = ReminderClock(cast(Any, job), cast(Any, Stores(cron)), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    keeping = asyncio.create_task(clock.keep())
+    await eventually(lambda: clock.next_run)
+    await cancel_and_wait(keeping, again_s=LEASE_S)
+    assert job.runs == runs
+
+
+async def test_a_lease_that_was_lost_for_a_while_makes_up_for_nothing_later() -> None:
+    leases, stores, job = Leases(done=datetime.now(UTC) - timedelta(days=1)), Stores(a_time(minutes_ago=-600)), Job()
+    job.may_end.set()
+    clock = ReminderClock(cast(Any, job), cast(Any, stores), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    keeping = asyncio.create_task(clock.keep())
+    planned = await eventually(lambda: clock.next_run)
+    leases.is_new = True
+    await eventually(lambda: not leases.is_new)
+    stores.cron = a_time(minutes_ago=7)
+    await eventually(lambda: clock.next_run != planned)
+    await cancel_and_wait(keeping, again_s=LEASE_S)
+    assert job.runs == 0

@@ -218,6 +218,34 @@ def test_lines_keep_their_identity_when_they_change() -> None:
     assert len({line.id for line in known.lines}) == 3
 
 
+def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
+    known, order = stored(order_with({"a": 5, "b": 1}), ("a", 1), ("a", 1))
+    first, second = (replace(line, price=price) for line, price in zip(known.lines, (5.0, 7.0), strict=True))
+    known = replace(known, lines=(first, second))
+    request = replace(a_request(ReturnStep("change", "r", None, None), 1), at=AT.replace(hour=5), by="clerk")
+
+    def lines_after(*lines: LineRequest) -> tuple[ReturnLine, ...]:
+        after = changed(known, replace(request, lines=lines), order)
+        assert isinstance(after, Return)
+        return after.lines
+
+    assert lines_after(LineRequest("a", 1, id=second.id)) == (second,)
+    assert lines_after(LineRequest("a", 1, id="unknown")) == (first,)
+    twins = lines_after(LineRequest("a", 2), LineRequest("a", 1, id=first.id), LineRequest("a", 1, id=first.id))
+    assert [(line.id, line.price) for line in twins[:2]] == [(second.id, 7.0), (first.id, 5.0)]
+    assert len({line.id for line in twins}) == 3
+    assert lines_after(LineRequest("b", 1, id=first.id), LineRequest("a", 1, id=first.id))[1:] == (first,)
+
+
+def test_only_the_line_that_changes_is_marked() -> None:
+    known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1), ("b", 1))
+    request = replace(a_request(ReturnStep("change", "r", None, [("a", 1), ("b", 2)]), 1), at=AT.replace(hour=5))
+    after = changed(known, replace(request, by="clerk"), order)
+    assert isinstance(after, Return)
+    assert [line.modified_by for line in after.lines] == [None, "clerk"]
+    assert after.lines[0] == known.lines[0]
+
+
 def test_a_new_return_as_it_is_stored() -> None:
     order = replace(order_with({"a": 3, "b": 1}), store_id="shop")
     step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])

@@ -159,14 +159,17 @@ def test_each_placeholder_stands_for_its_value() -> None:
     token = replace(TOKEN, store_id="a/b", order_id="c d", line_id="#1", product_id="ö")
     template = "https://s/{storeId}/{orderId}/{orderLineItemId}/{productId}/{languageCode}#{token}"
     assert review_url(template, token, "t.x", "de-AT") == "https://s/a%2Fb/c%20d/%231/%C3%B6/de-AT#t.x"
-    assert review_url(template, token, "t.x") == "https://s/a%2Fb/c%20d/%231/%C3%B6/#t.x"
+    for none in (None, ""):
+        assert review_url(template, token, "t.x", none) is None
+        assert review_url("https://s/{{languageCode}}", token, "t.x", none) == "https://s/{languageCode}"
 
 
 @given(texts.filter(bool), texts.filter(bool))
 def test_values_stay_in_their_places(product: str, order: str) -> None:
     token = replace(TOKEN, product_id=product, order_id=order, store_id=None)
     text = signed(token, KEY)
-    parts = urlsplit(review_url("https://shop.example/r?p={productId}&o={orderId}&t={token}&s={storeId}", token, text))
+    url = review_url("https://shop.example/r?p={productId}&o={orderId}&t={token}&s={storeId}", token, text)
+    parts = urlsplit(url or "")
     assert (parts.scheme, parts.netloc, parts.path, parts.fragment) == ("https", "shop.example", "/r", "")
     assert parse_qs(parts.query, strict_parsing=True, keep_blank_values=True) == {
         **{"p": [product], "o": [order], "t": [text], "s": [""]}

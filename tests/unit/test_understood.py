@@ -70,7 +70,7 @@ REVIEW: Json = {
     "images": [IMAGE],
 }
 PAGE: Json = {"take": 5, "skip": 2}
-LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
+LINES: list[Json] = [{"id": "rl", "orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
 SETTINGS: Json = {
     "ratingCalculationMethod": "wilson",
     "reminder": {
