@@ -1,6 +1,6 @@
 /** Reviews of an object, to read and to write: `<plaudit-reviews store type entity>`. */
 
-import { closest, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
+import { closest, define, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
 
 /** @typedef {import('./types').Review} Review */
 /** @typedef {import('./types').Page} Page */
@@ -439,4 +439,4 @@ class PlauditReviews extends HTMLElement {
   }
 }
 
-if (!customElements.get('plaudit-reviews')) customElements.define('plaudit-reviews', PlauditReviews);
+define('plaudit-reviews', PlauditReviews);

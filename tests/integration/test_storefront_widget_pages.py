@@ -79,6 +79,37 @@ async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, 
         await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
 
 
+async def test_stars_that_cannot_be_had_are_not_shown_as_none(browser: Browser, filled: Filled) -> None:
+    start = f'<plaudit-stars store="{filled.store}" type="Product"'
+    stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in ("x" * 129, filled.product))
+    address = filled.site.show("/no-stars", filled.service.address, stars)
+    async with opened(browser, address, Watch()) as page:
+        await page.route("**/summaries?*", lambda route: route.abort())
+        async with page.expect_event("requestfailed"):
+            await page.goto(address)
+        drawn = page.locator("plaudit-stars svg.stars")
+        await expect(drawn).to_have_count(2)
+        await expect(drawn.filter(visible=True)).to_have_count(0)
+        await page.unroute("**/summaries?*")
+        await page.locator("plaudit-stars").last.evaluate("(one) => one.setAttribute('lang', 'en')")
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_be_visible()
+        await expect(drawn.filter(visible=True)).to_have_count(1)
+
+
+async def test_a_browser_without_its_colours_shows_the_page_as_it_is(browser: Browser, filled: Filled) -> None:
+    """Without `light-dark()` all stars would be full."""
+    one = f'store="{filled.store}" type="Product" entity="{filled.product}"'
+    both = f"<plaudit-reviews {one}>Reviews</plaudit-reviews><plaudit-stars {one}></plaudit-stars>"
+    address, watch = filled.site.show("/old", filled.service.address, both), Watch()
+    old = "const is = CSS.supports; CSS.supports = (...all) => !all.join().includes('light-dark') && is(...all)"
+    async with opened(browser, address, watch) as page:
+        await page.add_init_script(old)
+        await page.goto(address, wait_until="networkidle")
+        await expect(page.get_by_text("Reviews", exact=True)).to_be_visible()
+        await expect(page.locator("plaudit-reviews:not(:defined), plaudit-stars:not(:defined)")).to_have_count(2)
+    assert watch.complaints == []
+
+
 @pytest.mark.parametrize("attribute", ["store", "type", "src"])
 async def test_stars_of_what_an_element_no_longer_shows(browser: Browser, filled: Filled, attribute: str) -> None:
     async with facade_of(filled.service) as facade:
