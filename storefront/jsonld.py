@@ -50,10 +50,11 @@ async def read_jsonld(request: Request, shopper: Reading, services: Injected) ->
 async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:
     """The same as it is kept: JSON that is safe within a script element. Raises ProblemError (404)."""
     store = await store_of(services, store_id)
-    tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
     place = ObjectPlace(entity, store_id)
-    about = description(await services.objects.of_places([place]), place)
+    # Whoever waits for room reads what there is then.
     with await services.pages.rows(MOST_REVIEWS):
+        tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
+        about = description(await services.objects.of_places([place]), place)
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],
