@@ -63,8 +63,6 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
             take=MOST_REVIEWS,
         )
         reviews = await whole(services, await services.reviews.search(search))
-        names = (about.name, *(review.entity_name for review in reviews), entity.id)
-        name = next(name for name in names if name)
-        found = structured_data(entity.type, name, about, tallies.get(store_id, RatingTally()), reviews)
+        found = structured_data(entity, about, tallies.get(store_id, RatingTally()), reviews)
         body = inside_script(orjson.dumps(found))
     return Answer(body, MEDIA_TYPE, frozenset(store.settings.storefront_origins))
