@@ -109,11 +109,11 @@ def _add_product(product: Element, review: Review, about: Description, url: str)
     gtins = [gtin for gtin in about.gtins if _GTIN.fullmatch(gtin)]
     skus = about.skus or (review.entity.id,)
     for name, values in (("gtin", gtins), ("mpn", about.mpns), ("sku", skus), ("brand", about.brands)):
-        if shown := [text for value in values if (text := unless_blank(value))]:
+        if values:
             group = SubElement(ids, f"{name}s")
-            for text in shown:
-                _add(group, name, text)
-    if title := unless_blank(about.name) or unless_blank(review.entity_name):
+            for value in values:
+                _add(group, name, value)
+    if title := about.name or unless_blank(review.entity_name):
         _add(product, "product_name", title)
     _add(product, "product_url", url)
 

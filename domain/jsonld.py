@@ -11,7 +11,7 @@ from typing import Any, Final
 from unicodedata import category
 
 from domain.objects import Description
-from domain.ratings import HIGHEST_RATING, RatingMethod, RatingTally, rating_number, rating_value
+from domain.ratings import HIGHEST_RATING, Entity, RatingMethod, RatingTally, rating_number, rating_value
 from domain.reviews import Review, unless_blank
 
 NOBODY: Final = "Anonymous"
@@ -49,15 +49,17 @@ def schema_type(entity_type: str) -> str | None:
 
 
 def structured_data(
-    entity_type: str, name: str, about: Description, tally: RatingTally, reviews: Sequence[Review]
+    entity: Entity, about: Description, tally: RatingTally, reviews: Sequence[Review]
 ) -> dict[str, Any]:
     """The JSON-LD of an object with its rating, which is the plain average, and these reviews of it, with their texts.
+    Its name is the one that was told, else that of a review, else its id.
 
     Empty where search engines are to be told nothing: without reviews, and for sellers.
     """
-    type = schema_type(entity_type)
+    type = schema_type(entity.type)
     if type is None or tally.count <= 0:
         return {}
+    name = about.name or next(filter(None, (unless_blank(review.entity_name) for review in reviews)), entity.id)
     found: dict[str, Any] = {"@context": "https://schema.org", "@type": type, "name": name}
     found |= {key: url for key, url in (("url", about.url), ("image", about.image_url)) if url}
     if type == _PRODUCT:

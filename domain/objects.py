@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from domain.delivery import RecordPosition
 from domain.ratings import Entity
+from domain.reviews import is_blank, unless_blank
 
 Fact = str | bool | tuple[str, ...]
 Told = tuple[int, int, int]
@@ -72,7 +73,8 @@ def object_name(objects: KnownObjects, place: ObjectPlace) -> str | None:
 
 
 class Description(NamedTuple):
-    """The page of an object, its picture, and what it is known by elsewhere; empty where nothing was told."""
+    """The page of an object, its picture, and what it is known by elsewhere; empty where nothing was told that can be
+    seen."""
 
     name: str | None = None
     url: str | None = None
@@ -88,10 +90,10 @@ def description(objects: KnownObjects, place: ObjectPlace) -> Description:
 
     def text(name: str) -> str | None:
         fact = fact_of(objects, place, name)
-        return fact if isinstance(fact, str) else None
+        return unless_blank(fact) if isinstance(fact, str) else None
 
     def codes(name: str) -> tuple[str, ...]:
         fact = fact_of(objects, place, name)
-        return fact if isinstance(fact, tuple) else ()
+        return tuple(code for code in fact if not is_blank(code)) if isinstance(fact, tuple) else ()
 
     return Description(text(NAME), text(URL), text(IMAGE_URL), codes(GTINS), codes(MPNS), codes(SKUS), codes(BRANDS))

@@ -41,7 +41,14 @@ class HttpSettings(BaseModel):
     ] = 32 * 1024 * 1024
     max_waits: Annotated[int, Field(ge=0, description="By `Prefer: wait`, at one process; beyond, 202 at once")] = 1_000
     max_waits_per_client: Annotated[int, Field(ge=0, description="The same, of one client")] = 100
-    receive_timeout: Annotated[float, Field(gt=0, le=600, description="Seconds for a whole request to come")] = 20.0
+    receive_timeout: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=600,
+            description="Seconds for a whole request to come; one more for each 16 KiB of its body, up to 300",
+        ),
+    ] = 20.0
     send_timeout: Annotated[
         float, Field(gt=0, le=600, description="Seconds for a client to read any more of its answer")
     ] = 30.0

@@ -71,11 +71,18 @@ class _Entry:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    task: asyncio.Task[Answer]
+    asked: float
+
+
 class Answers:
     """Keeps answers by their addresses, `most_bytes` of both at most, the least used ones go first.
 
-    Whoever asks for what is being loaded waits for that load. An answer that is asked for when half of its time is over
-    is loaded again in the background, so that nobody waits for one that many ask for.
+    Whoever asks for what is being loaded waits for that load, unless it began more than AGE_S seconds ago. An answer
+    that is asked for when half of its time is over is loaded again in the background, so that nobody waits for one that
+    many ask for.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES, clock: Callable[[], float] = monotonic) -> None:
@@ -83,7 +90,7 @@ class Answers:
         self._clock = clock
         self._bytes = 0
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._loading: dict[bytes, asyncio.Task[Answer]] = {}
+        self._loading: dict[bytes, _Loading] = {}
 
     def fresh(self, address: bytes) -> Answer | None:
         """The answer that is there and not too old."""
@@ -103,27 +110,34 @@ class Answers:
         answer = self.fresh(address)
         if answer is not None:
             return answer
-        return await asyncio.shield(self._loading.get(address) or self._begin(address, load))
+        loading = self._loading.get(address)
+        if loading is None or self._clock() - loading.asked > AGE_S:
+            loading = self._begin(address, load)
+        return await asyncio.shield(loading.task)
 
-    def _begin(self, address: bytes, load: Load) -> asyncio.Task[Answer]:
-        task = self._loading[address] = asyncio.create_task(self._load(address, load))
-        task.add_done_callback(lambda done: self._over(address, done))
-        return task
-
-    async def _load(self, address: bytes, load: Load) -> Answer:
+    def _begin(self, address: bytes, load: Load) -> _Loading:
         asked = self._clock()
+        task = asyncio.create_task(self._load(address, load, asked))
+        loading = self._loading[address] = _Loading(task, asked)
+        task.add_done_callback(lambda _: self._over(address, loading))
+        return loading
+
+    async def _load(self, address: bytes, load: Load, asked: float) -> Answer:
         answer = await load()
         self._keep(address, _Entry(answer, asked, load, answer.size + _OF_ADDRESS * len(address)))
         return answer
 
-    def _over(self, address: bytes, task: asyncio.Task[Answer]) -> None:
-        del self._loading[address]
+    def _over(self, address: bytes, loading: _Loading) -> None:
+        if self._loading.get(address) is loading:
+            del self._loading[address]
         # Those who wait for it hear it; where nobody does, the next one to ask will.
-        if not task.cancelled() and (error := task.exception()):
+        if not loading.task.cancelled() and (error := loading.task.exception()):
             log.info("an answer could not be renewed", error=repr(error)[:200])
 
     def _keep(self, address: bytes, entry: _Entry) -> None:
         before = self._entries.pop(address, None)
+        if before and before.asked > entry.asked:
+            entry = before
         self._bytes += entry.size - (before.size if before else 0)
         self._entries[address] = entry
         while self._bytes > self._most_bytes:

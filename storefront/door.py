@@ -25,6 +25,8 @@ _CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
 _VARY: Final = b"Origin, Accept-Encoding"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", f"{PREFIX}* (kept)", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
+_OF_NO_STORE: Final = frozenset({408, 413, 429, 503})
+"""Any page may read that it was too much, or not the time, before the store is looked up: this tells nothing of it."""
 
 
 class StorefrontDoor:
@@ -100,8 +102,11 @@ def allow(request: Request, origins: Collection[str]) -> None:
 
 
 def _allowing(scope: Scope, origin: str, send: Send) -> Send:
+    def is_allowed(status: int) -> bool:
+        return origin in scope[_ORIGINS] if _ORIGINS in scope else status in _OF_NO_STORE
+
     async def with_origin(message: Message) -> None:
-        if message["type"] == "http.response.start" and origin in scope.get(_ORIGINS, ()):
+        if message["type"] == "http.response.start" and is_allowed(message["status"]):
             message["headers"] = [
                 *(each for each in message["headers"] if each[0] != b"access-control-allow-origin"),
                 (b"access-control-allow-origin", origin.encode("latin-1")),

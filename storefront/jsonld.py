@@ -50,10 +50,11 @@ async def read_jsonld(request: Request, shopper: Reading, services: Injected) ->
 async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:
     """The same as it is kept: JSON that is safe within a script element. Raises ProblemError (404)."""
     store = await store_of(services, store_id)
-    tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
     place = ObjectPlace(entity, store_id)
-    about = description(await services.objects.of_places([place]), place)
+    # Whoever waits for room reads what there is then.
     with await services.pages.rows(MOST_REVIEWS):
+        tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
+        about = description(await services.objects.of_places([place]), place)
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],
@@ -62,8 +63,6 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
             take=MOST_REVIEWS,
         )
         reviews = await whole(services, await services.reviews.search(search))
-        names = (about.name, *(review.entity_name for review in reviews), entity.id)
-        name = next(name for name in names if name)
-        found = structured_data(entity.type, name, about, tallies.get(store_id, RatingTally()), reviews)
+        found = structured_data(entity, about, tallies.get(store_id, RatingTally()), reviews)
         body = inside_script(orjson.dumps(found))
     return Answer(body, MEDIA_TYPE, frozenset(store.settings.storefront_origins))

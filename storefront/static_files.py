@@ -1,7 +1,7 @@
 """The files that pages of shops load: the widget's modules and its languages, readable from every origin.
 
-A module names the others by their version (`./plaudit-stars.js?v=1f0c9a2e`): a browser that has another version of one
-in its cache loads the one that fits.
+A module names the others, and the languages, by their version (`./plaudit-stars.js?v=1f0c9a2e`): a browser that has
+another version of one in its cache loads the one that fits. The languages have one version together.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
 _BYTES_OF_TAG: Final = 12
 _LENGTH_OF_VERSION: Final = 8
 _IMPORTED: Final = re.compile(r"'\./(plaudit-\w+\.js)'")
+_LANGUAGE: Final = re.compile(r"`languages/[^`]*\.json(?=`)")
 _CACHE_OF_VERSION: Final = "public, max-age=31536000, immutable"
 _CACHE_OF_OTHERS: Final = "no-store"
 """Another version is asked for, while processes of two run. This one is the best that there is, and nobody keeps it."""
@@ -43,11 +44,8 @@ class StaticFile:
     compressed: bytes
     media_type: str
     tag: str
-
-    @property
-    def version(self) -> str:
-        """The version by which other modules ask for it."""
-        return self.tag[:_LENGTH_OF_VERSION]
+    version: str
+    """The version by which modules ask for it."""
 
     def caching(self, version: str | None) -> str:
         """The bound on how long it is kept by whoever asks for this version, or for none."""
@@ -62,18 +60,33 @@ def static_file(path: Path) -> StaticFile:
     text = path.read_text("utf-8")
     if path.suffix == ".js":
         text = _IMPORTED.sub(lambda found: _versioned(path.with_name(found[1])), _COMMENT_OR_INDENT.sub("", text))
+        text = _LANGUAGE.sub(lambda found: f"{found[0]}?v={_version_of_languages()}", text)
     body = text.encode()
-    tag = blake2b(body, digest_size=_BYTES_OF_TAG).hexdigest()
-    return StaticFile(body, gzip.compress(body, 9, mtime=0), _MEDIA_TYPES[path.suffix], tag)
+    tag = _digest(body)
+    version = tag[:_LENGTH_OF_VERSION] if path.suffix == ".js" else _version_of_languages()
+    return StaticFile(body, gzip.compress(body, 9, mtime=0), _MEDIA_TYPES[path.suffix], tag, version)
 
 
 def _versioned(path: Path) -> str:
     return f"'./{path.name}?v={static_file(path).version}'"
 
 
+@cache
+def _version_of_languages() -> str:
+    return _digest(b"".join(path.read_bytes() for path in _languages()))[:_LENGTH_OF_VERSION]
+
+
+def _languages() -> Sequence[Path]:
+    return sorted(FOLDER.glob("languages/*.json"))
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=_BYTES_OF_TAG).hexdigest()
+
+
 def routes() -> Sequence[Route]:
     """A route for each module and each language."""
-    paths = [*sorted(FOLDER.glob("*.js")), *sorted(FOLDER.glob("languages/*.json"))]
+    paths = [*sorted(FOLDER.glob("*.js")), *_languages()]
     return [
         Route(f"{PREFIX}{path.relative_to(FOLDER).as_posix()}", partial(_send, static_file(path))) for path in paths
     ]

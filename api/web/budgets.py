@@ -71,11 +71,14 @@ class Share:
             self._budget.let_in()
 
     @asynccontextmanager
-    async def stalling(self) -> AsyncIterator[None]:
-        """Wait for the client in this block. Raises StalledError when others need the room; then it is given back."""
+    async def stalling(self, since: float | None = None) -> AsyncIterator[None]:
+        """Wait for the client in this block, who has kept us waiting since then by the loop's clock, or from now on.
+        Raises StalledError when others need the room; then it is given back."""
         try:
             async with asyncio.timeout(None) as self._deadline:
-                self._budget.stalling[self] = asyncio.get_running_loop().time()
+                self._budget.stalling[self] = since or asyncio.get_running_loop().time()
+                if since:
+                    self._budget.stalling.move_to_end(self, last=False)
                 self._budget.look_again()
                 try:
                     yield

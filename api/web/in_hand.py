@@ -19,6 +19,9 @@ from api.web.problems import ProblemError, problem_response
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
 
+SLOW_S: Final = 20.0
+"""A body that takes longer makes room for others, though it comes on."""
+
 PIECE: Final = 64 * 1024
 """An answer is passed on by so many bytes at a time, as fast as the client reads."""
 
@@ -130,6 +133,7 @@ class RequestInHand:
         self._start: Message | None = None
         self._body: Share | None = None
         self._has_room = False
+        self._has_room_since = 0.0
         self._is_refused = False
         self._waits = 0
 
@@ -158,11 +162,13 @@ class RequestInHand:
         with self.outside():
             if not self._has_room:
                 self._body = await self._all.room_for_body(self._scope)
-                self._has_room = True
+                self._has_room, self._has_room_since = True, asyncio.get_running_loop().time()
             if self._body is None:
                 return await self._receive()
+            since = self._has_room_since
+            is_slow = asyncio.get_running_loop().time() - since > SLOW_S
             try:
-                async with self._body.stalling():
+                async with self._body.stalling(since if is_slow else None):
                     return await self._receive()
             except StalledError as error:
                 raise NoRoomError("The body was slow to come, and others needed its room.") from error

@@ -17,8 +17,8 @@ log = structlog.get_logger()
 
 
 _ANSWER_S: Final = 35.0
-"""Until an answer begins: time for a slow body, a query and a publication. PyMongo on Python 3.11 can wait without end
-for the lock of its connection pool when a server goes away, whatever its own limits are."""
+"""Until an answer begins, or more of the body comes: time for a query and a publication. PyMongo on Python 3.11 can
+wait without end for the lock of its connection pool when a server goes away, whatever its own limits are."""
 
 _WAIT_S: Final = 35.0
 """More of it for a request that may wait, by `Prefer`, for up to 30 s."""
@@ -38,7 +38,14 @@ class LastResort:
             return
         started = False
         waits = any(name == b"prefer" for name, _ in scope["headers"])
-        deadline = asyncio.timeout(_ANSWER_S + (_WAIT_S if waits else 0))
+        patience = _ANSWER_S + (_WAIT_S if waits else 0)
+        deadline = asyncio.timeout(patience)
+
+        async def received() -> Message:
+            message = await receive()
+            if not (started or deadline.expired()):
+                deadline.reschedule(asyncio.get_running_loop().time() + patience)
+            return message
 
         async def watched(message: Message) -> None:
             nonlocal started
@@ -49,7 +56,7 @@ class LastResort:
 
         try:
             async with deadline:
-                await self._app(scope, receive, watched)
+                await self._app(scope, received, watched)
         except asyncio.CancelledError:
             if started:
                 raise

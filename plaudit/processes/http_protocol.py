@@ -18,6 +18,7 @@ from httptools import HttpParserError, HttpParserUpgrade
 
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
 from plaudit.processes.http_lingering import LingeringProtocol
+from plaudit.processes.http_patience import Patience
 from plaudit.processes.uvicorn_internals import (
     close_after_answer,
     close_by,
@@ -47,7 +48,6 @@ _CHUNK_BYTES: Final = 16
 """The framing of a usual chunk: its size in hexadecimal, and two ends of lines."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
-_LAST_LOOK_S: Final = 0.1
 
 _UNSENT: Final = 16 * 1024
 """Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
@@ -60,7 +60,8 @@ class ConnectionLimits:
     """The limits of one process for its clients.
 
     `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
-    `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request.
+    `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request. A body
+    that comes on has longer (http_patience.py).
     `send_timeout`: seconds without a client's reading any of its answer.
     `max_connections`: beyond them the one that has kept us waiting for longest is closed.
     """
@@ -89,7 +90,7 @@ class BoundedProtocol(LingeringProtocol):
         self._head_bytes = 0
         self._framing_bytes = 0
         self._refusal = _NOT_HTTP
-        self._receiving: asyncio.TimerHandle | None = None
+        self._receiving: Patience | None = None
         self._sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -156,6 +157,8 @@ class BoundedProtocol(LingeringProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._framing_bytes -= len(body)
+        if self._receiving is not None:
+            self._receiving.body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -267,16 +270,12 @@ class BoundedProtocol(LingeringProtocol):
         self.limits.waiting.move_to_end(self)
 
     def _expect_request(self) -> None:
-        self._receiving = self.loop.call_later(self.limits.receive_timeout, self._look_once_more)
-
-    def _look_once_more(self) -> None:
-        # If the server was the slow side, the request may have come, and be read after this timer.
-        self._receiving = self.loop.call_later(_LAST_LOOK_S, self._give_up)
+        self._receiving = Patience(self.loop, self.limits.receive_timeout, self._give_up)
 
     def _give_up(self) -> None:
-        if not self.transport.is_closing():
-            seconds = f"{self.limits.receive_timeout:g} s"
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"The request was not complete after {seconds}.")
+        if self._receiving is not None:
+            detail = f"The request was not complete after {self._receiving.seconds:.3g} s."
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, detail)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer with a problem and close; only the latter where the request has, or gets, another answer."""

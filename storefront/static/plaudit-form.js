@@ -1,6 +1,5 @@
 /** The form of `<plaudit-reviews>`: a review with photos, and the proof of work that a store may ask for. */
 
-import { dress } from './plaudit-dialogs.js';
 import { h, stars } from './plaudit-stars.js';
 
 /** @typedef {import('./types').Shop} Shop */
@@ -14,24 +13,26 @@ const DRAFT = 'plaudit:draft/';
 
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** The words that wait in this tab to be sent, by their fields. @param {Shop} shop @returns {Record<string, string>} */
+/** The words that wait in this tab to be sent, by their fields, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
 function kept({ place }) {
   try {
-    return JSON.parse(sessionStorage.getItem(DRAFT + place) ?? '{}');
+    return JSON.parse(sessionStorage[DRAFT + place]);
   } catch {
     return {};
   }
 }
 
-/** Keep them where that is allowed. @param {Shop} shop @param {Record<string, FormDataEntryValue>} words */
+/** Keep them where that is allowed. @param {Shop} shop @param {Record<string, any>} words */
 function keep({ place }, words) {
   try {
-    sessionStorage.setItem(DRAFT + place, JSON.stringify(words));
+    sessionStorage[DRAFT + place] = JSON.stringify(words);
   } catch {}
 }
 
-/** The proof that a number was searched for, as the service reads it. @param {import('./types').Check} check */
-export async function solve({ algorithm, challenge, salt, maxnumber, signature }) {
+/** The proof that a number was searched for, as the service reads it; nothing where none is asked for, or none is found. @param {import('./types').Check | null} check */
+async function solve(check) {
+  if (!check) return;
+  const { algorithm, challenge, salt, maxnumber, signature } = check;
   const encoder = new TextEncoder();
   const hash = async (/** @type {number} */ number) => {
     const digest = new Uint8Array(await crypto.subtle.digest(algorithm, encoder.encode(salt + number)));
@@ -43,16 +44,16 @@ export async function solve({ algorithm, challenge, salt, maxnumber, signature }
     if (at >= 0) return btoa(JSON.stringify({ algorithm, challenge, number: from + at, salt, signature }));
     await sleep(0);
   }
-  throw new Error('the challenge has no solution');
 }
 
 /** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current */
 function photosOf(shop, current) {
   const { say } = shop;
-  /** @type {Map<Element, () => Promise<string>>} */
+  /** By the row, whose id is that of the photo once it is there. @type {Map<Element, () => Promise<void>>} */
   const uploads = new Map();
+  let turn = Promise.resolve();
   const list = h('ul', { class: 'stack' });
-  const most = current().mostImages;
+  const { mostImages: most, mostImageBytes } = current();
   const input = h('input', { type: 'file', accept: 'image/jpeg,image/png,image/webp', multiple: true, change: take });
 
   function take() {
@@ -60,10 +61,10 @@ function photosOf(shop, current) {
     input.value = '';
   }
 
-  /** @param {File} file */
-  function add(file) {
+  /** What has an `id` was uploaded before the page was loaded again. @param {any} file @param {string} [id] */
+  function add(file, id) {
     const { name } = file;
-    const canvas = h('canvas', { 'aria-hidden': 'true' });
+    const canvas = h('canvas', { 'aria-hidden': true });
     const state = h('span', { role: 'status', class: 'soft' });
     const remove = () => {
       uploads.delete(row);
@@ -71,7 +72,7 @@ function photosOf(shop, current) {
       input.disabled = false;
       input.focus();
     };
-    const row = h('li', { class: 'row' }, canvas, h('bdi', { class: 'text' }, name), state,
+    const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state,
       h('button', { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove }, say('remove')));
     list.append(row);
     preview(file, canvas);
@@ -80,48 +81,39 @@ function photosOf(shop, current) {
       state.textContent = text;
     };
     if (uploads.size >= most) return tell(say('tooMany', { n: most }), 'wrong');
-    /** It stays so until the photo is removed. @param {unknown} error */
-    const refuse = (error) => uploads.set(row, () => Promise.reject(error));
+    const isTooLarge = file.size > mostImageBytes;
     const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': shop.random() };
     async function send() {
+      if (!uploads.has(row)) return;
       tell(say('uploading'));
       const options = { method: 'POST', body: file, headers, signal: AbortSignal.timeout(UPLOAD_MS) };
       try {
-        const { id } = await shop.ask('/images?' + new URLSearchParams({ stamp: current().stamp }), options);
+        if (isTooLarge) throw { status: 413, errors: [{ code: 'image-too-costly' }] };
+        row.id ||= (await shop.ask('/images?' + new URLSearchParams({ stamp: current().stamp }), options)).id;
         tell(say('uploaded'));
-        return id;
       } catch (error) {
-        sent = undefined;
-        tell(shop.problems(error).join(' '), 'wrong');
-        if (FINAL.includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) refuse(error);
+        /** Others stay refused until the photo is removed. */
+        if (!FINAL.includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) sent = undefined;
+        tell(isTooLarge ? say('tooLarge', { n: mostImageBytes / 1e6 }) : shop.problems(error).join(' '), 'wrong');
         throw error;
       }
     }
-    /** @type {Promise<string> | undefined} */
+    /** @type {Promise<void> | undefined} */
     let sent;
-    const { mostImageBytes } = current();
-    if (file.size > mostImageBytes) {
-      tell(say('tooLarge', { n: mostImageBytes / 1e6 }), 'wrong');
-      refuse({ errors: [{ code: 'image-too-costly' }] });
-    } else {
-      /** Sent once, and anew with the review where that was cut off. */
-      const upload = () => (sent ??= send());
-      uploads.set(row, upload);
-      upload().catch(() => {});
-    }
+    /** Sent once, and anew with the review where that was cut off; one after the other, for slow connections. */
+    const upload = () => (sent ??= turn = turn.catch(() => {}).then(send));
+    uploads.set(row, upload);
+    upload().catch(() => {});
     input.disabled = uploads.size >= most;
   }
 
   const field = h('label', {}, say('addPhotos', { n: most }), input);
   /** The photos' ids, once all are there. Throws what is wrong with one of them that hasn't been removed. */
   const ids = async () => {
-    const made = await Promise.all([...uploads].map(async ([row, upload]) => {
-      const id = await upload().catch((error) => uploads.has(row) && Promise.reject(error));
-      return uploads.has(row) && id;
-    }));
-    return made.filter(Boolean);
+    for (const [row, upload] of uploads) await upload().catch((error) => uploads.has(row) && Promise.reject(error));
+    return [...uploads.keys()].map(({ id }) => id);
   };
-  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids };
+  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add };
 }
 
 /** The file as a small picture; none of what the browser can't read. @param {File} file @param {HTMLCanvasElement} canvas */
@@ -140,21 +132,17 @@ async function preview(file, canvas) {
 function rating({ say }) {
   const choices = [1, 2, 3, 4, 5].map((n) => {
     const input = h('input', { class: 'gone', type: 'radio', name: 'rating', value: n, required: true, 'aria-label': say('stars', { n }) });
-    return h('label', { title: say('stars', { n }) }, input, star());
+    const star = stars(0);
+    star.setAttribute('viewBox', '0 0 24 24');
+    return h('label', { title: say('stars', { n }) }, input, star);
   });
   return h('fieldset', {}, h('legend', {}, say('rating')), h('div', { class: 'rate' }, ...choices));
 }
 
-/** One star. */
-function star() {
-  const drawing = stars(0);
-  drawing.setAttribute('viewBox', '0 0 24 24');
-  return drawing;
-}
-
-/** Show the form in this place, once the service has said what it takes. @param {Shop} shop @param {HTMLElement} place */
-export async function open(shop, place) {
+/** Show the form in this place, once the service has said what it takes. @param {Shop} shop @param {HTMLElement} place @param {number} failures of modules */
+export async function open(shop, place, failures) {
   const { say } = shop;
+  (await import('./plaudit-dialogs.js' + '#' + failures)).dress(shop);
   const known = { cache: /** @type {const} */ ('no-store') };
   /** @type {import('./types').Form} */
   let form = await shop.ask('/form', known);
@@ -163,11 +151,11 @@ export async function open(shop, place) {
     return;
   }
   let opened = Date.now();
-  /** @type {Promise<string> | undefined} */
+  /** @type {Promise<string | undefined> | undefined} */
   let solving;
-  let attempt = { body: '', key: '' };
+  /** Sent again as it was, it is the same review: also by the page that is loaded again. */
+  let { attempt = { images: [] }, ...words } = kept(shop);
   let isSending = false;
-  dress(shop);
 
   const problems = h('div', { class: 'wrong', role: 'alert' });
   const state = h('span', { class: 'soft', role: 'status' });
@@ -180,38 +168,34 @@ export async function open(shop, place) {
     field('review', 'text', { maxlength: 20_000, required: true }),
     field('userName', 'name', { maxlength: 128, autocomplete: 'name' }),
     photos.part,
-    h('div', { class: 'gone', 'aria-hidden': 'true', inert: true }, h('input', { name: 'website', tabindex: '-1', autocomplete: 'off' })),
+    h('div', { class: 'gone', inert: true }, h('input', { name: 'website', autocomplete: 'off' })),
     problems,
     h('div', { class: 'row' }, h('button', { class: 'main' }, say('send')), state));
 
-  /** The solved challenge, searched for once; nothing where none is asked for. */
-  async function proof() {
-    try {
-      return await (solving ??= form.check ? solve(form.check) : Promise.resolve(''));
-    } catch (error) {
-      solving = undefined;
-      throw error;
-    }
-  }
+  /** The solved challenge, searched for once. */
+  const proof = () => (solving ??= solve(form.check));
 
+  const save = () => keep(shop, { ...written(), attempt });
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
   /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
   function write() {
-    keep(shop, written());
+    save();
     proof().catch(() => {});
   }
 
   /** Send it; a stamp or a check that has become too old is renewed once. @param {boolean} [isAgain] @returns {Promise<any>} */
   async function deliver(isAgain) {
     try {
-      const { rating, ...texts } = written();
+      const words = written();
       const check = await proof();
-      const said = { rating: Number(rating), ...texts, images: await photos.ids(), ...(shop.token && { token: shop.token }) };
+      const images = await photos.ids();
+      const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
       const body = JSON.stringify(said);
-      if (body != attempt.body) attempt = { body, key: shop.random() };
-      const all = JSON.stringify({ ...said, stamp: form.stamp, ...(check && { check }) });
+      if (body != attempt.body) attempt = { body, images, key: shop.random() };
+      save();
+      const all = JSON.stringify({ ...said, stamp: form.stamp, check });
       return await shop.send('/reviews', all, { ...WAIT, 'Idempotency-Key': attempt.key });
     } catch (error) {
       const { errors = [] } = /** @type {import('./types').Problem} */ (error);
@@ -236,7 +220,7 @@ export async function open(shop, place) {
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
-      shop.fire('submitted', { id: answer.ids?.[0], rating: Number(new FormData(fields).get('rating')) });
+      shop.fire('submitted', { id: answer.ids?.[0], rating: +written().rating });
     } catch (error) {
       state.textContent = '';
       problems.append(...shop.problems(error).map((text) => h('p', {}, text)));
@@ -246,6 +230,8 @@ export async function open(shop, place) {
     isSending = false;
   }
 
-  for (const [name, text] of Object.entries(kept(shop))) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
+  for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
+  const { images } = attempt;
+  for (const id of images) photos.add({ name: say('photo', { n: images.indexOf(id) + 1, count: images.length }) }, id);
   place.replaceChildren(fields);
 }

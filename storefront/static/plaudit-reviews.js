@@ -1,6 +1,6 @@
 /** Reviews of an object, to read and to write: `<plaudit-reviews store type entity>`. */
 
-import { closest, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
+import { closest, define, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
 
 /** @typedef {import('./types').Review} Review */
 /** @typedef {import('./types').Page} Page */
@@ -15,6 +15,9 @@ const LONG = 700;
 const LINES = 7;
 const VOTES = 'plaudit:votes';
 const VOTER = 'plaudit:voter';
+
+/** Some browsers keep by its address that a module could not be loaded: the next try has another address. */
+let failures = 0;
 
 const SHEET = sheet(`
 :host(:not([hidden])){--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
@@ -224,9 +227,10 @@ function item(shop, review) {
   const dialog = async (use) => {
     complain('');
     try {
-      const they = await import('./plaudit-dialogs.js');
+      const they = await import('./plaudit-dialogs.js' + '#' + failures);
       shop.box.querySelector('dialog') ?? use(they);
     } catch {
+      failures++;
       complain(shop.say('status.503'));
     }
   };
@@ -353,7 +357,7 @@ function top(shop, { value, reviewCount, histogram }, list) {
     const width = `${(100 * count) / reviewCount}%`;
     return list.toggle('stars', `${n}`, label,
       h('span', {}, say('stars', { n })),
-      h('svg', { 'aria-hidden': 'true' }, h('rect', { width, height: '100%' })),
+      h('svg', { 'aria-hidden': true }, h('rect', { width, height: '100%' })),
       h('span', {}, say('{n}', { n: count })));
   };
   return h('div', { class: 'top' },
@@ -372,8 +376,9 @@ function writing(shop) {
     if (isOpen || place.querySelector('form')) return;
     place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('loading')));
     try {
-      await (await import('./plaudit-form.js')).open(shop, place);
+      await (await import('./plaudit-form.js' + '#' + failures)).open(shop, place, failures);
     } catch {
+      failures++;
       button.ariaExpanded = 'false';
       place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('problem')));
     }
@@ -403,7 +408,7 @@ class PlauditReviews extends HTMLElement {
   /** @param {string} language @param {string} dir */
   #show(language, dir) {
     const bones = Array.from({ length: 6 }, () => h('div', { class: 'bone' }));
-    const box = h('section', { lang: language, dir, 'aria-busy': 'true' }, ...bones);
+    const box = h('section', { lang: language, dir, 'aria-busy': true }, ...bones);
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);
     this.#box = box;
@@ -439,4 +444,4 @@ class PlauditReviews extends HTMLElement {
   }
 }
 
-if (!customElements.get('plaudit-reviews')) customElements.define('plaudit-reviews', PlauditReviews);
+define('plaudit-reviews', PlauditReviews);

@@ -1,21 +1,18 @@
 /** Ratings as stars, for lists: `<plaudit-stars store type entity>`. All of a page ask together, 100 at a time. */
 
-/** @type {Record<string, [rated: string, reviews: Record<string, string>]>} */
+/** @type {Record<string, [outOf: string, reviews: Record<string, string>]>} Between the value and the reviews, and those by plural category. */
 const WORDS = {
-  en: ['{v} out of 5, {n}', { one: '# review', other: '# reviews' }],
-  de: ['{v} von 5, {n}', { one: '# Bewertung', other: '# Bewertungen' }],
-  fr: ['{v} sur 5, {n}', { other: '# avis' }],
-  es: ['{v} de 5, {n}', { one: '# opinión', other: '# opiniones' }],
-  nl: ['{v} van 5, {n}', { one: '# review', other: '# reviews' }],
-  ar: ['{v} من 5، {n}', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }],
+  en: [' out of 5, ', { one: '# review', other: '# reviews' }],
+  de: [' von 5, ', { one: '# Bewertung', other: '# Bewertungen' }],
+  fr: [' sur 5, ', { other: '# avis' }],
+  es: [' de 5, ', { one: '# opinión', other: '# opiniones' }],
+  nl: [' van 5, ', { one: '# review', other: '# reviews' }],
+  ar: [' من 5، ', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }],
 };
-const MOST = 100;
-const LONG = 4000;
-const STAR = 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7 6.8-.9z';
-const FIVE = [12, 36, 60, 84, 108].map((x) => `M${x} 2${STAR}`).join('');
+const FIVE = 'M12 2' + 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7 6.8-.9zm24 0'.repeat(5);
 
 /**
- * An element with attributes, listeners (functions) and children; empty ones are left out.
+ * An element with attributes, listeners (functions) and children; those that are false, 0 or empty are left out.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K | 'svg' | 'path' | 'rect'} name
  * @param {Record<string, any>} [attributes]
@@ -26,7 +23,7 @@ export function h(name, attributes = {}, ...children) {
   const element = /** @type {HTMLElementTagNameMap[K]} */ (document.createElementNS(`http://www.w3.org/${space}`, name));
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value == 'function') element.addEventListener(key, value);
-    else if (value || value === 0) element.setAttribute(key, value === true ? '' : value);
+    else if (value) element.setAttribute(key, value);
   }
   for (const child of children) if (child) element.append(child);
   return element;
@@ -34,9 +31,9 @@ export function h(name, attributes = {}, ...children) {
 
 /** Five stars, of which `value` are full. @param {number} value */
 export function stars(value) {
-  return h('svg', { class: 'stars', viewBox: '0 0 120 24', 'aria-hidden': 'true' },
+  return h('svg', { class: 'stars', viewBox: '0 0 120 24', 'aria-hidden': true },
     h('path', { d: FIVE }),
-    h('svg', { width: value * 24, height: 24 }, h('path', { class: 'full', d: FIVE })));
+    h('svg', { width: `${value * 24}`, height: 24 }, h('path', { class: 'full', d: FIVE })));
 }
 
 /** The service: of the attribute `src`, else where this script is from. @param {Element} element */
@@ -69,7 +66,12 @@ export function sheet(css) {
   return made;
 }
 
-const SHEET = sheet('*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}');
+/** Once, and where colours can be had: others would show all stars as full. @param {string} name @param {CustomElementConstructor} element */
+export const define = (name, element) =>
+  customElements.get(name) || (CSS.supports('color', 'light-dark(red,red)') && customElements.define(name, element));
+
+/** Stars without a rating keep its place: to be seen, they would say that it is zero. */
+const SHEET = sheet('*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}:host>svg{visibility:hidden}');
 
 /** @type {Set<PlauditStars>} Those that wait. */
 const waiting = new Set();
@@ -92,7 +94,8 @@ function flush() {
       } catch {}
     };
     for (const id of new Set(elements.map((each) => encodeURIComponent(each.entity)))) {
-      if (ids.length == MOST || ids.join().length > LONG) {
+      /** The service takes 100, and proxies take addresses of 8,000 characters. */
+      if (ids.length == 100 || ids.join().length > 4000) {
         ask();
         ids = [];
       }
@@ -130,13 +133,13 @@ class PlauditStars extends HTMLElement {
   /** @param {import('./types').Summary} summary */
   show({ value, reviewCount }) {
     const language = languageOf(this);
-    const [rated, reviews] = WORDS[language.slice(0, 2)];
-    const number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
-    const count = number.format(reviewCount);
+    const [outOf, reviews] = WORDS[language.slice(0, 2)];
+    const { format } = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+    const count = format(reviewCount);
     const form = reviews[new Intl.PluralRules(language).select(reviewCount)] ?? reviews.other;
-    const name = (reviewCount ? rated : '{n}').replace('{n}', form).replace('{v}', number.format(value)).replace('#', count);
+    const name = (reviewCount ? format(value) + outOf : '') + form.replace('#', count);
     this.#root.replaceChildren(h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount > 0 && ` (${count})`));
   }
 }
 
-customElements.get('plaudit-stars') ?? customElements.define('plaudit-stars', PlauditStars);
+define('plaudit-stars', PlauditStars);

@@ -333,7 +333,7 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
 
 
 async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
-    address, words = filled.show("/wordless", html='lang="de"'), "**/languages/de.json"
+    address, words = filled.show("/wordless", html='lang="de"'), "**/languages/de.json?v=*"
     async with opened(browser, address, Watch()) as page:
         await page.route(words, lambda route: route.abort())
         await page.goto(address)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from api.images import UPLOADS
-from api.web import budgets
+from api.web import budgets, in_hand
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.in_hand import RequestsInHand
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +92,33 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
     never.set()
     await asyncio.gather(*stalled[2:])
     assert not budget.stalling
+
+
+async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "STALLED_S", 0.05)
+    monkeypatch.setattr(in_hand, "SLOW_S", 0.1)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.001)  # the next part of a body that comes on
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    bodies = Budget(1_000_000, "bodies of")
+    hand = RequestsInHand(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    headers = [(b"content-length", b"700000")]
+    slow = asyncio.create_task(hand({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
+    await eventually(lambda: bodies.held == 700_000)
+    share = await bodies.take(700_000)
+    with pytest.raises(NoRoomError):
+        await slow
+    share.give_back()
+    assert (bodies.held, len(bodies.stalling)) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ from domain.feed import (
     product_url,
     review_element,
 )
-from domain.objects import Description
+from domain.objects import Description, Fact, ObjectFacts, ObjectPlace, description
 from domain.reviews import Review
 from domain.reviews_facts import Facts, ReviewImage, Source
 from messaging.objects import Url
 from storefront.feed_files import Elements, files, zipped
 from tests.support.product_reviews import reviews_in
-from tests.unit.test_jsonld import review_of
+from tests.unit.test_jsonld import CAMERA, review_of
 
 XSS = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
 PAGE = "https://shop.example/camera"
@@ -121,7 +121,13 @@ filled = st.text(min_size=1).filter(str.strip)
 
 @given(text=filled, name=st.none() | st.text(), codes=st.lists(st.text(max_size=9)).map(tuple))
 def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
-    about = Description(name, PAGE, None, codes, codes, codes, codes)
+    place = ObjectPlace(CAMERA, "shop")
+    facts: dict[str, Fact] = {
+        "name": name or "",
+        "url": PAGE,
+        **dict.fromkeys(("gtins", "mpns", "skus", "brands"), codes),
+    }
+    about = description({place: ObjectFacts(facts)}, place)
     found = shown(review_of(text, title=name, user_name=name, entity_name=name), about, name=text)
     # A parser reads each end of a line as \\n.
     read = re.sub(r"\r\n?", "\n", re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))

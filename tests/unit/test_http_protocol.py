@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plaudit.processes import http_lingering
+from plaudit.processes import http_lingering, http_patience
 from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
 from tests.support.sockets import Connection, connection
 from tests.support.waiting import eventually
@@ -152,6 +152,21 @@ async def test_a_request_in_drops_has_no_more_time() -> None:
                 client.writer.write(bytes([byte]))
                 await asyncio.sleep(0.01)
         assert answer.result()[0] == 408
+
+
+async def test_a_body_that_comes_on_has_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A photo by a slow connection; what trickles, and what takes far too long, has not."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000001\r\n\r\n"
+    async with running(limits(receive=0.3)) as server, server.client() as client:
+        await client.send(head + b"x" * 1_000_000)
+        await asyncio.sleep(0.6)  # longer than other requests may take
+        assert await client.ask(b"x") == (200, b"1000001")
+        # The next one has no more time for it.
+        assert (await client.ask(head + b"x"))[0] == 408
+    monkeypatch.setattr(http_patience, "LONGEST_S", 0.5)
+    async with running(limits(receive=0.3)) as server, server.client() as client:
+        status, body = await client.ask(head + b"x" * 1_000_000)
+        assert (status, "0.5 s" in json.loads(body)["detail"]) == (408, True)
 
 
 async def test_a_body_that_nobody_wants_any_more_ends_the_connection() -> None:

@@ -41,7 +41,7 @@ def test_the_document_of_a_product() -> None:
     )
     reviews = [review_of(title="Good", user_name="Anna", facts=Facts(language="en")), review_of(rating=400)]
     scale = {"bestRating": 5, "worstRating": 1}
-    assert structured_data("Product", "Camera", about, RatingTally(3, 1300), reviews) == {
+    assert structured_data(CAMERA, about, RatingTally(3, 1300), reviews) == {
         "@context": "https://schema.org",
         "@type": "Product",
         "name": "Camera",
@@ -88,14 +88,14 @@ def test_the_document_of_a_product() -> None:
 )
 def test_types(entity_type: str, shown: str | None) -> None:
     assert schema_type(entity_type) == shown
-    document = structured_data(entity_type, "It", Description(skus=("s",)), RatingTally(1, 500), [])
+    document = structured_data(Entity(entity_type, "1"), Description(skus=("s",)), RatingTally(1, 500), [])
     assert document.get("@type") == shown
     assert ("sku" in document) == (shown == "Product")
     assert "review" not in document
 
 
 def test_nothing_is_told_without_reviews() -> None:
-    assert structured_data("Product", "Camera", Description("Camera"), RatingTally(), []) == {}
+    assert structured_data(CAMERA, Description("Camera"), RatingTally(), []) == {}
 
 
 def test_facts_of_the_store_come_before_those_for_all() -> None:
@@ -108,11 +108,23 @@ def test_facts_of_the_store_come_before_those_for_all() -> None:
     assert description({}, here) == Description()
 
 
+def test_facts_of_which_nothing_can_be_seen_are_none() -> None:
+    place, blank = ObjectPlace(CAMERA, "shop"), ("\u200b", " ")
+    texts = dict.fromkeys(("name", "url", "imageUrl"), " ")
+    told = {place: ObjectFacts({**texts, **dict.fromkeys(("gtins", "mpns", "brands"), blank), "skus": (" ", "c-1")})}
+    about = description(told, place)
+    assert about == Description(skus=("c-1",))
+    for names, shown in ((("\u200b", "Camera"), "Camera"), ((" ",), "camera")):
+        document = structured_data(CAMERA, about, RatingTally(1, 500), [review_of(entity_name=name) for name in names])
+        assert (document["name"], document["sku"]) == (shown, "c-1")
+        assert not document.keys() & {"gtin", "mpn", "brand", "url", "image"}
+
+
 @pytest.mark.parametrize("text", [*XSS, "</script>\u2028\u2029&<!--"])
 def test_no_text_ends_the_script_element(text: str) -> None:
     about = Description(text, text, text, (text,), (text,), (text,), (text,))
     review = review_of(text, title=text, user_name=text)
-    document = structured_data("Product", text, about, RatingTally(1, 500), [review])
+    document = structured_data(CAMERA, about, RatingTally(1, 500), [review])
     shown = inside_script(orjson.dumps(document))
     assert orjson.loads(shown) == document
     assert not set(shown.decode()) & set("<>&\u2028\u2029")
@@ -124,9 +136,7 @@ def test_escapes_mean_what_they_stand_for(text: str) -> None:
 
 
 def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
-    told = structured_data(
-        "Product", "Camera", Description(), RatingTally(1, 450), [review_of(title="\u200b", user_name=" ")]
-    )
+    told = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(title="\u200b", user_name=" ")])
     (review,) = told["review"]
     assert review["author"]["name"] == "Anonymous"
     assert "name" not in review
@@ -160,5 +170,5 @@ def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
     ],
 )
 def test_names_of_authors_are_as_long_as_google_takes_them(name: str, shown: str) -> None:
-    told = structured_data("Product", "Camera", Description(), RatingTally(1, 450), [review_of(user_name=name)])
+    told = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(user_name=name)])
     assert told["review"][0]["author"]["name"] == shown

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -56,6 +58,27 @@ async def test_a_request_that_hangs_is_answered_503() -> None:
 async def test_a_request_that_may_wait_is_waited_for() -> None:
     assert (await get(take_a_moment)).status_code == 503
     assert (await get(take_a_moment, {"Prefer": "wait=1"})).text == "done"
+
+
+async def test_a_body_that_comes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "_ANSWER_S", 35.0)
+    loop, seconds = asyncio.get_running_loop(), 0.0
+    since = loop.time
+    monkeypatch.setattr(loop, "time", lambda: since() + seconds)
+
+    async def photo() -> AsyncIterator[bytes]:
+        nonlocal seconds
+        for _ in range(4):
+            seconds += 20
+            await asyncio.sleep(0)
+            yield b"x"
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(await Request(scope, receive).body())(scope, receive, send)
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(LastResort(read)), base_url="http://localhost") as http:
+        answer = await http.post("/", content=photo())
+    assert (answer.status_code, answer.text) == (200, "xxxx")
 
 
 async def test_a_request_that_the_stop_of_the_process_ends_is_answered_503() -> None:

@@ -76,6 +76,24 @@ async def test_those_who_come_together_share_one_load() -> None:
     assert source.asked == 1
 
 
+async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
+    """It may have read the database before what they know of, and ends behind the load of theirs."""
+    clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(asked=1)
+    answers = Answers(clock=clock)
+    early = asyncio.create_task(answers.of(PAGE, slow.load))
+    await slow.begun.wait()
+    clock.now += AGE_S + 0.001
+    late = asyncio.create_task(answers.of(PAGE, quick.load))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert slow.gate
+    slow.gate.set()
+    assert ((await early).body, (await late).body) == (b"1", b"2")
+    assert answers.fresh(PAGE) == Answer(b"2")
+    clock.now += AGE_S + 0.001
+    assert (await answers.of(PAGE, quick.load)).body == b"3"
+
+
 async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
     clock, source = Clock(), Source()
     answers = Answers(clock=clock)

@@ -42,6 +42,19 @@ async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> Non
             assert interface.headers["access-control-allow-origin"] == configured
 
 
+async def test_every_page_reads_that_it_was_too_much_or_that_the_service_is_away() -> None:
+    """Without the store's origins, which aren't known yet: without the status a page says that something failed."""
+    async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}) as app:
+        add_storefront(app)
+        async with client_of(app) as http:
+            for status in (503, 429):
+                answer = await http.get(SUMMARY, headers={"origin": SHOP})
+                problem_of(answer, status)
+                assert answer.headers["access-control-allow-origin"] == SHOP
+                assert "Retry-After" in answer.headers["access-control-expose-headers"]
+                assert "Origin" in answer.headers["vary"]
+
+
 async def preflight(http: httpx.AsyncClient) -> httpx.Response:
     return await http.options(SUMMARY, headers={"origin": SHOP, "access-control-request-method": "GET"})
 

@@ -108,6 +108,19 @@ async def test_modules_name_the_versions_that_fit() -> None:
                 assert (another.content, another.headers["cache-control"]) == (answer.content, caching)
 
 
+async def test_words_fit_the_script_that_asks_for_them() -> None:
+    """A browser may have those of another version in its cache, without what this script says."""
+    transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
+    script = static_file(FOLDER / "plaudit-reviews.js").body.decode()
+    (version,) = re.findall(r"`languages/\$\{.*\}\.json\?v=(\w{8})`", script)
+    async with httpx.AsyncClient(transport=transport, base_url="https://reviews.test/storefront/v1/languages/") as http:
+        for language in LANGUAGES:
+            for query, caching in ((f"?v={version}", "immutable"), ("?v=0", "no-store"), ("", "max-age=300")):
+                answer = await http.get(f"{language}.json{query}")
+                assert caching in answer.headers["cache-control"], query
+                assert answer.json()["title"]
+
+
 def test_gzip_is_what_it_says() -> None:
     file = static_file(FOLDER / "plaudit-form.js")
     assert gzip.decompress(file.compressed) == file.body
