@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from api.images import UPLOADS
 from api.web import budgets
@@ -91,6 +92,28 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
     never.set()
     await asyncio.gather(*stalled[2:])
     assert not budget.stalling
+
+
+@pytest.mark.parametrize(("path", "status"), [("/api/customerReviews", 202), ("/api/rating/entityRating", 503)])
+async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "PATIENCE_S", 0.01)
+    answers = Budget(100_000, "answers to")
+    others = await answers.take(75_000)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = Response(b"a" * 100_000, 202)
+    hand = RequestsInHand(app, 2, Budget(1, "bodies of"), answers, 1)
+    await hand({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
+    assert sent[0]["status"] == status
+    others.give_back()
+    assert answers.held == 0
+
+
+async def receive_nothing() -> Message:
+    raise NotImplementedError
 
 
 @pytest.mark.parametrize(
