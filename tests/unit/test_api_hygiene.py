@@ -52,6 +52,18 @@ async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.Async
     assert "strict-transport-security" in secure.headers
 
 
+@pytest.mark.parametrize("id", ["caf%E9", "%80", "%C3", "%FF%2F", "%E2%82%2F%AC", "%ed%b0%af%2F"])
+async def test_paths_that_are_no_utf_8_name_nothing(http: httpx.AsyncClient, id: str) -> None:
+    for method, path in (("PUT", f"/api/stores/{id}"), ("GET", f"/api/customerReviews/{id}"), ("GET", f"/{id}")):
+        problem = problem_of(await http.request(method, path), 400)
+        assert problem["type"] == "/problems/malformed-path"
+        assert "\ufffd" in problem["instance"] or "%EF%BF%BD" in problem["instance"]
+
+
+async def test_paths_in_other_letters_are_taken(http: httpx.AsyncClient) -> None:
+    problem_of(await http.get("/caf%C3%A9%00%EF%BF%BD"), 404)
+
+
 @pytest.mark.parametrize(
     "headers",
     [
