@@ -190,9 +190,9 @@ class AuditLog:
         found = [each async for each in found_in_ranges(self._entries, OBJECT_IDS, {"subject": subject})]
         return [entry_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
-    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
+    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
-        later: when it took effect counts, not when it was asked for."""
+        later: when it took effect counts, not when it was asked for. Ascending, each once."""
         # An id tells the second in which it was made: its index serves where another one would cost every approval.
         first = first_id_of(moment)
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
