@@ -20,6 +20,7 @@ from domain.privacy import (
     forgotten_return,
     forgotten_return_command,
     is_about,
+    is_of,
     part_in_return,
     unnamed_return,
 )
@@ -62,6 +63,7 @@ class PersonalData:
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
         self._parked_returns = ReturnParking(database)
+        self._guest_orders: list[str] | None = None
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
@@ -111,9 +113,12 @@ class PersonalData:
         return await AuditLog(self._database).of_subject(self._customer)
 
     async def order_ids(self) -> list[str]:
-        """The ids of their orders."""
+        """The ids of their orders, and where their id is a mail address, of those that a guest made with it."""
         found = self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})
-        return sorted([document["_id"] async for document in found])
+        ids = [document["_id"] async for document in found]
+        if self._guest_orders is None:
+            self._guest_orders = await self._orders.of_guest(self._customer)
+        return sorted([*ids, *self._guest_orders])
 
     async def parked_returns(self) -> list[ParkedReturn]:
         """The commands of theirs that wait for their order."""
@@ -242,7 +247,7 @@ class PersonalData:
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or order.customer.id != self._customer:
+        if order is None or not is_of(order.customer, self._customer):
             return 0
         stored = await self._returns.of_ids([each.id for each in await self._returns_of(id)], session)
         returns = [forgotten_return(each, self._customer) for each in stored.values() if isinstance(each, Return)]

@@ -9,14 +9,20 @@ from typing import Final
 import pytest
 from bson import ObjectId
 
+from domain.delivery import Seen
+from domain.orders import Customer
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
+from storage.orders import document_of
 from storage.privacy import PersonalData
+from storage.seen import seen_document
+from tests.support.domain_orders import order_of
 from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
 
 ANNA: Final = "anna"
+GUEST: Final = "anna+1@example.com"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HERS: Final = (0, SIZE - 1, SIZE, 2 * SIZE)
 """The places of what is hers: at the edges of each range."""
@@ -66,3 +72,32 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert asked.unbounded() == []
     assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
+
+
+async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database) -> None:
+    emails = {"a": "Anna+1@Example.com", "b": f"Anna Berg <{GUEST}>", "c": "anna11@example.com", "d": None}
+    orders = [order_of(id=id, customer=Customer(None, "Anna Berg", email)) for id, email in emails.items()]
+    orders.append(order_of(id="e", customer=Customer("4711", "Anna Berg", GUEST)))
+    given_back: Json = {
+        "number": "R1",
+        "orderId": "a",
+        "status": "New",
+        "storeId": None,
+        "resolution": "Mine",
+        "lines": [],
+    }
+    times = {"createdDate": NOW, "modifiedDate": NOW, "createdBy": None, "modifiedBy": None}
+    await database["orders"].insert_many([document_of(order) for order in orders])
+    await database["returns"].insert_one({"_id": "r", **given_back, **times, "seen": seen_document(Seen())})
+    data = PersonalData(database, GUEST)
+    assert [each.id for each in await data.orders()] == ["a", "b"]
+    assert [each.id for each in await data.returns()] == ["r"]
+    assert await data.forget_orders() == {"orders": 2, "returns": 1}
+    left = {each["_id"]: each["customerEmail"] async for each in database["orders"].find()}
+    assert left == {"a": None, "b": None, "c": emails["c"], "d": None, "e": GUEST}
+    stored = await database["returns"].find_one({"_id": "r"})
+    assert stored is not None
+    assert stored["resolution"] is None
+    again = PersonalData(database, GUEST)
+    assert (await again.orders(), await again.returns()) == ([], [])
+    assert await PersonalData(database, ANNA).orders() == []
