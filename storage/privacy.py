@@ -206,8 +206,8 @@ class PersonalData:
         await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})
         return await ReportRepository(self._database).forget_person(self._customer, addresses)
 
-    async def forget_edits(self) -> int:
-        """Take their name out of the audit log's entries of edits; returns how many there were."""
+    async def forget_in_audit_log(self) -> int:
+        """Take their name out of the audit log's entries of edits and deleted returns; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
 
     async def _forget_image(self, image: StoredImage, session: Session) -> None:

@@ -11,6 +11,7 @@ from bson import ObjectId
 
 from domain.delivery import Seen
 from domain.orders import Customer
+from storage.audit import AuditKind
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
@@ -66,7 +67,7 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert [each.id for each in await data.reports()] == ids[::-1]
     assert [each.id for each in await data.returns()] == ids
     assert [each.decode() for each in await data.waiting_mails()] == ids
-    assert await data.forget_edits() == len(HERS)
+    assert await data.forget_in_audit_log() == len(HERS)
     assert await data.forget_reports() == len(HERS)
     assert await data.forget_mails(NOW) == len(HERS)
     assert asked.unbounded() == []
@@ -101,3 +102,13 @@ async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database)
     again = PersonalData(database, GUEST)
     assert (await again.orders(), await again.returns()) == ([], [])
     assert await PersonalData(database, ANNA).orders() == []
+
+
+async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
+    entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
+    own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]
+    staff: list[Json] = [{"action": "delete", "reviewId": "r"}, {"action": "change", "kind": "settings"}]
+    await database["auditLog"].insert_many([{**entry, **each} for each in (*own, *staff)])
+    data = PersonalData(database, "carla")
+    assert await data.forget_in_audit_log() == len(own)
+    assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
