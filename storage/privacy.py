@@ -130,14 +130,15 @@ class PersonalData:
         return [moderation_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
-        """Take them out of commands that wait, which take effect without their words and name; returns how many."""
+        """Take them out of commands that wait, which take effect without their words and name, and without reasons that
+        name them; returns how many."""
         returns = await self.parked_returns()
         for each in returns:
             await self._parked_returns.rewrite(each, forgotten_return_command(each.value, self._customer))
-        forgotten = await self._database[PARKED_COMMANDS].update_many(
-            self._parked_filter(), {"$set": {"moderator": None, "reason": None}}
-        )
-        return len(returns) + forgotten.modified_count
+        commands = self._database[PARKED_COMMANDS]
+        forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
+        await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
+        return len(returns) + forgotten.matched_count
 
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, their words out of the returns, and their name out of the returns of others;

@@ -112,3 +112,17 @@ async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(d
     data = PersonalData(database, "carla")
     assert await data.forget_in_audit_log() == len(own)
     assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
+
+
+async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
+    waiting = [
+        {"_id": 1, "moderator": "dora", "reason": "Mine"},
+        {"_id": 2, "moderator": "clerk", "reason": "As dora wants it"},
+        {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
+        {"_id": 4, "moderator": "dora", "reason": None},
+    ]
+    await database["parkedCommands"].insert_many(waiting)
+    assert await PersonalData(database, "dora").forget_parked() == 3
+    left = [(each["moderator"], each["reason"]) async for each in database["parkedCommands"].find().sort("_id")]
+    assert left == [(None, None), ("clerk", None), ("clerk", "As anna-dora wants it"), (None, None)]
+    assert await PersonalData(database, "dora").forget_parked() == 0
