@@ -16,6 +16,7 @@ from starlette.types import Scope
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
+from api.auth.permissions import address_of
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.bodies import check_no_body
@@ -143,7 +144,7 @@ def _command(request: Request) -> Command:
     key = idempotency_key(request.headers.getlist("idempotency-key"))
     # By caller: a caller can't repeat another's command, nor read its outcome.
     subject = request.state.caller.subject
-    client = f"subject {subject}" if subject is not None else f"address {request.client.host if request.client else ''}"
+    client = address_of(request) if subject is None else f"subject {subject}"
     if key is None:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -25,7 +25,7 @@ from messaging.decoding import RawRecord
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
-from messaging.topics import TopicNames
+from messaging.topics import Topic, TopicNames
 from storage.topics_growth import GrowthRepository
 
 log = structlog.get_logger()
@@ -85,8 +85,9 @@ def subscribed_broker(
     inboxes: Sequence[Inbox[Any]],
     *,
     group_prefix: str,
+    only: Collection[Topic] = tuple(Topic),
 ) -> KafkaBroker:
-    """A FastStream broker with one batch subscriber for each share of an inbox, not yet started.
+    """A FastStream broker with one batch subscriber for each share of an inbox of these topics, not yet started.
 
     Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
     batch is delivered again. What is in a transaction of its producer is delivered once that is committed.
@@ -103,7 +104,7 @@ def subscribed_broker(
         graceful_timeout=GRACE_S,
         logger=logging.getLogger("faststream"),
     )
-    for inbox in (each for each in inboxes for _ in range(each.shares)):
+    for inbox in (each for each in inboxes if each.topic in only for _ in range(each.shares)):
         subscriber = broker.subscriber(
             topics.name(inbox.topic),
             batch=True,

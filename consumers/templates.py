@@ -11,7 +11,7 @@ from domain.reviews import ModerationAction
 from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
-from storage.audit import Configuring, configured
+from storage.audit import AuditEntry, Configuring
 from storage.templates import SavedTemplate
 from storage.unit_of_work import UnitOfWork
 
@@ -37,8 +37,9 @@ async def apply_template(
     if await work.is_answered(update.command_id, id):
         await templates.mark(id, seen, work.session)
         return
-    entry = configured(
-        *(Configuring.CHANGE, at, update.user, update.command_id),
+    entry = AuditEntry(
+        *(at, update.user, Configuring.CHANGE),
+        command_id=update.command_id,
         store_id=named.store_id,
         template=named.name,
         language=named.language_code,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -90,20 +90,19 @@ async def running_worker(
     token_keys: Sequence[bytes],
     image_files: ImageFiles | None,
     erasure_key: str | None,
+    only: Collection[Topic] = tuple(Topic),
 ) -> AsyncIterator[RunningWorker]:
-    """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
+    """Consume these topics until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
     Ids of deleted reviews are remembered for that long; these keys check review tokens, that one knows erased people.
     """
     hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
-    handover, lag = Handover(connection, topics), ConsumerLag(connection, topics)
+    handover, lag, publish = Handover(connection, topics), ConsumerLag(connection, topics), publisher.publish
     parked, returns = _parked_commands(services, handover), ReturnConsumer(services)
     commands, submissions = parked.moderation, SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
-    orders, stores, objects = OrderConsumer(services, returns), StoreConsumer(services), ObjectConsumer(services)
-    publish = publisher.publish
-    replays = ReplayConsumer(services, DeadLetterReader(connection, topics))
+    orders, replays = OrderConsumer(services, returns), ReplayConsumer(services, DeadLetterReader(connection, topics))
     broker = subscribed_broker(
         connection,
         topics,
@@ -118,12 +117,13 @@ async def running_worker(
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
-            Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), objects, publish),
+            Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), ObjectConsumer(services), publish),
             Inbox(Topic.ENDED_SESSIONS, Reader(ENDED_SESSION), SessionConsumer(services), publish),
             Inbox(Topic.DEAD_LETTER_COMMANDS, Reader(REPLAY_COMMAND), replays, publish, max_records=100),
-            Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
+            Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), StoreConsumer(services), publish, is_slow=True),
         ],
         group_prefix=topics.prefix,
+        only=only,
     )
     # Not with patience: while Kafka is away the other tasks go on.
     overdue = _parked_commands(hasty, handover), ReturnConsumer(hasty)

@@ -89,6 +89,7 @@ class ModeratedReview(NamedTuple):
     was_coded: bool = False
     reports: int = 0
     user_id: str | None = None
+    created: datetime | None = None
     imported: datetime | None = None
     restored: Restored | None = None
     flags: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
+from domain.addresses import address_in
 from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return
 
@@ -17,11 +18,22 @@ _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "mod
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
 
 _PERSON_FIELDS: Final = frozenset(
-    {"userid", "customerid", "user", "customer", "author", "uploader", "moderator", "createdby", "modifiedby", "email"}
+    {
+        *("userid", "customerid", "user", "customer", "author", "uploader", "moderator", "createdby", "modifiedby"),
+        *("email", "customeremail"),
+    }
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
 """Quoted texts, and words between punctuation."""
+
+
+def is_of(customer: Customer, person: str) -> bool:
+    """True if the customer of an order is this person: by the id; a guest, who has none, by the mail address."""
+    if customer.id is not None:
+        return customer.id == person
+    told, asked = customer.address, address_in(person.strip())
+    return told is not None and asked is not None and told.casefold() == asked.casefold()
 
 
 def forgotten_order(order: Order) -> Order:

@@ -40,14 +40,16 @@ class Restored(NamedTuple):
 
 
 def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
-    """The review as it was; one that wasn't imported, or has changed here since then, stays as it is. Its reports and
-    the flags of classifiers stay.
+    """The review as it was; one that wasn't imported, began here later, or has changed here since then, stays as it is.
+    Its reports and the flags of classifiers stay.
 
     A classifier's approval is no decision against one that a moderator made there. A repeat comes to the same. No
     change is from the future.
     """
     modified = min(restored.modified, command.at)
     if review.imported is None or review.modified is None:
+        return review._replace(seen=seen)
+    if review.imported == review.created and modified < review.imported:
         return review._replace(seen=seen)
     is_by_verdict = (review.moderator or "").startswith(BY_VERDICT) and restored.status is not ReviewStatus.NEW
     if review.modified > max(modified, review.imported) and not is_by_verdict:

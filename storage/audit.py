@@ -116,6 +116,11 @@ class AuditEntry(NamedTuple):
     letter: str | None = None
 
     @property
+    def may_be_of_customer(self) -> bool:
+        """True for what customers do themselves, too: they edit their reviews and delete their returns."""
+        return self.action is Editing.EDIT or self.return_id is not None
+
+    @property
     def kind(self) -> AuditKind:
         """The kind of thing that it is about."""
         if self.review_id is not None:
@@ -127,30 +132,6 @@ class AuditEntry(NamedTuple):
         if self.letter is not None:
             return AuditKind.LETTER
         return AuditKind.SETTINGS if self.store_id is None else AuditKind.STORE
-
-
-def configured(
-    action: Configuring,
-    at: datetime,
-    subject: str | None,
-    command_id: str | None,
-    *,
-    store_id: str | None = None,
-    template: str | None = None,
-    language: str | None = None,
-    fields: tuple[str, ...] = (),
-) -> AuditEntry:
-    """An entry about a store, a template, or with neither the general settings."""
-    return AuditEntry(
-        at,
-        subject,
-        action,
-        store_id=store_id,
-        command_id=command_id,
-        fields=fields,
-        template=template,
-        language=language,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +162,18 @@ class AuditLog:
             await self._entries.insert_many(documents, ordered=False, session=session)
 
     async def forget_author(self, subject: str) -> int:
-        """Take the name of an author out of the entries of edits; returns how many there were."""
-        edits = {"action": Editing.EDIT.value, "subject": subject}
-        return await update_in_ranges(self._entries, OBJECT_IDS, edits, {"$set": {"subject": None}})
+        """Take the name of a customer out of the entries that may be a customer's; returns how many there were."""
+        theirs = {"subject": subject, "$or": [{"action": Editing.EDIT.value}, {"returnId": {"$ne": None}}]}
+        return await update_in_ranges(self._entries, OBJECT_IDS, theirs, {"$set": {"subject": None}})
 
     async def of_subject(self, subject: str) -> list[AuditEntry]:
         """Every entry of somebody, the newest first. MongoDB looks at every entry: few ask for it."""
         found = [each async for each in found_in_ranges(self._entries, OBJECT_IDS, {"subject": subject})]
         return [entry_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
-    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
+    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
-        later: when it took effect counts, not when it was asked for."""
+        later: when it took effect counts, not when it was asked for. Ascending, each once."""
         # An id tells the second in which it was made: its index serves where another one would cost every approval.
         first = first_id_of(moment)
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}

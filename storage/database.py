@@ -37,6 +37,7 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
+IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
 
@@ -109,11 +110,11 @@ def is_refused(error: BaseException) -> bool:
     return isinstance(error, OperationFailure) and error.code in _REFUSALS
 
 
-async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> set[str]:
-    """The ids of the objects of matching documents, as many as there are: an answer of `distinct` has 16 MiB at
-    most."""
-    found = await collection.aggregate([{"$match": matching}, {"$group": {"_id": "$entityId"}}])
-    return {each["_id"] async for each in found if each["_id"] is not None}
+async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> AsyncIterator[str]:
+    """The ids of the objects of matching documents, ascending, each once, however many there are."""
+    pipeline = [{"$match": matching}, {"$group": {"_id": "$entityId"}}, {"$sort": {"_id": 1}}]
+    found = await collection.aggregate(pipeline, allowDiskUse=True, batchSize=IDS_AT_ONCE)
+    return (each["_id"] async for each in found if each["_id"] is not None)
 
 
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
 
+from domain.addresses import bare_address
 from domain.orders import NO_BODY, Customer, Order, OrderLine
+from domain.privacy import is_of
 from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session
+from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
 from storage.orders_shape import ORDER, returned_by
@@ -79,6 +83,15 @@ class OrderRepository:
         """The ids of the newest orders of a customer, so many at most."""
         found = self._orders.find({"customerId": customer_id}, {"_id": 1}).sort(NEWEST).limit(most)
         return [document["_id"] async for document in found]
+
+    async def of_guest(self, person: str) -> list[str]:
+        """The ids of orders without a customer's id whose mail address is this one. MongoDB looks at every order."""
+        mailbox, at, _ = bare_address(person.strip()).partition("@")
+        if not at:
+            return []
+        wanted = {"customerId": None, "customerEmail": {"$regex": re.escape(mailbox), "$options": "i"}}
+        found = found_in_ranges(self._orders, TEXTS, wanted, {"customerEmail": 1})
+        return [each["_id"] async for each in found if is_of(Customer(email=each["customerEmail"]), person)]
 
     async def page(self, search: OrderSearch) -> OrderPage:
         """One page, the newest first, without the orders themselves; ties are broken by id."""

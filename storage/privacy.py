@@ -20,6 +20,7 @@ from domain.privacy import (
     forgotten_return,
     forgotten_return_command,
     is_about,
+    is_of,
     part_in_return,
     unnamed_return,
 )
@@ -63,6 +64,7 @@ class PersonalData:
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
         self._parked_returns = ReturnParking(database)
+        self._guest_orders: list[str] | None = None
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
@@ -112,9 +114,12 @@ class PersonalData:
         return await AuditLog(self._database).of_subject(self._customer)
 
     async def order_ids(self) -> list[str]:
-        """The ids of their orders."""
+        """The ids of their orders, and where their id is a mail address, of those that a guest made with it."""
         found = self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})
-        return sorted([document["_id"] async for document in found])
+        ids = [document["_id"] async for document in found]
+        if self._guest_orders is None:
+            self._guest_orders = await self._orders.of_guest(self._customer)
+        return sorted([*ids, *self._guest_orders])
 
     async def parked_returns(self) -> list[ParkedReturn]:
         """The commands of theirs that wait for their order."""
@@ -131,14 +136,15 @@ class PersonalData:
         return [image_command_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
-        """Take them out of commands that wait, which take effect without their words and name; returns how many."""
+        """Take them out of commands that wait, which take effect without their words and name, and without reasons that
+        name them; returns how many."""
         returns = await self.parked_returns()
         for each in returns:
             await self._parked_returns.rewrite(each, forgotten_return_command(each.value, self._customer))
-        forgotten = await self._database[PARKED_COMMANDS].update_many(
-            self._parked_filter(), {"$set": {"moderator": None, "reason": None}}
-        )
-        return len(returns) + forgotten.modified_count
+        commands = self._database[PARKED_COMMANDS]
+        forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
+        await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
+        return len(returns) + forgotten.matched_count
 
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, their words out of the returns, and their name out of the returns of others;
@@ -207,8 +213,8 @@ class PersonalData:
         await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})
         return await ReportRepository(self._database).forget_person(self._customer, addresses)
 
-    async def forget_edits(self) -> int:
-        """Take their name out of the audit log's entries of edits; returns how many there were."""
+    async def forget_in_audit_log(self) -> int:
+        """Take their name out of the audit log's entries of edits and deleted returns; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
 
     async def _forget_image(self, id: str, session: Session) -> None:
@@ -250,7 +256,7 @@ class PersonalData:
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or order.customer.id != self._customer:
+        if order is None or not is_of(order.customer, self._customer):
             return 0
         stored = await self._returns.of_ids([each.id for each in await self._returns_of(id)], session)
         returns = [forgotten_return(each, self._customer) for each in stored.values() if isinstance(each, Return)]

@@ -219,9 +219,9 @@ class RatingRepository:
         for key, right in counted.items():
             yield key, RatingTally(), right
 
-    async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
+    async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects whose rating, in one of these stores or anywhere, a count put right at that moment or
-        later."""
+        later. Ascending, each once."""
         return await ids_of_objects(self._ratings, {"recountedDate": {"$gte": moment}, **in_stores(stores)})
 
 

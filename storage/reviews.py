@@ -289,7 +289,7 @@ class ReviewRepository:
         reported = {"_id": {"$in": await reported_reviews(self._database)}}
         return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
-    async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
+    async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
-        later; some may have been so a little before."""
+        later; some may have been so a little before. Ascending, each once."""
         return await ids_of_objects(self._reviews, {**reviews_stored.stored_since(moment), **in_stores(stores)})

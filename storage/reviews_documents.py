@@ -165,6 +165,7 @@ def _moderated(document: Document) -> ModeratedReview:
         was_coded=reason_code is not None,
         reports=document.get("reports", 0),
         user_id=document["userId"],
+        created=document["createdDate"],
         imported=_imported(document),
         flags=tuple(document.get("flags", ())),
         is_held=document.get("held", False),

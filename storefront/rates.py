@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from fastapi import Request
@@ -12,7 +11,6 @@ from domain.forms import WritingLimits
 
 _HOUR_S: Final = 3_600
 _OF_ALL: Final = 10
-_VISITOR_BITS: Final = 64
 
 
 class HourlyRate:
@@ -43,15 +41,3 @@ def rates_of(request: Request) -> Rates:
     """The rates of the application that serves the request."""
     rates: Rates = request.app.state.storefront_rates
     return rates
-
-
-def network_of(request: Request) -> str:
-    """The address of a visitor; of IPv6 its network of 64 bits, in which anybody has as many addresses as they like."""
-    host = request.client.host if request.client else ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    if not isinstance(address, IPv6Address):
-        return host
-    return str(address.ipv4_mapped or IPv6Network((int(address), _VISITOR_BITS), strict=False))

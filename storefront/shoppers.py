@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from api.auth.permissions import address_of, forbidden
 from api.services import Services, services_of
 from api.web.hygiene import authority
+from api.web.limits import network_of
 from api.web.problems import invalid, item_error, not_found
 from api.web.queries import check_query
 from domain.objects import ObjectPlace
@@ -19,7 +20,6 @@ from domain.ratings import Entity
 from domain.stores import Store
 from messaging.schemas import Id
 from storefront.door import allow
-from storefront.rates import network_of
 
 _WRITES = frozenset(
     {Permission.CREATE_REVIEWS, Permission.VOTE_ON_REVIEWS, Permission.REPORT_REVIEWS, Permission.READ_REVIEWS}

@@ -11,7 +11,7 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
-from api.web.limits import RateLimit
+from api.web.limits import RateLimit, network_of
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.queries import check_query
 from domain.permissions import STRANGER, Caller, Permission
@@ -103,7 +103,7 @@ def forbidden(detail: str) -> ProblemError:
 
 def address_of(request: Request) -> str:
     """The client as rates are counted for it, where it doesn't say who it is."""
-    return f"address {request.client.host}" if request.client else "nowhere"
+    return f"address {network_of(request)}"
 
 
 def _credential(request: Request) -> str | None:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader, ReviewWriter
 from api.commands import Commanded, command_answers
+from api.reviews.changes import CHANGES_BYTES, changed_objects, json_array
 from api.reviews.counts import count_reviews, counts_by_status
 from api.reviews.rows import (
     ReviewDetails,
@@ -45,6 +46,7 @@ from domain.reviews import Review, ReviewIdentity
 from domain.stores import Refusal, Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
+from storage.database import IDS_AT_ONCE, in_batches
 from storage.reviews_search import sorts_everything
 
 
@@ -60,9 +62,6 @@ class FeedbackPermission(TypedDict):
     canLeaveFeedback: bool
     reasons: list[Refusal]
 
-
-_CHANGES_BYTES: Final = 4 * 1024 * 1024
-"""Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
 NEW_REVIEWS: Final = JsonBody(
     SUBMISSIONS,
@@ -170,15 +169,14 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
 @router.post("/changes", response_model=list[str])
 async def list_changes(
     caller: ReviewReader, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
-) -> JsonResponse:
+) -> Response:
     """The ids of objects whose reviews changed at that moment or later."""
-    with await services.pages.piece(_CHANGES_BYTES):
-        changed = await asyncio.gather(
-            services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
-            services.audit.entities_moderated_since(request.modified_date, caller.stores),
-            services.ratings.entities_recounted_since(request.modified_date, caller.stores),
-        )
-        return JsonResponse(sorted(set().union(*changed)))
+    with await services.pages.take(CHANGES_BYTES) as room:
+        changed = await changed_objects(services, request.modified_date, caller.stores)
+        batches = in_batches(changed, IDS_AT_ONCE)
+        # Read before the answer begins, so that there can still be another one.
+        first: list[str] = await anext(batches, [])
+        return services.pages.stream(room, json_array(first, batches), JsonResponse.media_type, {})
 
 
 @router.get("/canLeaveFeedback", response_model=FeedbackPermission)

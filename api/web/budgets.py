@@ -123,24 +123,27 @@ class Budget:
         Raises NoRoomError.
         """
         size = min(size, self._most - self._most // _SPARE if self._is_large(size) else self._most)
-        if not self._fits(size):
-            granted = asyncio.get_running_loop().create_future()
-            self._queue.append((size, granted))
-            self.let_in()
-            try:
-                async with asyncio.timeout(LONG_PATIENCE_S if has_begun else PATIENCE_S):
-                    await granted
-            except BaseException as error:
-                if granted.done() and not granted.cancelled():
-                    self.resize(size, 0)
-                    self.let_in()
-                if isinstance(error, TimeoutError):
-                    raise NoRoomError(
-                        f"The {self._purpose} other requests take all the memory there is for them."
-                    ) from error
-                raise
-        else:
-            self.resize(0, size)
+        if self._fits(size):
+            return self.take_now(size)
+        granted = asyncio.get_running_loop().create_future()
+        self._queue.append((size, granted))
+        self.let_in()
+        try:
+            async with asyncio.timeout(LONG_PATIENCE_S if has_begun else PATIENCE_S):
+                await granted
+        except BaseException as error:
+            if granted.done() and not granted.cancelled():
+                self.resize(size, 0)
+                self.let_in()
+            if isinstance(error, TimeoutError):
+                why = f"The {self._purpose} other requests take all the memory there is for them."
+                raise NoRoomError(why) from error
+            raise
+        return Share(self, size)
+
+    def take_now(self, size: int) -> Share:
+        """A share of so many bytes, whether or not there is room: others wait until it is given back."""
+        self.resize(0, size)
         return Share(self, size)
 
     def resize(self, before: int, after: int) -> None:

@@ -1,4 +1,4 @@
-"""Protection against abuse of browsers: security headers, trusted hosts, and CORS."""
+"""Protection against abuse of browsers: security headers, trusted hosts, and CORS; and paths that can be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -35,6 +35,7 @@ _MISDIRECTED: Final = (
     "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the setting "
     "PLAUDIT_HTTP__ALLOWED_HOSTS."
 )
+_UNREADABLE: Final = "The path isn't UTF-8. Encode its parts as encodeURIComponent does."
 _FORGED: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
 
 
@@ -79,6 +80,8 @@ class _CrossOrigin(CORSMiddleware):
 class Hygiene:
     """Adds the headers that bound what a browser does with an answer; those that an answer has are its own.
 
+    Refuses paths that are no UTF-8: decoded, many of them would be one.
+
     Refuses requests by names that aren't the service's: a page whose own name was made to lead here counts as ours for
     the browser (DNS rebinding); only that name tells. Refuses changes that a browser requests for a page of another
     site, also without authentication. Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`.
@@ -113,6 +116,8 @@ class Hygiene:
             app = problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, _MISDIRECTED))
         elif _is_change(scope) and self._is_forged(scope):
             app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _FORGED))
+        elif not _is_utf_8(scope):
+            app = problem_response(scope, ProblemError(ProblemKind.MALFORMED_PATH, _UNREADABLE))
         await app(scope, receive, with_headers)
 
     def _knows(self, scope: Scope) -> bool:
@@ -138,6 +143,18 @@ class Hygiene:
         if site is not None:
             return site not in ("same-origin", "none")
         return origin is not None and authority(origin) != headers.get("host", "").lower()
+
+
+def _is_utf_8(scope: Scope) -> bool:
+    raw: bytes | None = scope.get("raw_path")
+    # Of nearly every request this is all.
+    if not raw or b"%" not in raw:
+        return True
+    try:
+        unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_change(scope: Scope) -> bool:

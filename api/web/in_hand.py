@@ -187,7 +187,7 @@ class RequestInHand:
             return
         try:
             with self.outside():
-                room = await self._all.answers.take(len(body), has_begun=self._start is None)
+                room = await self._room_for(len(body))
         except NoRoomError as problem:
             if self._start is None:
                 raise StalledError from problem
@@ -201,6 +201,11 @@ class RequestInHand:
                 more = message.get("more_body", False) or not is_last
                 async with room.stalling():
                     await self._pass_on({**message, "body": view[at : at + PIECE], "more_body": more})
+
+    async def _room_for(self, size: int) -> Share:
+        """Room for so many bytes of the answer. Raises NoRoomError, but for a command: Kafka has it already."""
+        answers = self._all.answers
+        return answers.take_now(size) if self._is_command else await answers.take(size, has_begun=self._start is None)
 
     async def _pass_on(self, message: Message) -> None:
         with self.outside():

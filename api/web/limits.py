@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 from time import monotonic
 from typing import Final
+
+from starlette.requests import Request
 
 from api.web.problems import ProblemError, ProblemKind
 
 MAX_CLIENTS: Final = 10_000
 """So many clients are counted; one that is forgotten begins anew."""
+
+_CLIENT_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,18 @@ class Limits:
     max_pages_bytes: int = 32 * 1024 * 1024
     max_waits: int = 1_000
     max_waits_per_client: int = 100
+
+
+def network_of(request: Request) -> str:
+    """The address of a client; of IPv6 its network of 64 bits, in which anybody has as many addresses as they like."""
+    host = request.client.host if request.client else ""
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or IPv6Network((int(address), _CLIENT_BITS), strict=False))
 
 
 @dataclass(slots=True)

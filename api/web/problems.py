@@ -37,6 +37,7 @@ class ProblemKind(Enum):
 
     MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
     MALFORMED_BODY = ("malformed-body", 400, "The body can't be read")
+    MALFORMED_PATH = ("malformed-path", 400, "The path can't be read")
     UNKNOWN_SORT = ("unknown-sort", 400, "Unknown sort")
     INVALID_HEADER = ("invalid-header", 400, "Invalid header")
     UNAUTHENTICATED = ("unauthenticated", 401, "Who are you?")

@@ -35,11 +35,16 @@ def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
 def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
     """Write the query with the names of the interface. What is wrong with it waits for `check_query`."""
     query: bytes = scope["query_string"]
-    told = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    text = query.decode(errors="surrogateescape")
+    told = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
     pairs: list[tuple[str, str]] = []
     seen: set[str] = set()
     errors: list[ItemError] = []
     for name, value in told:
+        if not _is_unicode(name + value):
+            shown = name.encode(errors="replace").decode()
+            errors.append(_error(shown, "not-utf-8", "Must be UTF-8, percent-encoded"))
+            continue
         parameter = known.get(folded_name(name))
         if parameter is None:
             hint = nearest(name, [each.name for each in known.values()]) if len(errors) < 10 else ""
@@ -51,7 +56,7 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
         pairs.append((parameter.name, value))
     if errors:
         scope[_ERRORS] = errors
-    if pairs != told:
+    if pairs != told or not query.isascii():
         scope["query_string"] = urlencode(pairs).encode()
 
 
@@ -79,6 +84,11 @@ def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
 
 def _is_several(annotation: Any) -> bool:
     return get_origin(annotation) is list
+
+
+def _is_unicode(text: str) -> bool:
+    """False where bytes were no UTF-8: each of them is half a character then."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _error(name: str, code: str, message: str) -> ItemError:

@@ -53,7 +53,9 @@ class Upload:
             digest.update(part)
 
         if name == FORM:
-            await _read(request, _form_writer(options.get(b"boundary", b""), write))
+            form = _Form(options.get(b"boundary", b""), write)
+            await _read(request, form.write)
+            form.check_end()
         elif name in _RAW:
             await _read(request, write)
         else:
@@ -84,26 +86,43 @@ async def _read(request: Request, write: Callable[[bytes], object]) -> None:
         raise _unreadable(error) from None
 
 
-def _form_writer(boundary: bytes, write: Callable[[memoryview], object]) -> Callable[[bytes], object]:
-    """A writer of the body of a form, of which it writes the only part. Raises ProblemError."""
-    parts = 0
+class _Form:
+    """A form, whose only part is written as it comes. Raises ProblemError for one that can't be read or has more."""
 
-    def on_part_begin() -> None:
-        nonlocal parts
-        parts += 1
-        if parts > 1:
+    def __init__(self, boundary: bytes, write: Callable[[memoryview], object]) -> None:
+        self._write = write
+        self._parts = 0
+        self._has_ended = False
+        if not boundary:
+            raise _malformed("The form names no boundary.")
+        try:
+            self._parser = MultipartParser(
+                boundary, {"on_part_begin": self._begin, "on_part_data": self._data, "on_end": self._end}
+            )
+        except FormParserError as error:
+            raise _unreadable(error) from None
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the body."""
+        self._parser.write(data)
+
+    def check_end(self) -> None:
+        """Raises ProblemError if the form has no file, or only a part of it."""
+        if not self._parts:
+            raise _malformed("The form has no file.")
+        if not self._has_ended:
+            raise _malformed("The form has no end: the last boundary is missing.")
+
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > 1:
             raise _malformed("Send one file, and nothing else in the form.")
 
-    def on_part_data(data: bytes, start: int, end: int) -> None:
-        write(memoryview(data)[start:end])
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        self._write(memoryview(data)[start:end])
 
-    if not boundary:
-        raise _malformed("The form names no boundary.")
-    try:
-        parser = MultipartParser(boundary, {"on_part_begin": on_part_begin, "on_part_data": on_part_data})
-    except FormParserError as error:
-        raise _unreadable(error) from None
-    return parser.write
+    def _end(self) -> None:
+        self._has_ended = True
 
 
 def _malformed(detail: str) -> ProblemError:

@@ -74,6 +74,7 @@ class Plaudit:
             if "next" not in page:
                 return
             wanted["after"] = page["next"]
+            wanted.pop("skip", None)
 
     def ratings(self, *ids: str, entity_type: str = "Product") -> list[Json]:
         """The ratings of objects, one for each store."""

@@ -2717,6 +2717,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description The path can't be read */
+        MalformedPath: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description Unknown sort */
         UnknownSort: {
             headers: {
@@ -3019,6 +3028,7 @@ export type Writers = components['schemas']['Writers'];
 export type ResponseAnyOther = components['responses']['AnyOther'];
 export type ResponseMalformedJson = components['responses']['MalformedJson'];
 export type ResponseMalformedBody = components['responses']['MalformedBody'];
+export type ResponseMalformedPath = components['responses']['MalformedPath'];
 export type ResponseUnknownSort = components['responses']['UnknownSort'];
 export type ResponseInvalidHeader = components['responses']['InvalidHeader'];
 export type ResponseUnauthenticated = components['responses']['Unauthenticated'];

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 import uvloop
 
+from messaging.topics import Topic
 from plaudit.cli import audit, dead_letters, keys, moderation_rules, privacy, reviews, topics
 from plaudit.cli.command_line import (
     PROCESSES,
@@ -117,11 +118,18 @@ def api() -> None:
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    only: Annotated[
+        list[Topic] | None,
+        typer.Option(show_choices=False, metavar="TOPIC", help="Read these topics alone, and end once they are read."),
+    ] = None,
+) -> None:
     """Consume from Kafka."""
-    from plaudit.processes.worker import run_worker
+    from plaudit.processes.worker import READ_BY_WORKERS, run_worker
 
-    run(run_worker)
+    if others := set(only or ()) - READ_BY_WORKERS:
+        raise typer.BadParameter(f"No worker reads {' and '.join(sorted(others))}.", param_hint="--only")
+    run(lambda settings: run_worker(settings, only or ()))
 
 
 @app.command()

@@ -25,7 +25,7 @@ Customer = Annotated[
         "--customer",
         parser=_id,
         metavar="TEXT",
-        help="The id (`userId`, `customerId`), or the mail address of reports.",
+        help="The id (`userId`, `customerId`), or the mail address of reports and of guests' orders.",
     ),
 ]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import timedelta
+from functools import partial
 from time import monotonic
+from typing import Final
 
 import structlog
 
@@ -13,20 +16,26 @@ from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
+from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.connections import opened_images, run_process
 from plaudit.processes.memory import YOUNG_OF_BATCHES, tune_memory
 from plaudit.processes.probes import Probes
-from plaudit.processes.waiting import make_keys
+from plaudit.processes.waiting import make_keys, patiently
 from storage.database import Database
 from storage.pymongo_internals import cancel_and_wait
 
 log = structlog.get_logger()
 
 
-async def run_worker(settings: Settings) -> None:
-    """Consume until SIGTERM or SIGINT; then finish what is in hand."""
+READ_BY_WORKERS: Final = frozenset(topic for topic in Topic if topic.is_consumed) - {Topic.MAIL_COMMANDS}
+_PAUSE_S: Final = 0.5
+
+
+async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> None:
+    """Consume until SIGTERM or SIGINT; then finish what is in hand. With `only`: these topics alone, until all of
+    theirs is applied."""
     entity_types = registered_entity_types(settings)
     image_files = opened_images(settings)
 
@@ -42,21 +51,35 @@ async def run_worker(settings: Settings) -> None:
             token_keys=settings.review_tokens.keys(),
             image_files=image_files,
             erasure_key=settings.privacy.key(),
+            only=only or READ_BY_WORKERS,
         ) as running:
             tune_memory(YOUNG_OF_BATCHES)
             probes.is_ready = True
             log.info("worker ready")
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
+            reading = [asyncio.create_task(_read(settings, only))] if only else []
             try:
-                # They go on for as long as the worker does.
-                lasting = [running.housekeeping, running.relay, looking]
+                # But for the reading they go on for as long as the worker does.
+                lasting = [running.housekeeping, running.relay, looking, *reading]
                 ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
             finally:
-                await cancel_and_wait(looking)
+                await cancel_and_wait(looking, *reading)
 
     await run_process(settings, "worker", consume)
+
+
+async def _read(settings: Settings, topics: Collection[Topic]) -> None:
+    """Wait until all that these topics have is applied."""
+    lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+    try:
+        unread = list(topics)
+        while unread:
+            unread = [topic for topic in unread if not await patiently("Kafka", partial(lag.is_read, topic))]
+            await asyncio.sleep(_PAUSE_S)
+    finally:
+        await lag.stop()
 
 
 async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:

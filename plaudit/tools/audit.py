@@ -19,7 +19,7 @@ from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.drafts import draft_of, locked_draft
 from plaudit.tools.servers import reached
-from storage.audit import AuditEntry, Editing
+from storage.audit import AuditEntry
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 
 _AT_ONCE: Final = 1_000
@@ -91,7 +91,7 @@ async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
 
 def _without_author(entry: AuditEntry) -> AuditEntry:
     """The entry without the name of a customer, whom nobody could take out of a file."""
-    return entry._replace(subject=None) if entry.action is Editing.EDIT else entry
+    return entry._replace(subject=None) if entry.may_be_of_customer else entry
 
 
 async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: datetime) -> Archive:

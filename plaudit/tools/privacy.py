@@ -184,7 +184,7 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
         f"votes and {counts['mails']} mails that had not been sent; took the person out of {counts['reports']} "
         f"reports, {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
-        f"{counts['edits']} entries of the audit log about edits. "
+        f"{counts['edits']} entries of the audit log about edits and deleted returns. "
         "That it was done is on record."
     )
     days = settings.kafka.retention_days
@@ -205,7 +205,7 @@ async def _forget(data: PersonalData) -> dict[str, int]:
     counts["reminders"] = await data.forget_reminders()
     counts["reviewTokens"] = await data.forget_tokens()
     counts["waiting"] = await data.forget_parked()
-    counts["edits"] = await data.forget_edits()
+    counts["edits"] = await data.forget_in_audit_log()
     return counts
 
 

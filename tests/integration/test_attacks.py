@@ -77,10 +77,11 @@ async def test_half_characters_are_no_values_of_any_field(facade: Facade, http: 
                 assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
         # Where they can't be said by escapes, they are bytes.
         raw = path.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
-        for query in ("", "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"):
+        query = "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"
+        for target in (raw, path, path + query):
             headers = {b"Prefer": b"wait=\xed\xa0\x80", b"Idempotency-Key": b"\xed\xa0\x80"}
-            response = await http.request(method, raw + query, content=b'"\xed\xa0\x80"', headers=headers)
-            assert response.status_code < 500, f"{method} {raw}{query}: {response.text}"
+            response = await http.request(method, target, content=b'"\xed\xa0\x80"', headers=headers)
+            assert response.status_code < 500, f"{method} {target}: {response.text}"
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,15 @@ async def log(servers: Servers, tmp_path: Path) -> Service:
 
 
 async def fill(service: Service, old: int, young: int = 3) -> set[str]:
-    """Enter old and young moderations, each third one an edit; returns the ids of the old ones."""
+    """Enter old and young approvals, edits and deletions of returns; returns the ids of the old ones."""
 
     def entry(number: int, age_days: int) -> Json:
         at = NOW - timedelta(days=age_days)
         id = ObjectId(ObjectId.from_datetime(at).binary[:4] + number.to_bytes(8, "big"))
-        subject, action = ("anna", "edit") if number % 3 == 0 else ("moderator", "approve")
+        subject, action = (("anna", "edit"), ("moderator", "approve"), ("anna", "delete"))[number % 3]
         about = {"reviewId": f"review-{number}", "entityType": "Product", "entityId": "camera"}
+        if action == "delete":
+            about = {"returnId": f"return-{number}"}
         said = {"storeId": None, "reason": "seen \u2028 twice", "commandId": None}
         return {"_id": id, "at": at, "effectiveAt": at, "subject": subject, "action": action, **about, **said}
 
@@ -83,7 +85,7 @@ async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: P
         **{"reasonCode": None, "commandId": None, "fields": [], "letter": None},
     }
     assert datetime.fromisoformat(entries[1]["at"]) == NOW - timedelta(days=OLD)
-    assert {each["subject"] for each in entries if each["action"] == "edit"} == {None}
+    assert {each["subject"] for each in entries if each["action"] != "approve"} == {None}
 
     before = file.read_bytes()
     assert "already" in (await log.run("audit", "archive", "a.gz", code=2)).stderr

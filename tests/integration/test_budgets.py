@@ -186,6 +186,21 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
         assert memory.growth() < 64 * MIB
 
 
+async def test_objects_that_changed_are_never_in_memory_as_a_whole(small: Service) -> None:
+    ids = [f"{number:06}-{'a' * 100}" for number in range(100_000)]
+    async with small.mongo() as database, many_clients(small) as http:
+        ratings = [{"_id": id, "entityId": id, "recountedDate": NOW} for id in ids]
+        await database["ratings"].insert_many(ratings)
+        memory = Memory(small.processes["api"].pid)
+        response = await http.post(f"{REVIEWS}/changes", json={"modifiedDate": NOW.isoformat()})
+        told = body_of(response, list)
+        grown = memory.growth()
+        await database["ratings"].delete_many({"recountedDate": NOW})
+    assert told[: len(ids)] == ids
+    # Ids of 11 MB.
+    assert grown < 16 * MIB
+
+
 async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])

@@ -79,6 +79,8 @@ async def test_all_pages(plaudit: Any, witness: Witness, facade: Facade, product
     rows = await asyncio.to_thread(lambda: list(plaudit.reviews(entityIds=[product], take=2)))
     assert {row["id"] for row in rows} == set(ids)
     assert (len(rows), len(witness.statuses)) == (5, 3)
+    later = await asyncio.to_thread(lambda: list(plaudit.reviews(entityIds=[product], take=2, skip=1)))
+    assert later == rows[1:]
 
 
 async def test_a_summary_is_sent_once(plaudit: Any, witness: Witness, facade: Facade, product: str) -> None:

@@ -90,6 +90,7 @@ async def test_commands_and_problems(built: Path, service: Service, facade: Faca
     assert told == {
         **{"apiKeys": ["plaudit-key"], "keys": 1, "attempts": 3},
         **{"image": "applied", "images": 1, "isSame": True},
+        **{"texts": [True] * 3, "files": ["image/jpeg", "application/zip", True]},
     }
     assert (unknown["status"], unknown["type"]) == (404, "/problems/not-found")
     assert (invalid["status"], invalid["errors"]) == (422, [["/0/review", "blank"], ["/0/rating", "less-than-equal"]])

@@ -97,3 +97,7 @@ async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tm
     review = await facade.review(id)
     assert (review["source"], review["moderator"]) == ("import", None)
     assert review["createdDate"] > "2026"
+    # Nor does it get one later: it would have been changed before it was created.
+    await service.run("import", str(file))
+    await service.idle()
+    assert await facade.review(id) == review

@@ -6,6 +6,7 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,7 +23,7 @@ from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, su
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
 from tests.support.patience import served
-from tests.support.service import Json, Service, own_database
+from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
 
@@ -224,3 +225,26 @@ async def test_the_consumer_asks_for_a_purchase_too(
     await service.publish("review-submissions", review)
     await eventually(partial(facade.listed, entityIds=[product]), lambda ids: ids == [id])
     assert len(await refusals()) == 2
+
+
+@pytest.mark.kafka
+async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service: Service, own_facade: Facade) -> None:
+    store, product, customer, id = new_id("store"), new_id(), new_id("customer"), new_id("review")
+    await own_service.end("worker")
+    # As after a restore: none of them is in the backup, and their order across topics is anybody's guess.
+    review = review_message(submission(product, id=id, storeId=store, userId=customer))
+    await own_service.publish("review-submissions", review)
+    settings = {"reviewsEnabled": True, "purchaseRequired": True}
+    await own_service.publish("store-updates", message({"id": store, "settings": settings}, store))
+    order = an_order(new_id("order"), {product: 1}, storeId=store, customerId=customer)
+    await own_service.publish("order-events", order_event(order))
+    await own_service.run("worker", "--only", "store-updates", "--only", "order-events")
+    lags = [await own_service.lag(topic) for topic in ("store-updates", "order-events", "review-submissions")]
+    assert lags == [0, 0, 1]
+    own_service.start("worker")
+    assert (await own_facade.until_listed(product, 1))[0]["id"] == id
+
+
+async def test_workers_read_topics_that_there_are(servers: Servers, tmp_path: Path) -> None:
+    ended = await Service(servers, tmp_path).run("worker", "--only", "events", code=2)
+    assert "No worker reads events" in ended.stderr

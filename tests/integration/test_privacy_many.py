@@ -9,14 +9,21 @@ from typing import Final
 import pytest
 from bson import ObjectId
 
+from domain.delivery import Seen
+from domain.orders import Customer
+from storage.audit import AuditKind
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
+from storage.orders import document_of
 from storage.privacy import PersonalData
+from storage.seen import seen_document
+from tests.support.domain_orders import order_of
 from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
 
 ANNA: Final = "anna"
+GUEST: Final = "anna+1@example.com"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HERS: Final = (0, SIZE - 1, SIZE, 2 * SIZE)
 """The places of what is hers: at the edges of each range."""
@@ -60,9 +67,62 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert [each.id for each in await data.reports()] == ids[::-1]
     assert [each.id for each in await data.returns()] == ids
     assert [each.decode() for each in await data.waiting_mails()] == ids
-    assert await data.forget_edits() == len(HERS)
+    assert await data.forget_in_audit_log() == len(HERS)
     assert await data.forget_reports() == len(HERS)
     assert await data.forget_mails(NOW) == len(HERS)
     assert asked.unbounded() == []
     assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
+
+
+async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database) -> None:
+    emails = {"a": "Anna+1@Example.com", "b": f"Anna Berg <{GUEST}>", "c": "anna11@example.com", "d": None}
+    orders = [order_of(id=id, customer=Customer(None, "Anna Berg", email)) for id, email in emails.items()]
+    orders.append(order_of(id="e", customer=Customer("4711", "Anna Berg", GUEST)))
+    given_back: Json = {
+        "number": "R1",
+        "orderId": "a",
+        "status": "New",
+        "storeId": None,
+        "resolution": "Mine",
+        "lines": [],
+    }
+    times = {"createdDate": NOW, "modifiedDate": NOW, "createdBy": None, "modifiedBy": None}
+    await database["orders"].insert_many([document_of(order) for order in orders])
+    await database["returns"].insert_one({"_id": "r", **given_back, **times, "seen": seen_document(Seen())})
+    data = PersonalData(database, GUEST)
+    assert [each.id for each in await data.orders()] == ["a", "b"]
+    assert [each.id for each in await data.returns()] == ["r"]
+    assert await data.forget_orders() == {"orders": 2, "returns": 1}
+    left = {each["_id"]: each["customerEmail"] async for each in database["orders"].find()}
+    assert left == {"a": None, "b": None, "c": emails["c"], "d": None, "e": GUEST}
+    stored = await database["returns"].find_one({"_id": "r"})
+    assert stored is not None
+    assert stored["resolution"] is None
+    again = PersonalData(database, GUEST)
+    assert (await again.orders(), await again.returns()) == ([], [])
+    assert await PersonalData(database, ANNA).orders() == []
+
+
+async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
+    entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
+    own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]
+    staff: list[Json] = [{"action": "delete", "reviewId": "r"}, {"action": "change", "kind": "settings"}]
+    await database["auditLog"].insert_many([{**entry, **each} for each in (*own, *staff)])
+    data = PersonalData(database, "carla")
+    assert await data.forget_in_audit_log() == len(own)
+    assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
+
+
+async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
+    waiting = [
+        {"_id": 1, "moderator": "dora", "reason": "Mine"},
+        {"_id": 2, "moderator": "clerk", "reason": "As dora wants it"},
+        {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
+        {"_id": 4, "moderator": "dora", "reason": None},
+    ]
+    await database["parkedCommands"].insert_many(waiting)
+    assert await PersonalData(database, "dora").forget_parked() == 3
+    left = [(each["moderator"], each["reason"]) async for each in database["parkedCommands"].find().sort("_id")]
+    assert left == [(None, None), ("clerk", None), ("clerk", "As anna-dora wants it"), (None, None)]
+    assert await PersonalData(database, "dora").forget_parked() == 0

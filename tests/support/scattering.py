@@ -52,6 +52,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "feedback_votes.VoteRepository.of_voter",
         "images.ImageRepository.of_person",
         "orders.OrderRepository.ids_of_customer",
+        "orders.OrderRepository.of_guest",
         "privacy.PersonalData.images",
         "privacy.PersonalData.order_ids",
         "privacy.PersonalData.review_ids",

@@ -20,7 +20,7 @@ from api.web.problems import ProblemError
 from plaudit.config import Settings
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.api import service_names
-from tests.support.app import REVIEW, client_without_servers, problem_of
+from tests.support.app import REVIEW, app_without_servers, client_without_servers, problem_of
 from tests.support.clock import Clock
 
 from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
@@ -50,6 +50,18 @@ async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.Async
     assert "default-src 'none'" in (await http.get(TYPES)).headers["content-security-policy"]
     secure = await http.get(f"https://plaudit.test{TYPES}")
     assert "strict-transport-security" in secure.headers
+
+
+@pytest.mark.parametrize("id", ["caf%E9", "%80", "%C3", "%FF%2F", "%E2%82%2F%AC", "%ed%b0%af%2F"])
+async def test_paths_that_are_no_utf_8_name_nothing(http: httpx.AsyncClient, id: str) -> None:
+    for method, path in (("PUT", f"/api/stores/{id}"), ("GET", f"/api/customerReviews/{id}"), ("GET", f"/{id}")):
+        problem = problem_of(await http.request(method, path), 400)
+        assert problem["type"] == "/problems/malformed-path"
+        assert "\ufffd" in problem["instance"] or "%EF%BF%BD" in problem["instance"]
+
+
+async def test_paths_in_other_letters_are_taken(http: httpx.AsyncClient) -> None:
+    problem_of(await http.get("/caf%C3%A9%00%EF%BF%BD"), 404)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +209,26 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         assert response.headers["retry-after"] == "1"
         # Without limits for who watches over it.
         assert (await http.get("/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "others", "is_one"),
+    [
+        ("192.0.2.7", "::ffff:192.0.2.7", True),
+        ("192.0.2.7", "192.0.2.8", False),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::1", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("testclient", "testclient:", False),
+    ],
+)
+async def test_who_counts_as_one(host: str, others: str, is_one: bool) -> None:
+    async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}, authenticator=AUTHENTICATOR) as app:
+        statuses = []
+        for each in (host, others):
+            transport = httpx.ASGITransport(app, client=(each, 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
+                statuses.append((await http.get(TYPES)).status_code)
+    assert statuses == [401, 429 if is_one else 401]
 
 
 def test_clients_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

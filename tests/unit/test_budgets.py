@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.images import UPLOADS
@@ -119,6 +120,28 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
         await slow
     share.give_back()
     assert (bodies.held, len(bodies.stalling)) == (0, 0)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/api/customerReviews", 202), ("/api/rating/entityRating", 503)])
+async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "PATIENCE_S", 0.01)
+    answers = Budget(100_000, "answers to")
+    others = await answers.take(75_000)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = Response(b"a" * 100_000, 202)
+    hand = RequestsInHand(app, 2, Budget(1, "bodies of"), answers, 1)
+    await hand({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
+    assert sent[0]["status"] == status
+    others.give_back()
+    assert answers.held == 0
+
+
+async def receive_nothing() -> Message:
+    raise NotImplementedError
 
 
 @pytest.mark.parametrize(

@@ -133,14 +133,23 @@ async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_
     }
 
 
-async def _id_at(raw_path: str, key: str = "k") -> str:
+async def _command_of(raw_path: str, key: str = "k", host: str = "127.0.0.1") -> Command:
     scope: Any = {"type": "http", "method": "POST", "path": unquote(raw_path), "raw_path": raw_path.encode()}
-    scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": ("127.0.0.1", 1)}
+    scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": (host, 1)}
     request = Request(scope)
     request.state.caller = Caller(None, frozenset())
     request.state.body_digest = b""
     command: Command = await get_args(Commanded)[1].dependency(request)
-    return command.id
+    return command
+
+
+async def _id_at(raw_path: str) -> str:
+    return (await _command_of(raw_path)).id
+
+
+async def test_waits_are_counted_by_networks() -> None:
+    one, same, other = [(await _command_of("/", host=f"2001:db8::{end}")).client for end in ("1", "2", "1:0:0:0:1")]
+    assert one == same != other
 
 
 async def test_a_key_names_one_command_at_each_path() -> None:

@@ -124,9 +124,9 @@ async def test_parameters_of_every_route_may_hold_any_text(app: FastAPI, http: h
     [
         *(("x%2fy", "x/y"), ("%2F%2f", "//"), ("x%252Fy", "x%2Fy"), ("x%25252Fy%2F", "x%252Fy/"), ("%%2F", "%/")),
         *(("%2%2F", "%2/"), ("%2F%", "/%"), ("%zz%2F", "%zz/"), ("%2F%00", "/\0"), ("%3F%23%2F%25", "?#/%")),
-        *(("%2e%2e%2F%2E%2E", "../.."), ("%FF%2F", "\ufffd/"), ("%E2%82%2F%AC", "\ufffd/\ufffd"), ("%C3%BC%2F", "ü/")),
-        *(("%ed%b0%af%2F", "\ufffd\ufffd\ufffd/"), ("%5C%2F", "\\/"), ("%2e%2e", ".."), ("%25", "%"), ("%", "%")),
-        *(("%FF", "\ufffd"), ("%0A%2F", "\n/")),
+        *(("%2e%2e%2F%2E%2E", "../.."), ("%C3%BC%2F", "ü/")),
+        *(("%EF%BF%BD%2F", "\ufffd/"), ("%5C%2F", "\\/"), ("%2e%2e", ".."), ("%25", "%"), ("%", "%")),
+        ("%0A%2F", "\n/"),
     ],
 )
 async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: str) -> None:

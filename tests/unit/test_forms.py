@@ -11,7 +11,6 @@ import pytest
 from altcha.v1 import solve_challenge
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.requests import Request
 
 from api.web.problems import ProblemError
 from domain.feedback import visitor_id
@@ -19,7 +18,7 @@ from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, refusal_
 from domain.objects import ObjectPlace
 from domain.ratings import Entity
 from storefront.challenges import LIFETIME, MOST_WORK, Challenge, new_challenge, refusal_of_check
-from storefront.rates import HourlyRate, network_of
+from storefront.rates import HourlyRate
 from tests.support.service import Json
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -144,20 +143,6 @@ def test_a_rate_is_of_an_address_and_what_it_is_about() -> None:
     unlimited = HourlyRate(0, "votes")
     for _ in range(100):
         unlimited.take("a", "1")
-
-
-@pytest.mark.parametrize(
-    ("host", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
-        ("testclient", "testclient"),
-    ],
-)
-def test_who_counts_as_one(host: str, network: str) -> None:
-    assert network_of(Request({"type": "http", "client": (host, 1)})) == network
 
 
 def test_a_visitor_is_no_customer_and_another_one_in_each_store() -> None:

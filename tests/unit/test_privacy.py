@@ -17,6 +17,7 @@ from domain.privacy import (
     forgotten_return,
     forgotten_return_command,
     is_about,
+    is_of,
     mark_of,
     part_in_return,
     people_in,
@@ -43,6 +44,24 @@ BODY = {
 def told_order(minute: int = 0) -> Order:
     line = OrderLine("line", "p", "Camera", 2, 3.5)
     return order_of([line], modified=AT.replace(minute=minute), body=json.dumps(BODY).encode(), digests=("d",))
+
+
+@pytest.mark.parametrize(
+    ("customer", "is_theirs"),
+    [
+        (Customer("4711", email="anna@example.com"), False),
+        (Customer("anna@example.com"), True),
+        (Customer(email="Anna@Example.com"), True),
+        (Customer(email=" Anna Berg <anna@example.com>"), True),
+        (Customer(email="berta@example.com"), False),
+        (Customer(email="anna@example.com, berta@example.com"), False),
+        (Customer(), False),
+    ],
+)
+def test_whose_an_order_is(customer: Customer, is_theirs: bool) -> None:
+    for person in ("anna@example.com", "Anna <anna@example.com>"):
+        assert is_of(customer, person) == (is_theirs and customer.id in (None, person))
+    assert not is_of(customer, "anna")
 
 
 def test_an_order_without_whoever_ordered() -> None:
@@ -99,6 +118,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"customer": {"id": 7, "userId": "a", "Id": "b", "email": "c"}}', {"7", "a", "b", "c"}),
         (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
         (b'{"id": "i", "digest": "d", "uploader": "a"}', {"a"}),
+        (b'{"id": "o", "customerEmail": "a@example.com", "customerName": "b"}', {"a@example.com"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),

@@ -66,6 +66,22 @@ async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name:
             assert [each for each in await send(f"{other}=1&{name}=1") if each[0].endswith("-parameter")] == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("ids=caf%C3%A9", []),
+        ("ids=a&ids=caf%E9", [("not-utf-8", "/ids")]),
+        ("ids=%ED%A0%80", [("not-utf-8", "/ids")]),
+        ("caf%E9=1&idz=1", [("not-utf-8", "/caf?"), ("unknown-parameter", "/idz")]),
+    ],
+)
+async def test_values_that_are_no_utf_8_are_no_other_text(
+    app: FastAPI, query: str, expected: list[tuple[str, str]]
+) -> None:
+    async with client_of(app) as http:
+        assert await _errors(http, "DELETE", "/api/return", query) == expected
+
+
 async def _errors(http: httpx.AsyncClient, method: str, path: str, query: str) -> list[tuple[str, str]]:
     response = await http.request(method, f"{path}?{query}", content=b"{" if method in ("POST", "PUT") else None)
     assert response.status_code >= 400

@@ -114,6 +114,14 @@ def test_no_decision_is_from_the_future() -> None:
     assert after.modified == NOW
 
 
+def test_a_review_that_began_here_was_not_changed_before() -> None:
+    undated = IMPORTED._replace(modified=NOW, imported=NOW, created=NOW)
+    assert moderate([command()], {"a": undated}).outcomes == [Outcome.UNCHANGED]
+    # Its date was ahead of our clock.
+    assert moderate([command(at=NOW)], {"a": undated}).outcomes == [Outcome.APPLIED]
+    assert moderate([command()], {"a": undated._replace(created=WRITTEN)}).outcomes == [Outcome.APPLIED]
+
+
 def test_only_an_imported_review_is_restored() -> None:
     for other in (IMPORTED._replace(imported=None), IMPORTED._replace(modified=None)):
         moderated = moderate([command()], {"a": other})

@@ -501,6 +501,19 @@ def test_null_is_missing_or_clears(case: Case) -> None:
             assert clears is case.field.known.shape.takes_null
 
 
+def test_the_guide_names_what_null_clears() -> None:
+    guide = (ROOT / "docs" / "http.md").read_text()
+    (told,) = re.findall(r"(?s)^- null is as good as missing, (.*?)\.\n- ", guide, re.MULTILINE)
+    clearing = {"PUT /api/stores/{storeId}", "PUT /api/settings"}
+    # Rules are told all at once, and the id is that of the path.
+    fields = {
+        ".".join(map(str, case.field.place))
+        for case in CASES
+        if case.source in clearing and case.field.known.shape.takes_null and "moderationRules" not in case.field.place
+    }
+    assert set(re.findall(r"`([\w.]+)`", told)) - {"PUT"} == fields - {"id"}
+
+
 @each_field
 def test_a_field_that_comes_twice_is_refused(case: Case) -> None:
     for name in (case.field.name, *letter_cases(case.field.name)):

@@ -20,6 +20,30 @@ async def test_an_overlong_boundary_is_no_form() -> None:
     assert refused.value.kind is ProblemKind.MALFORMED_BODY
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"--b\r\n\r\nhalf of a file", "no end"),
+        (b"--b\r\n\r\na file\r\n--b", "no end"),
+        (b"--b\r\n\r\na file\r\n--b-", "no end"),
+        (b"--b\r\nContent-Type: image/png", "no end"),
+        (b"--b", "no file"),
+        (b"--b--", "no file"),
+        (b"--b--\r\n", "no file"),
+        (b"", "no file"),
+    ],
+)
+async def test_a_form_without_its_end_or_without_a_file_is_none(body: bytes, told: str) -> None:
+    with pytest.raises(ProblemError, match=told) as refused:
+        await _digest(f"{FORM}; boundary=b", body)
+    assert refused.value.kind is ProblemKind.MALFORMED_BODY
+
+
+@pytest.mark.parametrize("end", [b"--b--", b"--b--\r\n", b"--b--\r\nepilogue"])
+async def test_a_form_ends_with_its_boundary(end: bytes) -> None:
+    assert await _digest(f"{FORM}; boundary=b", b"--b\r\n\r\na file\r\n" + end) == await _digest("image/png", b"a file")
+
+
 async def _digest(content_type: str, body: bytes) -> bytes:
     """The digest by which a command tells an upload from another one with its key."""
     parts = [body[:100], body[100:]]

@@ -41,4 +41,10 @@ export async function mistakes(): Promise<void> {
   row?.title.length;
   // @ts-expect-error no such status
   row?.reviewStatus === "new";
+  const { data: photo } = await plaudit.GET("/api/images/{imageId}", { params: { path: { imageId: "i" } } });
+  // @ts-expect-error a file is no text
+  photo.length;
+  const { data: metrics } = await plaudit.GET("/metrics");
+  // @ts-expect-error a text is no file
+  metrics.arrayBuffer();
 }

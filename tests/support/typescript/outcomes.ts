@@ -45,8 +45,17 @@ const reject = (ids: string[]) => {
 await reject(kept.ids);
 const { data: found } = await plaudit.GET("/api/customerReviews/{id}", { params: { path: { id: first.ids[0] ?? "" } } });
 
+const shop = { params: { path: { storeId } } };
+const { data: metrics } = await plaudit.GET("/metrics");
+const { data: log } = await plaudit.GET("/api/audit/export", { params: { query: { reviewId: kept.ids[0] ?? "" } } });
+const { data: photo } = await plaudit.GET("/api/images/{imageId}", { params: { path: { imageId: image.ids[0] ?? "" } } });
+const { data: feed } = await plaudit.GET("/storefront/v1/{storeId}/product-reviews.xml", shop);
+const { data: zip } = await plaudit.GET("/storefront/v1/{storeId}/product-reviews.zip", shop);
+
 console.log(
   JSON.stringify({
+    texts: [metrics.includes("# HELP"), log.includes("reject"), feed.startsWith("<?xml")],
+    files: [photo.type, zip.type, photo.size * zip.size > 0],
     apiKeys: [...apiKeys],
     keys: new Set(keys).size,
     attempts: keys.length,

@@ -1,0 +1,45 @@
+"""The ids of objects whose reviews changed: read and written a few at a time, however many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from api.services import Services
+
+CHANGES_BYTES: Final = 1024 * 1024
+"""Room for the ids in hand: those that are written, and those that three queries have found meanwhile."""
+
+
+async def changed_objects(services: Services, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
+    """The ids of objects whose reviews or ratings, in one of these stores or anywhere, changed at that moment or later;
+    ascending, each once."""
+    found = await asyncio.gather(
+        services.reviews.entities_reviewed_since(moment, stores),
+        services.audit.entities_moderated_since(moment, stores),
+        services.ratings.entities_recounted_since(moment, stores),
+    )
+    return merged(found)
+
+
+async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
+    """The ids of several queries, each of which has them ascending: ascending, each once."""
+    nexts = await asyncio.gather(*(anext(each, None) for each in found))
+    while there := [id for id in nexts if id is not None]:
+        lowest = min(there)
+        yield lowest
+        for index, each in enumerate(found):
+            if nexts[index] == lowest:
+                nexts[index] = await anext(each, None)
+
+
+async def json_array(first: Sequence[str], others: AsyncIterator[Sequence[str]]) -> AsyncIterator[bytes]:
+    """An array of all ids, as JSON."""
+    yield orjson.dumps(first)[:-1]
+    async for ids in others:
+        yield b"," + orjson.dumps(ids)[1:-1]
+    yield b"]"
