@@ -18,7 +18,7 @@ from api.auth.permissions import MetricsReader
 from api.services import Services
 from api.stores.bounds import check_unbound
 from messaging.cron import next_time
-from messaging.kafka.connection import is_broker_away
+from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.lag import Lag
 from messaging.kafka.lag_age import LagAge
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
@@ -72,6 +72,9 @@ class Gauges:
     asked_at: float = float("-inf")
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     lag: Lag | None = None
+    is_refused: bool = False
+    """True once it was said that Kafka doesn't let us ask for the lag, until it does."""
+
     backlog: Backlog | None = None
 
     async def refresh(self) -> None:
@@ -95,14 +98,17 @@ class Gauges:
         try:
             lag = await self.services.lag.measure()
         except Exception as error:
-            if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+            if is_not_let_in(error) and not self.is_refused:
+                log.warning("Lag can't be measured", error=repr(error))
+                self.is_refused = True
+            elif not (isinstance(error, TimeoutError) or is_broker_away(error)):
                 log.exception("Lag can't be measured")
             self.lag = None
             for gauge in (CONSUMER_LAG, CONSUMER_LAG_AGE, CONSUMER_STANDSTILL):
                 gauge.clear()
             STATE_KNOWN.labels("kafka").set(0)
             return
-        self.lag = lag
+        self.lag, self.is_refused = lag, False
         self.standstill.observe(lag, monotonic())
         self.age.observe(lag, time())
         records = {place: unread.records for place, unread in lag.items()}

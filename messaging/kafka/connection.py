@@ -168,14 +168,17 @@ def is_too_large(error: BaseException) -> bool:
     return isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError)
 
 
+def is_not_let_in(error: BaseException) -> bool:
+    """True if Kafka is there, and doesn't let our account in, or do this."""
+    return isinstance(error, _NOT_LET_IN)
+
+
 def is_broker_away(error: BaseException) -> bool:
     """True if Kafka is unavailable, busy, or denies access for now: the same operation can work later."""
     if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
         return True
     # An administrator has to grant the right; messages that wait for it are not at fault.
-    if isinstance(error, _NOT_LET_IN):
-        return True
-    return isinstance(error, KafkaError) and bool(error.retriable)
+    return is_not_let_in(error) or (isinstance(error, KafkaError) and bool(error.retriable))
 
 
 def _scheme_and_host(url: str) -> tuple[str, str]:

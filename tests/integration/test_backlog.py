@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import structlog
 from aiokafka.admin import NewTopic
+from aiokafka.errors import GroupAuthorizationFailedError
 from prometheus_client import Gauge
+from structlog.testing import capture_logs
 
 from api.metrics import Gauges
 from api.services import Services
@@ -15,7 +18,7 @@ from domain.findings import Level
 from messaging import metrics
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.checks import check_mongo
@@ -131,6 +134,27 @@ async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
             await eventually(with_lag, {Topic.ORDER_EVENTS}.__eq__)
         finally:
             await lag.stop()
+
+
+class ClosedLag(ConsumerLag):
+    """What Kafka answers whose account may not look at the groups."""
+
+    async def measure(self) -> Lag:
+        raise GroupAuthorizationFailedError("plaudit.order-events")
+
+
+async def test_a_right_that_is_missing_is_said_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.metrics.log", structlog.get_logger())
+    connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
+    async with own_database(servers) as database:
+        lag = ClosedLag(connection, names)
+        gauges = Gauges(Services(database, Publisher(connection), names, version="1", entity_types=SAMPLE, lag=lag))
+        with capture_logs() as logs:
+            for _ in range(2):
+                gauges.asked_at = float("-inf")
+                await gauges.refresh()
+    said = [each for each in logs if each["event"] == "Lag can't be measured"]
+    assert [(each["log_level"], "GroupAuthorizationFailed" in each["error"]) for each in said] == [("warning", True)]
 
 
 async def test_what_cannot_be_told_keeps_nothing_else_from_being_told(servers: Servers) -> None:
