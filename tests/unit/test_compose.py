@@ -78,7 +78,9 @@ def test_its_servers_are_those_of_the_tests() -> None:
 
 def test_documents_name_the_images_and_run_commands_where_the_service_runs() -> None:
     assert set(re.findall(r"\b(?:mongo|apache/kafka):[\w.]+", DOCS)) == {SERVICES["mongo"]["image"]}
-    assert not [page.name for page in PAGES if re.search(r"(compose|docker-compose) run\b", page.read_text())]
+    # But for the reading of some topics while the service is down.
+    run = re.compile(r"(compose|docker-compose) run\b(?! --rm worker worker --only)")
+    assert not [page.name for page in PAGES if run.search(page.read_text())]
 
 
 def test_restoring_takes_every_command_again() -> None:
