@@ -21,6 +21,7 @@ from messaging.topics import Topic
 from storage.abandoned_transactions import abort_abandoned
 from storage.database import Database
 from storage.parking_clock import ParkingClock
+from storage.pymongo_internals import side_by_side
 from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
@@ -75,11 +76,9 @@ async def keep_house(
     """
     tasks = _Tasks(database, services, lag, commands, returns, remember, ParkingClock(database))
     try:
-        async with asyncio.TaskGroup() as group:
-            # Nothing that is parked is given up before the time without any worker is left out of its time.
-            group.create_task(_in_turn(tasks.tick, *tasks.of_servers()))
-            group.create_task(_in_turn(tasks.forget))
-            group.create_task(_in_turn(tasks.sweep_images))
+        # Nothing that is parked is given up before the time without any worker is left out of its time.
+        of_servers = _in_turn(tasks.tick, *tasks.of_servers())
+        await side_by_side(of_servers, _in_turn(tasks.forget), _in_turn(tasks.sweep_images))
     finally:
         await lag.stop()
 

@@ -12,6 +12,7 @@ import structlog
 from consumers.names_known import KnownNames
 from domain.entity_types import RESOLVE_S, EntityTypes, PartlyResolvedError, Resolver, ResolverError
 from domain.ratings import Entity
+from storage.pymongo_internals import side_by_side
 from storage.ratings_objects import RatedObjectRepository
 from storage.reviews import ReviewRepository
 
@@ -46,9 +47,7 @@ async def fill_names(
     worst. Each type has a task of its own: one that hangs doesn't hold up the others.
     """
     types_names = [TypeNames(t.entity_type, t.get_entity, reviews, rated, known) for t in types if t.get_entity]
-    async with asyncio.TaskGroup() as group:
-        for names in types_names:
-            group.create_task(names.keep_filling())
+    await side_by_side(*(names.keep_filling() for names in types_names))
 
 
 class TypeNames:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import pymongo.errors
@@ -74,3 +74,16 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> No
         for task in going_on:
             task.cancel()
         await asyncio.wait(going_on, timeout=again_s)
+
+
+async def side_by_side(*works: Coroutine[Any, Any, None]) -> None:
+    """Do all of them at once, until all have ended or one has failed, whose exception it raises. Cancelled, it ends
+    with them.
+
+    No TaskGroup, which passes on the first cancellation alone: of a task that has lost it, it waits for ever.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await cancel_and_wait(*tasks)

@@ -21,7 +21,7 @@ from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.mails import MailCommand, mail_command
 from messaging.metrics import MAILS, RETRIES, note_wait
 from storage.mails import ClaimedMail, MailRepository
-from storage.pymongo_internals import cancel_and_wait
+from storage.pymongo_internals import cancel_and_wait, side_by_side
 from storage.stores import StoreRepository
 from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
@@ -95,9 +95,7 @@ class MailSender:
 
     async def run(self) -> None:
         """Send until `stop`."""
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(CONNECTIONS):
-                lanes.create_task(self._lane())
+        await side_by_side(*(self._lane() for _ in range(CONNECTIONS)))
 
     async def stop(self, running: asyncio.Task[None]) -> None:
         """End what `run` does: mails in hand are finished, unless they take too long."""

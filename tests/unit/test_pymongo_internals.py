@@ -18,7 +18,7 @@ from pymongo.errors import (
 )
 
 from storage.database import is_database_away
-from storage.pymongo_internals import cancel_and_wait, is_of_closed_client
+from storage.pymongo_internals import cancel_and_wait, is_of_closed_client, side_by_side
 
 
 async def hangs_after_cancellations(within_s: float) -> bool:
@@ -108,3 +108,42 @@ def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
     assert str(DuplicateKeyError(key, 11000, {"errmsg": key})) == key.partition(" dup key")[0]
     refused = 'not authorized on shop to execute command { find: "orders", filter: { customer: "ann@example.com" } }'
     assert str(OperationFailure(refused, 13, {})) == 'not authorized on shop to execute command { find: "orders" }'
+
+
+async def _deaf(losses: int, begun: asyncio.Event) -> None:
+    """Go on until cancelled, and lose so many cancellations."""
+    begun.set()
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            losses -= 1
+            if losses < 0:
+                raise
+
+
+async def test_what_is_done_side_by_side_ends_though_each_loses_cancellations() -> None:
+    begun = [asyncio.Event(), asyncio.Event()]
+    running = asyncio.create_task(side_by_side(_deaf(2, begun[0]), _deaf(0, begun[1])))
+    await asyncio.gather(*(each.wait() for each in begun))
+    async with asyncio.timeout(60):
+        await cancel_and_wait(running, again_s=0.01)
+    assert running.cancelled()
+
+
+async def test_one_that_fails_ends_those_beside_it() -> None:
+    begun, ended = asyncio.Event(), list[bool]()
+
+    async def failing() -> None:
+        await begun.wait()
+        raise KeyError
+
+    async def lasting() -> None:
+        try:
+            await _deaf(0, begun)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(KeyError):
+        await side_by_side(failing(), lasting())
+    assert ended == [True]
