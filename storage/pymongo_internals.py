@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import pymongo.errors
@@ -76,7 +76,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> No
         await asyncio.wait(going_on, timeout=again_s)
 
 
-async def side_by_side(*works: Coroutine[Any, Any, None]) -> None:
+async def side_by_side(*works: Awaitable[None]) -> None:
     """Do all of them at once, until all have ended or one has failed, whose exception it raises. Cancelled, it ends
     with them.
 
