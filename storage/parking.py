@@ -91,7 +91,7 @@ class ParkingRepository(Generic[T]):
         return self._parking.in_turn([self._parking.read(document) async for document in found])
 
     async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
-        """Remove commands that have been applied or given up."""
+        """Remove commands that have been applied."""
         if ids := [self._id(command) for command in commands]:
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
