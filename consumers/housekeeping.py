@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -141,7 +142,7 @@ class _Tasks:
 
     async def sweep_images(self, now: datetime) -> None:
         """Let unused images go."""
-        await sweep_images(self.services, now)
+        await sweep_images(self.services, now, partial(self._read_up_to, Topic.REVIEW_SUBMISSIONS, now))
 
     async def name_rated_objects(self, _: datetime) -> None:
         """Give names to rated objects."""
@@ -167,9 +168,12 @@ class _Tasks:
         stand in a backlog of hours, as behind an import."""
         if not await parked.are_overdue(now - PARKING_LIMIT):
             return 0
-        unread = await self.lag.oldest_unread(awaited)
-        read_up_to = now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)
-        return await parked.report_overdue(read_up_to - PARKING_LIMIT)
+        return await parked.report_overdue(await self._read_up_to(awaited, now) - PARKING_LIMIT)
+
+    async def _read_up_to(self, topic: Topic, now: datetime) -> datetime:
+        """The time that a topic has been read up to."""
+        unread = await self.lag.oldest_unread(topic)
+        return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)
 
     async def settle_outbox(self, _: datetime) -> None:
         """Publish what processes that died owe."""

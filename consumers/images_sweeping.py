@@ -5,6 +5,7 @@ A turn removes those of so many images and no more, as other work waits for its 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,9 +19,15 @@ log = structlog.get_logger()
 _AT_ONCE: Final = 500
 
 
-async def sweep_images(services: Services, now: datetime) -> None:
-    """Let unused images go, and remove files of those that are gone."""
-    if count := await services.images.give_up_unused(now - UNUSED_FOR):
+async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[], Awaitable[datetime]]) -> None:
+    """Let unused images go, and remove files of those that are gone.
+
+    `read_up_to`: the time that submissions have been read up to; a review that uses an image may be among the others.
+    """
+    images = services.images
+    if await images.are_unused(now - UNUSED_FOR) and (
+        count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
+    ):
         log.info("unused images go", count=count)
     if ids := await services.images.unswept(_AT_ONCE):
         await services.image_files.remove(ids)

@@ -42,7 +42,7 @@ def mailbox(text: str) -> Address:
     except Exception as failure:  # the parser stumbles over "anna@" (IndexError), "anna@[" (AttributeError) and more
         raise InvalidAddressError from failure
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
-    if wrong or group.display_name is not None or not address.username or len(domain) > _LONGEST_DOMAIN:
+    if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
         raise InvalidAddressError
     if not (address.username + domain).isprintable():
         raise InvalidAddressError
@@ -51,10 +51,12 @@ def mailbox(text: str) -> Address:
 
 def _in_ascii(domain: str) -> str:
     """The domain as the mail server looks it up, by IDNA 2008: faß.de and fass.de are two. Raises ValueError."""
-    if domain.isascii():
-        # Checks the lengths of its labels alone; IDNA 2008 refuses domains that are in use.
-        return domain.encode("idna").decode()
-    return idna.encode(domain, uts46=True).decode()
+    if not domain.isascii():
+        labels = idna.uts46_remap(domain, std3_rules=False).split(".")
+        # IDNA 2008 refuses some in ASCII that are in use.
+        domain = ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
+    # Checks the lengths of its labels alone.
+    return domain.encode("idna").decode()
 
 
 @lru_cache(maxsize=1_024)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -258,14 +258,21 @@ def _lines(request: ReturnRequest, known: Sequence[ReturnLine], order: Order) ->
     others: dict[str, list[ReturnLine]] = {}
     for line in reversed(left.values()):
         others.setdefault(line.order_line_id, []).append(line)
-    lines, ids = [], {line.id for line in known}
+    taken = {line.id for line in known}
+    lines, new_ids = [], {line.order_line_id: _new_ids(request.id, line.order_line_id, taken) for line in asked}
     for wanted, own in zip(asked, named, strict=True):
         in_turn = others.get(wanted.order_line_id)
-        before = own or (in_turn.pop() if in_turn else None)
-        line = _changed_line(request, wanted, before) if before else _new_line(request, wanted, prices, ids)
-        ids.add(line.id)
-        lines.append(line)
+        if before := own or (in_turn.pop() if in_turn else None):
+            lines.append(_changed_line(request, wanted, before))
+        else:
+            lines.append(_new_line(request, wanted, prices, next(new_ids[wanted.order_line_id])))
     return tuple(lines)
+
+
+def _new_ids(return_id: str, order_line_id: str, taken: Collection[str]) -> Iterator[str]:
+    """The ids of new lines about an order line: the same whenever the command is worked out again."""
+    ids = (str(uuid5(_LINES, f"{return_id}/{order_line_id}/{number}")) for number in count(1))
+    return (id for id in ids if id not in taken)
 
 
 def _changed_line(request: ReturnRequest, asked: LineRequest, before: ReturnLine) -> ReturnLine:
@@ -279,13 +286,9 @@ def _changed_line(request: ReturnRequest, asked: LineRequest, before: ReturnLine
     return before if after == before else replace(after, modified=request.at, modified_by=request.by)
 
 
-def _new_line(
-    request: ReturnRequest, asked: LineRequest, prices: Mapping[str, float | None], taken: Collection[str]
-) -> ReturnLine:
-    # The same whenever the command is worked out again.
-    ids = (str(uuid5(_LINES, f"{request.id}/{asked.order_line_id}/{number}")) for number in count(1))
+def _new_line(request: ReturnRequest, asked: LineRequest, prices: Mapping[str, float | None], id: str) -> ReturnLine:
     return ReturnLine(
-        id=next(id for id in ids if id not in taken),
+        id=id,
         order_line_id=asked.order_line_id,
         quantity=asked.quantity,
         price=asked.price if asked.price is not None else prices.get(asked.order_line_id),

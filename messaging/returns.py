@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -23,13 +24,9 @@ from messaging.schemas import (
 )
 
 
-class ReturnLineFields(Message):
+class NewReturnLine(Message):
     """The quantity and reason of one returned order line."""
 
-    id: Annotated[
-        OptionalId,
-        Field(description="In a change: the line of the return; missing: the next one of its order line"),
-    ] = None
     order_line_item_id: Id
     quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reason: Note | None = None
@@ -39,7 +36,20 @@ class ReturnLineFields(Message):
 
     def request(self) -> LineRequest:
         """The line as the domain reads it."""
-        return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price, self.id)
+        return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price)
+
+
+class ReturnLineFields(NewReturnLine):
+    """The same, of a return that may be there."""
+
+    id: Annotated[
+        OptionalId,
+        Field(description="In a change: the line of the return; missing: the next one of its order line"),
+    ] = None
+
+    def request(self) -> LineRequest:
+        """The line as the domain reads it."""
+        return replace(NewReturnLine.request(self), id=self.id)
 
 
 Status = Annotated[
@@ -58,7 +68,7 @@ class NewReturn(Message):
     order_id: Id
     status: Status = None
     resolution: Note | None = None
-    line_items: ReturnLines
+    line_items: Annotated[list[NewReturnLine], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class ReturnChanges(Message):

@@ -86,6 +86,10 @@ class ImageRepository:
         if review_ids:
             await self._images.update_many({"reviewId": {"$in": list(review_ids)}}, _TO_GONE, session=session)
 
+    async def are_unused(self, before: datetime) -> bool:
+        """True if any has belonged to no review since before that moment."""
+        return await self._images.find_one({"unusedSince": {"$lt": before}}, {"_id": 1}) is not None
+
     async def give_up_unused(self, before: datetime) -> int:
         """Let those go that have belonged to no review since before that moment; returns how many."""
         return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count

@@ -11,7 +11,7 @@ from api.web.problems import ItemError, invalid
 from domain.delivery import RecordPosition
 from domain.returns import Return, changed, created
 from domain.returns_refusals import RefusalReason, ReturnRefusal
-from messaging.returns import CreateReturn, NewReturn, SavedReturn, UpdateReturn, return_request
+from messaging.returns import CreateReturn, NewReturn, NewReturnLine, SavedReturn, UpdateReturn, return_request
 
 _UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)
 
@@ -47,9 +47,11 @@ def new_return(wanted: SavedReturn) -> NewReturn:
     if wanted.expected_status is not None:
         message = "Only a return that there is has a status: name it by `id`"
         raise invalid([{"pointer": "/expectedStatus", "code": "contradicts", "message": message}])
-    return NewReturn(
-        order_id=wanted.order_id, status=wanted.status, resolution=wanted.resolution, line_items=wanted.line_items
-    )
+    if named := [number for number, line in enumerate(wanted.line_items) if line.id is not None]:
+        message = "Only a return that there is has lines with ids: name it by `id`"
+        raise invalid([{"pointer": f"/lineItems/{n}/id", "code": "contradicts", "message": message} for n in named])
+    lines = [NewReturnLine(**line.model_dump(exclude={"id"}, exclude_unset=True)) for line in wanted.line_items]
+    return NewReturn(order_id=wanted.order_id, status=wanted.status, resolution=wanted.resolution, line_items=lines)
 
 
 async def check_change(services: Services, command: Command, known: Return, wanted: UpdateReturn) -> None:

@@ -69,8 +69,8 @@ SAMPLE_CONTEXT: Final = order_review_context(
 )
 """The data of a preview."""
 
-SPARSE_CONTEXT: Final = order_review_context(order_id="1", items=[("1", None, None)])
-"""A mail with only the required data."""
+SPARSE_CONTEXT: Final = order_review_context(order_id="1", store_id="1", language_code="en", items=[("1", None, None)])
+"""A mail with little more than the required data."""
 
 DEFAULT_ORDER_REVIEW_REQUEST: Final = MailTemplate(
     subject="How do you like what you bought{% if store.name %} at {{ store.name }}{% endif %}?",

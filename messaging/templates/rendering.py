@@ -59,14 +59,11 @@ class RenderedMail:
 def render(template: MailTemplate, context: Mapping[str, Any]) -> RenderedMail:
     """The mail with the data that `order_review_context` makes.
 
-    What is missing in the data is left empty; in HTML they stay text. Raises TemplateError.
+    What is missing in the data is left empty; in HTML they stay text. Raises TemplateError, also for a part of which
+    nothing is left then.
     """
-    subject = " ".join(_rendered("subject", template.subject, context).split())
-    return RenderedMail(
-        subject[:SUBJECT_LENGTH],
-        _rendered("text", template.text, context),
-        _rendered("html", template.html, context),
-    )
+    subject, text, html = (_rendered(part, getattr(template, part), context) for part in PARTS)
+    return RenderedMail(" ".join(subject.split())[:SUBJECT_LENGTH], text, html)
 
 
 def check(template: MailTemplate) -> None:
@@ -77,11 +74,8 @@ def check(template: MailTemplate) -> None:
 
 def check_part(part: Part, source: str) -> None:
     """Raises TemplateError, as `check` does for a whole template."""
-    rendered = _rendered(part, source, SAMPLE_CONTEXT)
-    if not rendered.strip():
-        raise TemplateError(part, 1, "it comes out empty")
-    if not _rendered(part, source, SPARSE_CONTEXT).strip():
-        raise TemplateError(part, 1, "it comes out empty where nothing is known but the order")
+    _rendered(part, source, SAMPLE_CONTEXT)
+    _rendered(part, source, SPARSE_CONTEXT, "where nothing is known but the order, its store and its language")
 
 
 async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -89,8 +83,11 @@ async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kw
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 
-def _rendered(part: Part, source: str, context: Mapping[str, Any]) -> str:
+def _rendered(part: Part, source: str, context: Mapping[str, Any], where: str = "") -> str:
     try:
-        return _LANGUAGE.render(source, context, html=part == "html")
+        rendered = _LANGUAGE.render(source, context, html=part == "html")
     except SourceError as error:
         raise TemplateError(part, error.line, error.reason) from error
+    if not rendered.strip():
+        raise TemplateError(part, 1, f"it comes out empty {where}".strip())
+    return rendered

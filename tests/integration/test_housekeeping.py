@@ -28,6 +28,7 @@ from storage.verdicts import VerdictRepository
 from tests.support.app import NOWHERE
 from tests.support.consumers import TOPICS, opened_desk
 from tests.support.facade import Facade, new_id, submission
+from tests.support.images import Images
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -56,20 +57,25 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
 async def test_what_is_parked_waits_for_what_was_sent_in_time(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
-    """As behind an import that takes workers hours: its reviews stand in Kafka, and what it tells of them is parked."""
-    service, id, long_ago = own_service, new_id("review"), datetime.now(UTC) - timedelta(hours=2)
+    """As behind an import that takes workers hours: its reviews stand in Kafka, and what it tells of them is parked. So
+    do their images, which belong to none yet."""
+    service, id, long_ago = own_service, new_id("review"), datetime.now(UTC) - timedelta(hours=30)
+    image = await Images(own_facade.http).upload()
     await own_facade.approve_early(id)
     async with service.mongo() as database:
         parked = database["parkedCommands"]
         await eventually(lambda: parked.count_documents({"reviewId": id}), lambda count: count == 1)
         assert await service.stop("worker") == 0
         await parked.update_many({}, {"$set": {"parkedAt": long_ago}})
+        await database["images"].update_one({"_id": image}, {"$set": {"unusedSince": long_ago}})
     at = int(long_ago.timestamp() * 1_000) + 60_000
-    await service.publish("review-submissions", review_message(submission(product, 4, id=id))._replace(timestamp=at))
+    waiting = review_message(submission(product, 4, id=id, images=[image]))
+    await service.publish("review-submissions", waiting._replace(timestamp=at))
     # Its housekeeping begins at once, long before its consumers have a partition.
     service.start("worker")
     await own_facade.until_rated(product, 4, 1)
     assert await service.records("moderation-commands.dlq") == []
+    assert [each["id"] for each in (await own_facade.review(id))["images"]] == [image]
 
 
 async def test_the_text_of_an_id_that_is_forgotten_is_free_again(

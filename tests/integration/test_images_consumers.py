@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
 from uuid import uuid4
@@ -29,10 +29,15 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
         yield desk
 
 
+def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:
+    """All submissions have been read."""
+    return AsyncMock(return_value=now)
+
+
 async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Desk) -> None:
     now = datetime.now(UTC)
     image = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))
-    await sweep_images(desk.services, datetime.now(UTC))
+    await sweep_images(desk.services, now, read_up_to(now))
     review = desk.review(images=[image])
     await desk.submit(desk.records(review))
     assert [each["id"] for each in (await desk.stored(review["id"])).get("images", ())] == [image]
@@ -54,7 +59,7 @@ async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
     gone = {"state": "gone", "goneAt": long_ago, "unswept": True}
     await images.insert_many([{"_id": str(uuid4()), **gone} for _ in range(501)])
     for left in (1, 0):
-        await sweep_images(desk.services, now)
+        await sweep_images(desk.services, now, read_up_to(now))
         assert await images.count_documents({"unswept": True}) == left
     for left, is_done in ((1, False), (0, True)):
         assert await forget_images(desk.services, now, timedelta(days=21)) is is_done

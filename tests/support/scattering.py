@@ -61,6 +61,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.by_user",
     ),
     "What is due, at most every few seconds.": (
+        "images.ImageRepository.are_unused",
         "images.ImageRepository.give_up_unused",
         "images.ImageRepository.gone_before",
         "images.ImageRepository.unswept",

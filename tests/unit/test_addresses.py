@@ -32,6 +32,8 @@ def named(characters: int) -> str:
         (f"Anna\u200b\u2028Berg <{ANNA}>", "Anna Berg", "anna", "example.com"),
         ("Änna <ä@münchen.example>", "Änna", "ä", "xn--mnchen-3ya.example"),
         ("anna@Faß.example", "", "anna", "xn--fa-hia.example"),
+        ("anna@sub_x.bücher.example", "", "anna", "sub_x.xn--bcher-kva.example"),
+        ("anna@r3---sn。bücher.example", "", "anna", "r3---sn.xn--bcher-kva.example"),
         ("anna@a_b.example", "", "anna", "a_b.example"),
         ("anna@x", "", "anna", "x"),
         (f"anna@{domain_of(255)}", "", "anna", domain_of(255)),

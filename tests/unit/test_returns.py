@@ -218,6 +218,23 @@ def test_lines_keep_their_identity_when_they_change() -> None:
     assert len({line.id for line in known.lines}) == 3
 
 
+def test_the_ids_of_many_lines_of_one_order_line_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def noted(namespace: UUID, name: str) -> UUID:
+        made.append(name)
+        return uuid5(namespace, name)
+
+    monkeypatch.setattr("domain.returns.uuid5", noted)
+    known, order = stored(order_with({"a": 2_000}), *[("a", 1)] * 1_000)
+    assert len({line.id for line in known.lines}) == len(made) == 1_000
+    after = change(known, order, lines=[("a", 1)] * 1_001)
+    assert isinstance(after, Return)
+    assert after.lines[:-1] == known.lines
+    assert len({line.id for line in after.lines}) == 1_001
+    assert len(made) == 2_001
+
+
 def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
     known, order = stored(order_with({"a": 5, "b": 1}), ("a", 1), ("a", 1))
     first, second = (replace(line, price=price) for line, price in zip(known.lines, (5.0, 7.0), strict=True))

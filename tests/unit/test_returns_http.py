@@ -137,6 +137,13 @@ def test_a_new_return_by_put_has_no_status_yet() -> None:
     assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [("/expectedStatus", "contradicts")]
 
 
+def test_a_new_return_by_put_has_no_lines_yet() -> None:
+    lines = [{"orderLineItemId": "a", "quantity": 1}, {"orderLineItemId": "a", "quantity": 1, "id": "mine"}]
+    with pytest.raises(ProblemError) as caught:
+        new_return(parse_json(SAVED_RETURN, json.dumps({**RETURN, "id": None, "lineItems": lines}).encode()))
+    assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [("/lineItems/1/id", "contradicts")]
+
+
 @pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, [1], 0.0])
 def test_quantities_that_are_none(quantity: object) -> None:
     body = {**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]}

@@ -17,7 +17,7 @@ from messaging.templates.order_review_request import (
     SAMPLE_CONTEXT,
     order_review_context,
 )
-from messaging.templates.rendering import TemplateError, check, check_part, in_template_thread, render
+from messaging.templates.rendering import PARTS, Part, TemplateError, check, check_part, in_template_thread, render
 from messaging.templates.work import MAX_OUTPUT_BYTES
 from scheduler.mails import LINKS_LENGTH
 from tests.support.hostile_templates import HOSTILE
@@ -114,6 +114,19 @@ def test_what_is_missing_is_empty() -> None:
     assert render(template, data).text == "[]"
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_a_mail_of_which_nothing_is_left_is_not_written(part: Part) -> None:
+    template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: "{% case languageCode %}{% when 'de' %}x{% endcase %}"})
+    assert render(template, SAMPLE_CONTEXT | {"languageCode": "de"})
+    with pytest.raises(TemplateError, match=f"{part}, line 1: it comes out empty"):
+        render(template, SAMPLE_CONTEXT)
+
+
+@pytest.mark.parametrize("source", ["{{ store.name }}", "{{ languageCode }}"])
+def test_what_all_mails_of_a_template_have_is_enough(source: str) -> None:
+    check_part("subject", source)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -176,7 +189,7 @@ def test_usable_sources(source: str) -> None:
         ("{{ order.id }}" * 7_000, 1, "may have"),
         ("x" * (MAX_SOURCE_BYTES + 1), 1, "bytes"),
         (" \n{% if false %}{{ customer.name }}{% endif %}", 1, "empty"),
-        ("{{ customer.name }} {{ store.name }}", 1, "empty where nothing is known but the order"),
+        ("{{ customer.name }} {{ store.email }}", 1, "empty where nothing is known but the order"),
     ],
     ids=lambda value: str(value)[:40],
 )
