@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 ORIGIN_LENGTH: Final = 255
 """The most characters of an origin."""
 
-_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
+_HOST: Final = re.compile(r"{0}(\.{0})*|\[[0-9a-f:.]+\]".format("[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"))
+_NUMBER: Final = re.compile(r"\[.+\]|(.+\.)?([0-9]+|0x[0-9a-f]*)")
+"""Hosts that are read as addresses: a name can't end so."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -30,17 +32,36 @@ def check_origin(text: str) -> None:
     shown = f"[{host}]" if ":" in host else host
     if not _HOST.fullmatch(shown):
         raise InvalidOriginError("Write the host of an origin in small letters, as browsers do (xn-- for others)")
+    if _NUMBER.fullmatch(shown) and not _is_address(host):
+        raise InvalidOriginError("Write an address as browsers do, like 127.0.0.1 or [::1]")
+    if port == 0:
+        raise InvalidOriginError("No page has the port 0")
     own = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
     if text != (right := f"{parts.scheme}://{shown}{own}"):
         raise InvalidOriginError(f"An origin has no path, user or usual port: {right}")
 
 
-def is_confidential(scheme: str, host: str) -> bool:
-    """True if nobody else can listen to what goes to this host, in small letters and without brackets: TLS, or a name
-    of this machine. Browsers keep our cookies there alone."""
-    if scheme == "https" or host == "localhost" or host.endswith(".localhost"):
-        return True
+def _is_address(host: str) -> bool:
+    """True for an IP address as it is usually written."""
+    try:
+        return str(ip_address(host)) == host
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """True for a name or address of this machine alone, in small letters and without brackets, whoever looks it up."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"
+
+
+def is_confidential(scheme: str, host: str) -> bool:
+    """True if nobody else can listen to what a process sends to this host: TLS, or this machine."""
+    return scheme == "https" or is_loopback(host)
+
+
+def keeps_cookies(scheme: str, host: str) -> bool:
+    """True if browsers keep our cookies of this host: to them, any name below localhost is this machine, too."""
+    return is_confidential(scheme, host) or host.endswith(".localhost")

@@ -194,7 +194,8 @@ def changed(
         modified_by=request.by,
         seen=known.seen.after(request.position),
     )
-    if reasons := _unknown_status(request, status, statuses) + _objections(wanted, known, order):
+    unknown = _unknown_status(request, status, statuses) + _unknown_lines(request, known)
+    if reasons := unknown + _objections(wanted, known, order):
         return reasons
     return known if _told(wanted) == _told(known) else wanted
 
@@ -223,6 +224,18 @@ def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequenc
         return []
     message = f"{request.status} is no status of returns. There are: {', '.join(statuses)}"
     return [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
+
+
+def _unknown_lines(request: ReturnRequest, known: Return) -> list[RefusalReason]:
+    """Every line that is asked for by an id that the return doesn't have: it may have had it until another change."""
+    left = {(line.id, line.order_line_id) for line in known.lines}
+    reasons = []
+    for index, line in enumerate(request.lines or ()):
+        if line.id is not None and (line.id, line.order_line_id) not in left:
+            message = f"The return has no line {line.id} of order line {line.order_line_id} that isn't named already"
+            reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_RETURN_LINE, message, index))
+        left.discard((line.id or "", line.order_line_id))
+    return reasons
 
 
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:

@@ -11,6 +11,7 @@ class ReturnRefusal(StrEnum):
 
     UNKNOWN_ORDER = "unknown-order"
     UNKNOWN_LINE = "unknown-line"
+    UNKNOWN_RETURN_LINE = "unknown-return-line"
     TOO_MANY = "quantity-not-available"
     UNKNOWN_RETURN = "unknown-return"
     ID_TAKEN = "id-taken"

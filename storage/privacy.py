@@ -153,6 +153,7 @@ class PersonalData:
         Order by order and return by return, each in one transaction: concurrent changes come before or after.
         """
         orders, returns = 0, 0
+        self._guest_orders = None  # there may be more by now
         for id in await self.order_ids():
             forgotten = await in_transaction(self._database, partial(self._forget_order, id))
             orders += 1
@@ -274,8 +275,10 @@ class PersonalData:
         return 1
 
     def _is_of_another(self, order: Order | None) -> bool:
-        """True if the order names another customer; it names none once that one was forgotten."""
-        return order is not None and order.customer.id not in (None, self._customer)
+        """True if the order names another customer, be it a guest; it names none once that one was forgotten."""
+        if order is None or not any((order.customer.id, order.customer.name, order.customer.email)):
+            return False
+        return not is_of(order.customer, self._customer)
 
     async def _returns_of(self, order_id: str) -> list[Return]:
         return await self._returns.search(ReturnSearch(order_id=order_id, take=_PAGE))

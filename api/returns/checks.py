@@ -15,6 +15,8 @@ from messaging.returns import CreateReturn, NewReturn, NewReturnLine, SavedRetur
 
 _UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)
 
+_FIELDS: Final = {ReturnRefusal.UNKNOWN_LINE: "orderLineItemId", ReturnRefusal.UNKNOWN_RETURN_LINE: "id"}
+
 _POINTERS: Final = {
     ReturnRefusal.UNKNOWN_STATUS: "/status",
     ReturnRefusal.STATUS_CHANGED: "/expectedStatus",
@@ -86,6 +88,5 @@ def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
     """A reason with its place in the body: one that names no lines can only be wrong about a status."""
     if reason.line_index is None:
         return {"pointer": _POINTERS.get(reason.code, "/orderId"), "code": reason.code.value, "message": reason.message}
-    field = "orderLineItemId" if reason.code is ReturnRefusal.UNKNOWN_LINE else "quantity"
-    pointer = f"/lineItems/{reason.line_index}/{field}" if has_lines else "/status"
+    pointer = f"/lineItems/{reason.line_index}/{_FIELDS.get(reason.code, 'quantity')}" if has_lines else "/status"
     return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

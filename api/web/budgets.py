@@ -142,8 +142,11 @@ class Budget:
         return Share(self, size)
 
     def take_now(self, size: int) -> Share:
-        """A share of so many bytes, whether or not there is room: others wait until it is given back."""
+        """A share of so many bytes, whether or not there is room: others wait until it is given back, and a client that
+        has kept us waiting makes room."""
         self.resize(0, size)
+        if self.held > self._most:
+            self._end_stalled()
         return Share(self, size)
 
     def resize(self, before: int, after: int) -> None:
@@ -155,13 +158,11 @@ class Budget:
         """Let those in who wait and now fit, small ones before large ones that don't; ask for room where none do."""
         if not self._queue:
             return
-        loop = asyncio.get_running_loop()
         waiting = [each for each in self._queue if not each[1].done()]
         self._queue.clear()
         for size, granted in waiting:
-            if not self._fits(size) and self._has_stalled(loop.time()):
-                self._made_room_at = loop.time()
-                next(iter(self.stalling)).end()
+            if not self._fits(size):
+                self._end_stalled()
             if self._fits(size):
                 self.resize(0, size)
                 granted.set_result(None)
@@ -179,9 +180,15 @@ class Budget:
         self._again = None
         self.let_in()
 
-    def _has_stalled(self, now: float) -> bool:
-        has_paused = self._made_room_at + _PAUSE_S <= now
-        return has_paused and bool(self.stalling) and next(iter(self.stalling.values())) + STALLED_S <= now
+    def _end_stalled(self) -> None:
+        """Take the room of the client that has kept us waiting for longest, where that is too long."""
+        now = asyncio.get_running_loop().time()
+        if not self.stalling or now < self._made_room_at + _PAUSE_S:
+            return
+        longest, since = next(iter(self.stalling.items()))
+        if since + STALLED_S <= now:
+            self._made_room_at = now
+            longest.end()
 
     def _fits(self, size: int) -> bool:
         if not self._is_large(size):

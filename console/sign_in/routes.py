@@ -24,7 +24,7 @@ from console.sign_in.ended import EndedSessions
 from console.sign_in.guard import HOME, SIGN_OUT, is_own_request, way_back
 from console.sign_in.keys import CookieKeys
 from console.sign_in.pages import sign_in_page
-from domain.origins import is_confidential
+from domain.origins import keeps_cookies
 from domain.sessions import Session
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import is_database_away
@@ -201,7 +201,7 @@ class SignIn(Door):
 
     def _check(self, request: Request) -> None:
         """Raises ProblemError for a request by which nobody may sign in or out."""
-        if not is_confidential(request.url.scheme, request.url.hostname or ""):
+        if not keeps_cookies(request.url.scheme, request.url.hostname or ""):
             raise forbidden(_EAVESDROPPED)
         if not is_own_request(request.method, request.headers.get("sec-fetch-site")):
             raise forbidden(_FOREIGN)

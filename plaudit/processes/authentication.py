@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Final
 
 from api.auth.api_keys import ApiKeys
 from api.auth.authentication import Authenticator, Nobody
 from api.auth.keys_of_issuer import FetchedKeys, IssuerKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
-from domain.origins import is_confidential
+from domain.origins import is_confidential, is_loopback
 from plaudit.config import ConfigurationError, JwtSettings, Settings
 from storage.database import Database
 from storage.keys import ApiKeyRepository
@@ -59,14 +58,6 @@ def token_rules(given: JwtSettings, *, audience: str) -> TokenRules:
         permissions_claim=given.permissions_claim,
         stores_claim=given.stores_claim,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """True if only this machine reaches a server that listens there."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def issuer_keys(given: JwtSettings) -> IssuerKeys:

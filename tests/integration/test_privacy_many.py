@@ -104,6 +104,28 @@ async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database)
     assert await PersonalData(database, ANNA).orders() == []
 
 
+async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database: Database) -> None:
+    customers = {
+        "guest": Customer(None, "Bert", "bert@example.com"),
+        "forgotten": Customer(),
+        "named": Customer(None, "Bert"),
+    }
+    await database["orders"].insert_many([document_of(order_of(id=id, customer=c)) for id, c in customers.items()])
+    by_clerk = {"createdDate": NOW, "modifiedDate": NOW, "createdBy": "clerk", "modifiedBy": "clerk"}
+    about: Json = {
+        "status": "New",
+        "storeId": None,
+        "resolution": "It broke",
+        "lines": [],
+        "seen": seen_document(Seen()),
+    }
+    returns = [{"_id": id, "number": f"R{id}", "orderId": id, **about, **by_clerk} for id in customers]
+    await database["returns"].insert_many(returns)
+    assert await PersonalData(database, "clerk").forget_orders() == {"orders": 0, "returns": 3}
+    left = {each["_id"]: (each["createdBy"], each["resolution"]) async for each in database["returns"].find()}
+    assert left == {"guest": (None, "It broke"), "named": (None, "It broke"), "forgotten": (None, None)}
+
+
 async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
     entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
     own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]

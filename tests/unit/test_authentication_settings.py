@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from domain.origins import is_loopback
 from plaudit.config import AuthSettings, ConfigurationError, JwtSettings, Settings
 from plaudit.http_settings import HttpSettings
-from plaudit.processes.authentication import check_authentication, is_loopback
+from plaudit.processes.authentication import check_authentication
 from tests.support.issuer import ec_key, pem
 
 JWT: dict[str, Any] = {"issuer": "https://issuer.test", "audience": "plaudit"}

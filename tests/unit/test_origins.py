@@ -9,7 +9,14 @@ from domain.origins import InvalidOriginError, check_origin
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://shop.example", "http://localhost:8080", "https://xn--bcher-kva.example:8443", "http://[::1]:3000"],
+    [
+        "https://shop.example",
+        "http://localhost:8080",
+        "https://xn--bcher-kva.example:8443",
+        "http://[::1]:3000",
+        "http://127.0.0.1",
+        "http://my_shop.1st",
+    ],
 )
 def test_origins(origin: str) -> None:
     check_origin(origin)
@@ -17,6 +24,7 @@ def test_origins(origin: str) -> None:
 
 NO_HOST = "Use an origin that begins with https:// or http:// and a host"
 NOT_SMALL = "Write the host of an origin in small letters, as browsers do (xn-- for others)"
+NO_ADDRESS = "Write an address as browsers do, like 127.0.0.1 or [::1]"
 TOO_MUCH = "An origin has no path, user or usual port: "
 
 
@@ -24,7 +32,12 @@ TOO_MUCH = "An origin has no path, user or usual port: "
     ("texts", "told"),
     [
         (("", "*", "null", "shop.example", "ftp://shop.example", "https://"), NO_HOST),
-        (("https://a b", "https://bücher.example", "https://*.shop.example", "https://-a.example"), NOT_SMALL),
+        (
+            ("https://a b", "https://bücher.example", "https://*.shop.example", "https://-a.example", "https://a..b"),
+            NOT_SMALL,
+        ),
+        (("http://127.1", "http://256.1.1.1", "http://0x7f.1", "http://[0:0:0:0:0:0:0:1]"), NO_ADDRESS),
+        (("http://shop.example:0",), "No page has the port 0"),
         (
             ("https://shop.example/", "https://Shop.example", "https://u@shop.example"),
             f"{TOO_MUCH}https://shop.example",

@@ -247,11 +247,28 @@ def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
         return after.lines
 
     assert lines_after(LineRequest("a", 1, id=second.id)) == (second,)
-    assert lines_after(LineRequest("a", 1, id="unknown")) == (first,)
-    twins = lines_after(LineRequest("a", 2), LineRequest("a", 1, id=first.id), LineRequest("a", 1, id=first.id))
+    twins = lines_after(LineRequest("a", 2), LineRequest("a", 1, id=first.id), LineRequest("a", 1))
     assert [(line.id, line.price) for line in twins[:2]] == [(second.id, 7.0), (first.id, 5.0)]
     assert len({line.id for line in twins}) == 3
-    assert lines_after(LineRequest("b", 1, id=first.id), LineRequest("a", 1, id=first.id))[1:] == (first,)
+
+
+def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None:
+    known, order = stored(order_with({"a": 9, "b": 9}), ("a", 1), ("a", 1))
+    id, request = known.lines[0].id, a_request(ReturnStep("change", "r", None, None), 1)
+    lines = (
+        *(LineRequest("a", 1, id=each) for each in (id, "gone", id)),
+        LineRequest("b", 1, id=id),
+        LineRequest("b", 1),
+    )
+    reasons = changed(known, replace(request, lines=lines), order)
+    assert reasons == [
+        RefusalReason(
+            ReturnRefusal.UNKNOWN_RETURN_LINE,
+            f"The return has no line {lines[index].id} of order line {line} that isn't named already",
+            index,
+        )
+        for index, line in ((1, "a"), (2, "a"), (3, "b"))
+    ]
 
 
 def test_only_the_line_that_changes_is_marked() -> None:

@@ -21,7 +21,7 @@ from console.sign_in.cookies import (
 )
 from console.sign_in.guard import HOME, is_own_request, way_back
 from domain import base64url
-from domain.origins import is_confidential
+from domain.origins import is_confidential, keeps_cookies
 from domain.sessions import LIFETIME, Session, cookie_key
 from plaudit.console_settings import ConsoleSettings, OpenIdSettings
 from tests.support.issuer import Issuer, rsa_key
@@ -187,7 +187,6 @@ def test_nobody_is_sent_elsewhere(wanted: str | None) -> None:
         ("http", "127.8.8.8", True),
         ("http", "::1", True),
         ("http", "localhost", True),
-        ("http", "plaudit.localhost", True),
         ("http", "plaudit.example.com", False),
         ("http", "192.168.1.2", False),
         ("http", "localhost.example.com", False),
@@ -195,7 +194,14 @@ def test_nobody_is_sent_elsewhere(wanted: str | None) -> None:
     ],
 )
 def test_where_others_can_listen(scheme: str, host: str, expected: bool) -> None:
-    assert is_confidential(scheme, host) is expected
+    assert is_confidential(scheme, host) is keeps_cookies(scheme, host) is expected
+
+
+def test_to_browsers_names_below_localhost_are_this_machine() -> None:
+    """To a resolver they may be anybody's."""
+    assert keeps_cookies("http", "plaudit.localhost")
+    assert not is_confidential("http", "plaudit.localhost")
+    assert not keeps_cookies("http", "plaudit.localhost.example")
 
 
 def test_keys_of_cookies() -> None:
