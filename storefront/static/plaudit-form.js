@@ -13,7 +13,7 @@ const DRAFT = 'plaudit:draft/';
 
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** The words that wait in this tab to be sent, by their fields, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
+/** The words that wait in this tab to be sent, by their fields, the photos that are there, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
 function kept({ place }) {
   try {
     return JSON.parse(sessionStorage[DRAFT + place]);
@@ -46,10 +46,10 @@ async function solve(check) {
   }
 }
 
-/** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current */
-function photosOf(shop, current) {
+/** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current @param {() => void} changed */
+function photosOf(shop, current, changed) {
   const { say } = shop;
-  /** By the row, whose id is that of the photo once it is there. @type {Map<Element, () => Promise<void>>} */
+  /** By the row, whose id is that of the photo once it is there. @type {Map<Element, { name: string, upload: () => Promise<void> }>} */
   const uploads = new Map();
   let turn = Promise.resolve();
   const list = h('ul', { class: 'stack' });
@@ -66,8 +66,11 @@ function photosOf(shop, current) {
     const { name } = file;
     const canvas = h('canvas', { 'aria-hidden': true });
     const state = h('span', { role: 'status', class: 'soft' });
+    let stop = new AbortController();
     const remove = () => {
       uploads.delete(row);
+      stop.abort();
+      changed();
       row.remove();
       input.disabled = false;
       input.focus();
@@ -86,11 +89,14 @@ function photosOf(shop, current) {
     async function send() {
       if (!uploads.has(row)) return;
       tell(say('uploading'));
-      const options = { method: 'POST', body: file, headers, signal: AbortSignal.timeout(UPLOAD_MS) };
+      const now = (stop = new AbortController());
+      setTimeout(() => now.abort(), UPLOAD_MS);
+      const options = { method: 'POST', body: file, headers, signal: now.signal };
       try {
         if (isTooLarge) throw { status: 413, errors: [{ code: 'image-too-costly' }] };
         row.id ||= (await shop.ask('/images?' + new URLSearchParams({ stamp: current().stamp }), options)).id;
         tell(say('uploaded'));
+        changed();
       } catch (error) {
         /** Others stay refused until the photo is removed. */
         if (!FINAL.includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) sent = undefined;
@@ -102,7 +108,7 @@ function photosOf(shop, current) {
     let sent;
     /** Sent once, and anew with the review where that was cut off; one after the other, for slow connections. */
     const upload = () => (sent ??= turn = turn.catch(() => {}).then(send));
-    uploads.set(row, upload);
+    uploads.set(row, { name, upload });
     upload().catch(() => {});
     input.disabled = uploads.size >= most;
   }
@@ -110,10 +116,12 @@ function photosOf(shop, current) {
   const field = h('label', {}, say('addPhotos', { n: most }), input);
   /** The photos' ids, once all are there. Throws what is wrong with one of them that hasn't been removed. */
   const ids = async () => {
-    for (const [row, upload] of uploads) await upload().catch((error) => uploads.has(row) && Promise.reject(error));
+    for (const [row, { upload }] of uploads) await upload().catch((error) => uploads.has(row) && Promise.reject(error));
     return [...uploads.keys()].map(({ id }) => id);
   };
-  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add };
+  /** Those that are there, to be added again. */
+  const kept = () => [...uploads].map(([{ id }, { name }]) => ({ id, name })).filter(({ id }) => id);
+  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, kept };
 }
 
 /** The file as a small picture; none of what the browser can't read. @param {File} file @param {HTMLCanvasElement} canvas */
@@ -154,12 +162,12 @@ export async function open(shop, place, failures) {
   /** @type {Promise<string | undefined> | undefined} */
   let solving;
   /** Sent again as it was, it is the same review: also by the page that is loaded again. */
-  let { attempt = { images: [] }, ...words } = kept(shop);
+  let { attempt = {}, photos: before = [], ...words } = kept(shop);
   let isSending = false;
 
   const problems = h('div', { class: 'wrong', role: 'alert' });
   const state = h('span', { class: 'soft', role: 'status' });
-  const photos = photosOf(shop, () => form);
+  const photos = photosOf(shop, () => form, save);
   const field = /** @param {string} name @param {string} key @param {Record<string, any>} more */ (name, key, more) =>
     h('label', {}, say(key), h(name == 'review' ? 'textarea' : 'input', { name, dir: 'auto', ...more }));
   const fields = h('form', { submit: send, input: write },
@@ -175,7 +183,9 @@ export async function open(shop, place, failures) {
   /** The solved challenge, searched for once. */
   const proof = () => (solving ??= solve(form.check));
 
-  const save = () => keep(shop, { ...written(), attempt });
+  function save() {
+    keep(shop, { ...written(), attempt, photos: photos.kept() });
+  }
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
   /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
@@ -193,7 +203,7 @@ export async function open(shop, place, failures) {
       const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
       const body = JSON.stringify(said);
-      if (body != attempt.body) attempt = { body, images, key: shop.random() };
+      if (body != attempt.body) attempt = { body, key: shop.random() };
       save();
       const all = JSON.stringify({ ...said, stamp: form.stamp, check });
       return await shop.send('/reviews', all, { ...WAIT, 'Idempotency-Key': attempt.key });
@@ -231,7 +241,6 @@ export async function open(shop, place, failures) {
   }
 
   for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
-  const { images } = attempt;
-  for (const id of images) photos.add({ name: say('photo', { n: images.indexOf(id) + 1, count: images.length }) }, id);
+  for (const photo of before) photos.add(photo, photo.id);
   place.replaceChildren(fields);
 }
