@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ Store = LocalStore | MemoryStore | S3Store
 _TIMEOUT: Final = timedelta(seconds=20)
 _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
+_NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
+"""Errors of file systems that keep folders by themselves, and of folders that can be written and not read."""
 _AT_ONCE: Final = 16
 """Files that are removed at the same time: one request for many is known to S3 alone, and not to all that speak it."""
 
@@ -125,21 +128,31 @@ class ImageFiles:
 
 
 def _put_on_disk(folder: Path, path: str) -> None:
-    """Have a file that is written on the disk, and all that leads to it: it stays there also if the power goes.
+    """Have a file that is written on the disk, and all that leads to it, where its file system can do that of folders:
+    it stays there also if the power goes.
 
     Raises GenericError where the disk fails. A file that somebody has removed meanwhile needs no place.
     """
     try:
-        for part in (path, *map(str, PurePosixPath(path).parents)):
-            descriptor = os.open(folder / part, os.O_RDONLY)
+        _sync(folder / path)
+        for parent in PurePosixPath(path).parents:
             try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+                _sync(folder / parent)
+            except OSError as error:
+                if error.errno not in _NOT_FOR_FOLDERS:
+                    raise
     except FileNotFoundError:
         return
     except OSError as error:
         raise GenericError(f"{folder / path}: {error}") from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def files_in_memory() -> ImageFiles:

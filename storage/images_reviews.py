@@ -53,11 +53,11 @@ class ReviewImageRepository:
         return read(REVIEW, _review, document) if document else None
 
     async def save(self, review: ReviewWithImages, session: Session, modified: datetime | None = None) -> None:
-        """Write the images of a review; with a moment also when it was modified."""
-        fields: Document = {"images": [image_fields(image) for image in review.images]}
+        """Write the images of a review; with a moment also that it was modified then, unless it was since."""
+        update: Document = {"$set": {"images": [image_fields(image) for image in review.images]}}
         if modified is not None:
-            fields["modifiedDate"] = modified
-        await self._reviews.update_one({"_id": review.id}, {"$set": fields}, session=session)
+            update["$max"] = {"modifiedDate": modified}
+        await self._reviews.update_one({"_id": review.id}, update, session=session)
 
 
 def _review(document: Document) -> ReviewWithImages:

@@ -1729,7 +1729,14 @@ export interface components {
             /** @description One of `returnStatuses` in the settings, in any letter case */
             status?: string | null;
             resolution?: string | null;
-            lineItems: components["schemas"]["ReturnLineFields"][];
+            lineItems: components["schemas"]["NewReturnLine"][];
+        };
+        /** @description The quantity and reason of one returned order line. */
+        NewReturnLine: {
+            orderLineItemId: string;
+            quantity: number;
+            reason?: string | null;
+            price?: number | null;
         };
         /**
          * @description The order of reviews on a page; of equals the newest first, with `lowest` the oldest.
@@ -2122,14 +2129,14 @@ export interface components {
          * @enum {string}
          */
         ResponseGroup: "Default" | "WithOrders" | "None";
-        /** @description The quantity and reason of one returned order line. */
+        /** @description The same, of a return that may be there. */
         ReturnLineFields: {
-            /** @description In a change: the line of the return; missing: the next one of its order line */
-            id?: string | null;
             orderLineItemId: string;
             quantity: number;
             reason?: string | null;
             price?: number | null;
+            /** @description In a change: the line of the return; missing: the next one of its order line */
+            id?: string | null;
         };
         /**
          * @description A returned quantity of an order line; `availableQuantity` is the most it may be: the quantity still returnable,
@@ -2934,6 +2941,7 @@ export type Me = components['schemas']['Me'];
 export type ModerationAction = components['schemas']['ModerationAction'];
 export type ModerationRuleFields = components['schemas']['ModerationRuleFields'];
 export type NewReturn = components['schemas']['NewReturn'];
+export type NewReturnLine = components['schemas']['NewReturnLine'];
 export type Order = components['schemas']['Order'];
 export type OrderDetails = components['schemas']['OrderDetails'];
 export type OrderLineRow = components['schemas']['OrderLineRow'];

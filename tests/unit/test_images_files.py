@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -47,6 +48,22 @@ async def test_what_a_folder_has_taken_is_on_its_disk(tmp_path: Path, monkeypatc
     await files.put(id, [b"large", b"small"])
     folders = [f"images/{id}", "images", "."]
     assert synced == [f"images/{id}/1600", *folders, f"images/{id}/320", *folders]
+
+
+async def test_a_file_system_that_keeps_folders_by_itself_is_good_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def of_files_alone(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "of files alone")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", of_files_alone)
+    files, id = ImageFiles(open_store(str(tmp_path))), str(uuid4())
+    await files.put_upload(id, "abc", b"upload")
+    assert await files.upload(id, "abc") == b"upload"
 
 
 async def test_a_disk_that_fails_is_a_store_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
