@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import count
 from typing import Final
-from uuid import UUID, uuid5
 
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
 from domain.permissions import is_within
+from domain.returns_lines import LineRequest, LineWriter, ReturnLine, lines_of, unknown_lines
 from domain.returns_refusals import RefusalReason, ReturnRefusal, unknown_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
-
-_LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnLine:
-    """A returned quantity of one order line; prices are per piece."""
-
-    id: str
-    order_line_id: str
-    quantity: int
-    price: float | None
-    reason: str | None
-    created: datetime
-    modified: datetime
-    created_by: str | None = None
-    modified_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +51,6 @@ class DeletedReturn:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRequest:
-    """A line of a return as it is asked for. No price: the order line's; no price or reason, in a change: as it was.
-    `id`, in a change: that of the line, where several are of one order line."""
-
-    order_line_id: str
-    quantity: int
-    reason: str | None = None
-    price: float | None = None
-    id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ReturnRequest:
     """A wish to create a return (`is_new`), to delete one (`is_deletion`) or to change it; what is None stays as it is.
 
@@ -104,6 +74,11 @@ class ReturnRequest:
     stores: Collection[str] | None = None
     is_deletion: bool = False
     told_order_id: str | None = None
+
+    @property
+    def writer(self) -> LineWriter:
+        """The writer of its lines."""
+        return LineWriter(self.id, self.at, self.by)
 
     def may_touch(self, order: Order) -> bool:
         """True if the sender may touch returns of this order."""
@@ -151,7 +126,7 @@ def created(
         order_id=order.id,
         status=status or ReturnStatus.NEW,
         resolution=request.resolution,
-        lines=_lines(request, (), order),
+        lines=lines_of(request.lines or (), (), order.prices(), request.writer),
         created=request.at,
         modified=request.at,
         created_by=request.by,
@@ -185,16 +160,19 @@ def changed(
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
     status = status_named(request.status or known.status, (*statuses, known.status))
+    lines = known.lines
+    if request.lines is not None:
+        lines = lines_of(request.lines, known.lines, order.prices(), request.writer)
     wanted = replace(
         known,
         status=status or known.status,
         resolution=request.resolution if request.resolution is not None else known.resolution,
-        lines=known.lines if request.lines is None else _lines(request, known.lines, order),
+        lines=lines,
         modified=request.at,
         modified_by=request.by,
         seen=known.seen.after(request.position),
     )
-    unknown = _unknown_status(request, status, statuses) + _unknown_lines(request, known)
+    unknown = _unknown_status(request, status, statuses) + unknown_lines(request.lines or (), known.lines)
     if reasons := unknown + _objections(wanted, known, order):
         return reasons
     return known if _told(wanted) == _told(known) else wanted
@@ -226,18 +204,6 @@ def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequenc
     return [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
 
 
-def _unknown_lines(request: ReturnRequest, known: Return) -> list[RefusalReason]:
-    """Every line that is asked for by an id that the return doesn't have: it may have had it until another change."""
-    left = {(line.id, line.order_line_id) for line in known.lines}
-    reasons = []
-    for index, line in enumerate(request.lines or ()):
-        if line.id is not None and (line.id, line.order_line_id) not in left:
-            message = f"The return has no line {line.id} of order line {line.order_line_id} that isn't named already"
-            reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_RETURN_LINE, message, index))
-        left.discard((line.id or "", line.order_line_id))
-    return reasons
-
-
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:
     """Every reason why the order can't give what is wanted."""
     ordered = order.ordered()
@@ -260,54 +226,3 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
             message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
     return reasons
-
-
-def _lines(request: ReturnRequest, known: Sequence[ReturnLine], order: Order) -> tuple[ReturnLine, ...]:
-    """The lines that a request asks for: each is the known one of its id, else the next one of its order line, else
-    a new one."""
-    asked, prices = request.lines or (), order.prices()
-    left = {(line.id, line.order_line_id): line for line in known}
-    named = [left.pop((line.id or "", line.order_line_id), None) for line in asked]
-    others: dict[str, list[ReturnLine]] = {}
-    for line in reversed(left.values()):
-        others.setdefault(line.order_line_id, []).append(line)
-    taken = {line.id for line in known}
-    lines, new_ids = [], {line.order_line_id: _new_ids(request.id, line.order_line_id, taken) for line in asked}
-    for wanted, own in zip(asked, named, strict=True):
-        in_turn = others.get(wanted.order_line_id)
-        if before := own or (in_turn.pop() if in_turn else None):
-            lines.append(_changed_line(request, wanted, before))
-        else:
-            lines.append(_new_line(request, wanted, prices, next(new_ids[wanted.order_line_id])))
-    return tuple(lines)
-
-
-def _new_ids(return_id: str, order_line_id: str, taken: Collection[str]) -> Iterator[str]:
-    """The ids of new lines about an order line: the same whenever the command is worked out again."""
-    ids = (str(uuid5(_LINES, f"{return_id}/{order_line_id}/{number}")) for number in count(1))
-    return (id for id in ids if id not in taken)
-
-
-def _changed_line(request: ReturnRequest, asked: LineRequest, before: ReturnLine) -> ReturnLine:
-    """The line as it is asked for; `before` itself where that says nothing new of it."""
-    after = replace(
-        before,
-        quantity=asked.quantity,
-        price=asked.price if asked.price is not None else before.price,
-        reason=asked.reason if asked.reason is not None else before.reason,
-    )
-    return before if after == before else replace(after, modified=request.at, modified_by=request.by)
-
-
-def _new_line(request: ReturnRequest, asked: LineRequest, prices: Mapping[str, float | None], id: str) -> ReturnLine:
-    return ReturnLine(
-        id=id,
-        order_line_id=asked.order_line_id,
-        quantity=asked.quantity,
-        price=asked.price if asked.price is not None else prices.get(asked.order_line_id),
-        reason=asked.reason,
-        created=request.at,
-        modified=request.at,
-        created_by=request.by,
-        modified_by=request.by,
-    )

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
-from domain.returns import LineRequest, ReturnRequest
+from domain.returns import ReturnRequest
+from domain.returns_lines import LineRequest
 from messaging.schemas import (
     MAX_ITEMS,
     ClosedMessage,

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from domain.delivery import Seen
-from domain.returns import DeletedReturn, Return, ReturnLine
+from domain.returns import DeletedReturn, Return
+from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.timestamps import EPOCH
 from storage.database import Document

@@ -9,7 +9,8 @@ from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from domain.orders import Order
-from domain.returns import Return, ReturnLine
+from domain.returns import Return
+from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
 

@@ -24,7 +24,8 @@ from domain.privacy import (
     unkeyed_mark_of,
     unnamed_return,
 )
-from domain.returns import Return, ReturnLine
+from domain.returns import Return
+from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from plaudit.cli import privacy
 from tests.support.domain_orders import order_of

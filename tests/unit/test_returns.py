@@ -11,9 +11,7 @@ from domain.delivery import RecordPosition, Seen
 from domain.orders import Order, OrderLine, after_event
 from domain.returns import (
     DeletedReturn,
-    LineRequest,
     Return,
-    ReturnLine,
     ReturnRequest,
     changed,
     created,
@@ -21,6 +19,7 @@ from domain.returns import (
     repeated,
     with_return,
 )
+from domain.returns_lines import LineRequest, ReturnLine
 from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus
 from tests.support.domain_orders import order_of
@@ -225,7 +224,7 @@ def test_the_ids_of_many_lines_of_one_order_line_are_made_once(monkeypatch: pyte
         made.append(name)
         return uuid5(namespace, name)
 
-    monkeypatch.setattr("domain.returns.uuid5", noted)
+    monkeypatch.setattr("domain.returns_lines.uuid5", noted)
     known, order = stored(order_with({"a": 2_000}), *[("a", 1)] * 1_000)
     assert len({line.id for line in known.lines}) == len(made) == 1_000
     after = change(known, order, lines=[("a", 1)] * 1_001)

@@ -14,7 +14,8 @@ from api.web.bodies import parse_json
 from api.web.problems import ProblemError
 from domain.delivery import Seen
 from domain.orders import OrderLine
-from domain.returns import Return, ReturnLine
+from domain.returns import Return
+from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.sorting import Direction
 from storage.returns_search import ReturnSearch, ReturnSortField

@@ -1,0 +1,113 @@
+"""Lines of returns: what is known of each stays with it, and each new one has an id of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from typing import Final, NamedTuple
+from uuid import UUID, uuid5
+
+from domain.returns_refusals import RefusalReason, ReturnRefusal
+
+_LINES: Final = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnLine:
+    """A returned quantity of one order line; prices are per piece."""
+
+    id: str
+    order_line_id: str
+    quantity: int
+    price: float | None
+    reason: str | None
+    created: datetime
+    modified: datetime
+    created_by: str | None = None
+    modified_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineRequest:
+    """A line of a return as it is asked for. No price: the order line's; no price or reason, in a change: as it was.
+    `id`, in a change: that of the line, where several are of one order line."""
+
+    order_line_id: str
+    quantity: int
+    reason: str | None = None
+    price: float | None = None
+    id: str | None = None
+
+
+class LineWriter(NamedTuple):
+    """The return that lines are written in, when, and by whom."""
+
+    return_id: str
+    at: datetime
+    by: str | None
+
+
+def unknown_lines(asked: Sequence[LineRequest], known: Sequence[ReturnLine]) -> list[RefusalReason]:
+    """Every line that is asked for by an id that the return doesn't have: it may have had it until another change."""
+    left = {(line.id, line.order_line_id) for line in known}
+    reasons = []
+    for index, line in enumerate(asked):
+        if line.id is not None and (line.id, line.order_line_id) not in left:
+            message = f"The return has no line {line.id} of order line {line.order_line_id} that isn't named already"
+            reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_RETURN_LINE, message, index))
+        left.discard((line.id or "", line.order_line_id))
+    return reasons
+
+
+def lines_of(
+    asked: Sequence[LineRequest], known: Sequence[ReturnLine], prices: Mapping[str, float | None], writer: LineWriter
+) -> tuple[ReturnLine, ...]:
+    """The lines that are asked for: each is the known one of its id, else the next one of its order line, else a new
+    one, at the price of that."""
+    left = {(line.id, line.order_line_id): line for line in known}
+    named = [left.pop((line.id or "", line.order_line_id), None) for line in asked]
+    others: dict[str, list[ReturnLine]] = {}
+    for line in reversed(left.values()):
+        others.setdefault(line.order_line_id, []).append(line)
+    taken = {line.id for line in known}
+    lines, new_ids = [], {line.order_line_id: _new_ids(writer.return_id, line.order_line_id, taken) for line in asked}
+    for wanted, own in zip(asked, named, strict=True):
+        in_turn = others.get(wanted.order_line_id)
+        if before := own or (in_turn.pop() if in_turn else None):
+            lines.append(_changed_line(writer, wanted, before))
+        else:
+            lines.append(_new_line(writer, wanted, prices, next(new_ids[wanted.order_line_id])))
+    return tuple(lines)
+
+
+def _new_ids(return_id: str, order_line_id: str, taken: Collection[str]) -> Iterator[str]:
+    """The ids of new lines about an order line: the same whenever the command is worked out again."""
+    ids = (str(uuid5(_LINES, f"{return_id}/{order_line_id}/{number}")) for number in count(1))
+    return (id for id in ids if id not in taken)
+
+
+def _changed_line(writer: LineWriter, asked: LineRequest, before: ReturnLine) -> ReturnLine:
+    """The line as it is asked for; `before` itself where that says nothing new of it."""
+    after = replace(
+        before,
+        quantity=asked.quantity,
+        price=asked.price if asked.price is not None else before.price,
+        reason=asked.reason if asked.reason is not None else before.reason,
+    )
+    return before if after == before else replace(after, modified=writer.at, modified_by=writer.by)
+
+
+def _new_line(writer: LineWriter, asked: LineRequest, prices: Mapping[str, float | None], id: str) -> ReturnLine:
+    return ReturnLine(
+        id=id,
+        order_line_id=asked.order_line_id,
+        quantity=asked.quantity,
+        price=asked.price if asked.price is not None else prices.get(asked.order_line_id),
+        reason=asked.reason,
+        created=writer.at,
+        modified=writer.at,
+        created_by=writer.by,
+        modified_by=writer.by,
+    )
