@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import structlog
 import typer
@@ -37,6 +37,11 @@ UNREADABLE: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError
 """The errors of a configuration that can't be read, which `wrong_settings` tells."""
 
 _LONGEST_ERROR: Final = 200
+
+CANCEL_AGAIN_S: Final = 5.0
+"""A command that is cancelled has so long to end, before it is cancelled again."""
+
+T = TypeVar("T")
 
 out = Terminal()
 errors = Terminal(stderr=True)
@@ -66,7 +71,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
     settings = read_settings()
     configure_logs(settings.log)
     try:
-        return uvloop.run(_until_terminated(work(settings)))
+        return uvloop.run(until_terminated(work(settings)))
     except CommandError as error:
         fail(str(error), error.exit_code)
     except (MissingAddressError, EmbeddedServerError) as error:
@@ -101,10 +106,18 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         fail(str(error))
 
 
-async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it to its end. SIGTERM cancels it, as Ctrl-C does; processes of the service handle both on their own."""
-    if task := asyncio.current_task():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end. SIGTERM cancels it, as Ctrl-C does, and again while it goes on; processes of the service
+    handle both on their own."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def cancel() -> None:
+        if task is not None:
+            task.cancel()
+            # PyMongo may lose one: see `storage.pymongo_internals`.
+            loop.call_later(CANCEL_AGAIN_S, cancel)
+
+    loop.add_signal_handler(signal.SIGTERM, cancel)
     return await work
 
 

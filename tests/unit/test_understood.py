@@ -70,7 +70,7 @@ REVIEW: Json = {
     "images": [IMAGE],
 }
 PAGE: Json = {"take": 5, "skip": 2}
-LINES: list[Json] = [{"id": "rl", "orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
+NEW_LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
 SETTINGS: Json = {
     "ratingCalculationMethod": "wilson",
     "reminder": {
@@ -107,8 +107,9 @@ STORE: Json = {
     },
 }
 TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
-NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
-RETURN_CHANGE: Json = {**NEW_RETURN, "expectedStatus": "New"}
+NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": NEW_LINES}
+LINES: list[Json] = [{"id": "rl", **line} for line in NEW_LINES]
+RETURN_CHANGE: Json = {**NEW_RETURN, "expectedStatus": "New", "lineItems": LINES}
 IDS = ["a", "b"]
 MODERATION: Json = {
     **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
