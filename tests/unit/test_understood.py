@@ -335,7 +335,7 @@ TOLERANT = {
 
 IN_PART = {
     "POST /api/stores/{storeId}/moderationRules/try": {"TriedReview"},
-    Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnId", "ReturnLineFields"},
+    Topic.RETURN_COMMANDS: {"NewReturn", "NewReturnLine", "ReturnChanges", "ReturnId", "ReturnLineFields"},
 }
 """Parts that take unknown fields in what refuses them."""
 
