@@ -101,7 +101,7 @@ class Gauges:
             if is_not_let_in(error) and not self.is_refused:
                 log.warning("Lag can't be measured", error=repr(error))
                 self.is_refused = True
-            elif not (isinstance(error, TimeoutError) or is_broker_away(error)):
+            elif not is_broker_away(error):
                 log.exception("Lag can't be measured")
             self.lag = None
             for gauge in (CONSUMER_LAG, CONSUMER_LAG_AGE, CONSUMER_STANDSTILL):

@@ -41,8 +41,7 @@ class ModerationWays:
             return (await self._looks.of([_ROUTED]))[_ROUTED]
         except Exception as error:
             # Whatever it is, the router is right; aiokafka has many errors for a broker that goes away.
-            is_usual = is_broker_away(error) or isinstance(error, TimeoutError)
-            level = logging.DEBUG if is_usual else logging.WARNING
+            level = logging.DEBUG if is_broker_away(error) else logging.WARNING
             log.log(level, "Kafka doesn't tell what the router has passed on", error=repr(error)[:300])
             return False
 

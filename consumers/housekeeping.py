@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from consumers.images_sweeping import forget_images, sweep_images
-from consumers.publications import publish_due
+from consumers.publications import Objections, publish_due
 from consumers.ratings_names import name_rated_objects
 from consumers.services import Services
 from messaging.kafka.lag import ConsumerLag
@@ -75,7 +75,8 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    tasks = _Tasks(database, services, lag, commands, returns, remember, ParkingClock(database))
+    clock, objections = ParkingClock(database), Objections(lag)
+    tasks = _Tasks(database, services, lag, commands, returns, remember, clock, objections)
     try:
         # Nothing that is parked is given up before the time without any worker is left out of its time.
         of_servers = _in_turn(tasks.tick, *tasks.of_servers())
@@ -119,6 +120,7 @@ class _Tasks:
     returns: Parked
     remember: timedelta
     clock: ParkingClock
+    objections: Objections
     forgotten: datetime = _NEVER
 
     def of_servers(self) -> Sequence[Task]:
@@ -155,7 +157,7 @@ class _Tasks:
 
     async def publish_reviews(self, now: datetime) -> None:
         """Approve the reviews whose time has come."""
-        if published := await publish_due(self.services, now):
+        if published := await publish_due(self.services, now, self.objections):
             log.info("approvals of reviews whose time has come", count=published)
 
     async def give_up_returns(self, now: datetime) -> None:

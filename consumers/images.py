@@ -121,8 +121,12 @@ class ImageCommandConsumer:
         await self._apply((), review_ids)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
+        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
+
+        Those whose image has come, to a worker of a version that lets none go on, are applied.
+        """
         overdue = await self.services.parked_image_commands.parked_before(before, limit=_MOST_OVERDUE)
+        await self.release({each.review_id for each in overdue})
         return await self.services.transactions.run(partial(self._give_up, overdue))
 
     async def _apply(

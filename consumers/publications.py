@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -15,6 +16,8 @@ from consumers.services import Services
 from domain.publications import Publication, publish
 from domain.reviews import ModerationAction
 from domain.verdicts import VerdictReview
+from messaging.kafka.lag import ConsumerLag, Place
+from messaging.topics import Topic
 from storage.audit import AuditEntry
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
@@ -23,14 +26,55 @@ log = structlog.get_logger()
 
 _MOST: Final = 200
 
+_OBJECTIONS: Final = (
+    frozenset({Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_VERDICTS, Topic.MODERATION_COMMANDS}),
+    frozenset({Topic.REVIEW_CHANGES}),
+)
+"""Topics of what takes a plan away; what the first have is applied, or passed on to the next."""
 
-async def publish_due(services: Services, now: datetime) -> int:
+
+@dataclass(slots=True)
+class Objections:
+    """The moment up to which all that speaks against approvals is applied, by what Kafka tells of its topics."""
+
+    lag: ConsumerLag
+    _since: datetime | None = None
+    _left: list[frozenset[Topic]] = field(default_factory=list)
+    _ends: Mapping[Place, int] = field(default_factory=dict)
+
+    async def applied_up_to(self, now: datetime) -> datetime | None:
+        """The moment; None where that isn't known yet: ask again.
+
+        All that was acknowledged before a first question is applied once what each topic has had then is, one after
+        the other. Raises BrokerAwayError and KafkaError.
+        """
+        if self._since is None:
+            self._since, self._left, self._ends = now, list(_OBJECTIONS), {}
+        while True:
+            unread = await self.lag.measure()
+            if any(place in unread and unread[place].next_offset < end for place, end in self._ends.items()):
+                return None
+            if not self._left:
+                moment, self._since = self._since, None
+                return moment
+            topics, *self._left = self._left
+            # Asked anew: what the topics before have passed on meanwhile is among it.
+            unread = await self.lag.measure()
+            ends = {place: each.next_offset + each.records for place, each in unread.items() if place[0] in topics}
+            self._ends = ends
+
+
+async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
     """Approve the reviews whose time has come; returns how many there were.
 
     Effective once: plans, reviews, tallies, audit entries and events are one transaction. An edit, a verdict or a
-    moderator's decision that comes between takes the plan away, so that nobody's objection is passed by.
+    moderator's decision that comes between takes the plan away, also one that waits in Kafka, so that nobody's
+    objection is passed by.
     """
-    due = await services.publications.due(now, _MOST)
+    if not await services.publications.due(now, 1):
+        return 0
+    applied = await objections.applied_up_to(now)
+    due = await services.publications.due(applied, _MOST) if applied else []
     while due:
         try:
             return await services.transactions.run(partial(_publish, services, due, now))

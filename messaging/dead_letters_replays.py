@@ -44,7 +44,10 @@ FLOW: Final = (
 
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
-_ANSWERED: Final = (Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES)
+_ANSWERED: Final = (
+    *(Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES),
+    Topic.IMAGE_COMMANDS,
+)
 """Topics of commands whose repeats are known by their `commandId` alone."""
 _COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")

@@ -68,12 +68,19 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> No
     """Cancel tasks and wait until they have ended; their exceptions stay with them.
 
     One that goes on is cancelled again after so many seconds: PyMongo reads from servers by `asyncio.wait_for`, which
-    before Python 3.12 loses a cancellation that comes just when its future ends.
+    before Python 3.12 loses a cancellation that comes just when its future ends. Who waits here and is cancelled
+    goes on waiting, and is cancelled then.
     """
+    cancelled: asyncio.CancelledError | None = None
     while going_on := [task for task in tasks if not task.done()]:
         for task in going_on:
             task.cancel()
-        await asyncio.wait(going_on, timeout=again_s)
+        try:
+            await asyncio.wait(going_on, timeout=again_s)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 async def side_by_side(*works: Awaitable[None]) -> None:

@@ -16,7 +16,7 @@ from domain.findings import Finding, failed, ok, warn
 from domain.timestamps import from_milliseconds
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.checks_settings import settings_problems
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.durability import topic_settings_of
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
@@ -166,6 +166,9 @@ async def check_consumption(
         if any(backlog.records for backlog in earlier.values()):
             await asyncio.sleep(_PROGRESS_S)
         lag = await measured.measure()
+    except BrokerAwayError as error:
+        yield warn("lag", f"{error}", "Run this again: Kafka may have begun a moment ago.")
+        return
     finally:
         await measured.stop()
     yield await check_lag(admin, lag, topics)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -45,7 +46,8 @@ class _Group(NamedTuple):
 class ConsumerLag:
     """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
 
-    On failure any error of aiokafka, BrokerAwayError or TimeoutError; the clients are made anew at the next question.
+    On failure any error of aiokafka, or BrokerAwayError, also where Kafka doesn't tell it in time; the clients are made
+    anew at the next question.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
@@ -59,28 +61,20 @@ class ConsumerLag:
 
     async def measure(self) -> Lag:
         """The lag of every partition of every topic that a group reads."""
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._measured(*await self._clients())
-        except BaseException:
-            await self.stop()
-            raise
+        async with self._asking():
+            return await self._measured(*await self._clients())
 
     async def is_read(self, topic: Topic) -> bool:
         """True if the group of a topic has committed every record of it that was acknowledged before this call."""
         name = self._topics.name(topic)
-        try:
-            async with asyncio.timeout(self._timeout):
-                admin, reader = await self._clients()
-                group = self._groups.pop(name, None) or await _group(admin, name)
-                partitions, ends, committed = await asyncio.gather(
-                    partitions_of(admin, [name]),
-                    reader.end_offsets(group.partitions),
-                    admin.list_consumer_group_offsets(name, group.coordinator, group.partitions),
-                )
-        except BaseException:
-            await self.stop()
-            raise
+        async with self._asking():
+            admin, reader = await self._clients()
+            group = self._groups.pop(name, None) or await _group(admin, name)
+            partitions, ends, committed = await asyncio.gather(
+                partitions_of(admin, [name]),
+                reader.end_offsets(group.partitions),
+                admin.list_consumer_group_offsets(name, group.coordinator, group.partitions),
+            )
         if partitions != group.partitions or not all(_is_committed(committed.get(p), ends[p]) for p in partitions):
             return False
         # Only then: one that isn't its coordinator any more tells of no commits.
@@ -90,24 +84,19 @@ class ConsumerLag:
     async def oldest_unread(self, topic: Topic) -> float | None:
         """The time in the oldest record of a topic that its group has yet to commit, in seconds of Unix time; 0 of one
         that says none since 1970, None where all is committed, but for what is no record, as the end of a transaction.
-
-        Raises BrokerAwayError also where Kafka doesn't tell it in time.
         """
-        try:
-            if await self.is_read(topic):
-                return None
-            backlogs = {place: each for place, each in (await self.measure()).items() if place[0] is topic}
-            offsets = {place: each.next_offset for place, each in backlogs.items() if each.records}
-            times = await self.times(offsets)
-        except TimeoutError as error:
-            raise BrokerAwayError(f"Kafka did not tell in time what is unread of {topic}") from error
+        if await self.is_read(topic):
+            return None
+        backlogs = {place: each for place, each in (await self.measure()).items() if place[0] is topic}
+        offsets = {place: each.next_offset for place, each in backlogs.items() if each.records}
+        times = await self.times(offsets)
         return min((0.0 if time is None else time for time in times.values()), default=None)
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float | None]:
         """The time in the first record at or behind each of these offsets, in seconds of Unix time, None where it says
         none since 1970. Partitions without such a record are left out."""
         places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
-        async with asyncio.timeout(_READING_S), TopicReader.opened(self._connection) as reader:
+        async with _in_time(_READING_S), TopicReader.opened(self._connection) as reader:
             found = await reader.firsts({partition: offsets[place] for partition, place in places.items()})
         return {
             places[partition]: record.timestamp / 1000 if record.timestamp >= 0 else None
@@ -122,6 +111,15 @@ class ConsumerLag:
             await admin.close()
         if reader is not None:
             await reader.stop()
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[None]:
+        try:
+            async with _in_time(self._timeout):
+                yield
+        except BaseException:
+            await self.stop()
+            raise
 
     async def _clients(self) -> tuple[AIOKafkaAdminClient, AIOKafkaConsumer]:
         async with self._connecting:
@@ -159,6 +157,15 @@ class ConsumerLag:
             )
             for place, offset in following.items()
         }
+
+
+@asynccontextmanager
+async def _in_time(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise BrokerAwayError("Kafka did not tell in time what is read") from error
 
 
 async def _group(admin: AIOKafkaAdminClient, name: str) -> _Group:

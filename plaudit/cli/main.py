@@ -127,9 +127,14 @@ def worker(
     """Consume from Kafka."""
     from plaudit.processes.worker import READ_BY_WORKERS, run_worker
 
-    if others := set(only or ()) - READ_BY_WORKERS:
+    wanted = set(only or ())
+    if others := wanted - READ_BY_WORKERS:
         raise typer.BadParameter(f"No worker reads {' and '.join(sorted(others))}.", param_hint="--only")
-    run(lambda settings: run_worker(settings, only or ()))
+    if Topic.MODERATION_COMMANDS in wanted and Topic.REVIEW_CHANGES not in wanted:
+        text = "moderation-commands wait for what review-changes has: name that, too."
+        raise typer.BadParameter(text, param_hint="--only")
+    if not run(lambda settings: run_worker(settings, only or ())):
+        fail("Stopped before these topics were read to their ends: run this again.")
 
 
 @app.command()

@@ -33,13 +33,15 @@ READ_BY_WORKERS: Final = frozenset(topic for topic in Topic if topic.is_consumed
 _PAUSE_S: Final = 0.5
 
 
-async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> None:
+async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
     """Consume until SIGTERM or SIGINT; then finish what is in hand. With `only`: these topics alone, until all of
-    theirs is applied."""
+    theirs is applied; False if it was stopped before."""
     entity_types = registered_entity_types(settings)
     image_files = opened_images(settings)
+    is_done = not only
 
     async def consume(database: Database, publisher: Publisher, probes: Probes) -> None:
+        nonlocal is_done
         await make_keys(settings, database)
         async with running_worker(
             settings.kafka_connection(),
@@ -64,10 +66,12 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> None:
                 ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
+                is_done = True
             finally:
                 await cancel_and_wait(looking, *reading)
 
     await run_process(settings, "worker", consume)
+    return is_done
 
 
 async def _read(settings: Settings, topics: Collection[Topic]) -> None:
@@ -91,7 +95,7 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
             try:
                 standstill.observe(await lag.measure(), monotonic())
             except Exception as error:
-                if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+                if not is_broker_away(error):
                     # Measuring must not end the worker, which does its work without it.
                     log.exception("progress can't be measured")
                 else:

@@ -14,10 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
 
 from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
 from messaging.kafka.lag import ConsumerLag, Lag, Place
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
@@ -201,12 +202,14 @@ class Grower:
             await self._look_again()
 
     async def _lag(self) -> Lag:
-        """The lag of all partitions, asked for again where Kafka takes too long."""
+        """The lag of all partitions, asked for again while Kafka doesn't tell it."""
         while True:
             try:
                 return await self.lag.measure()
-            except TimeoutError:
-                self.progress.print("Kafka hasn't told its offsets in time: asking again")
+            except Exception as error:
+                if is_not_let_in(error) or not is_broker_away(error):
+                    raise
+                self.progress.print(f"Asking Kafka for its offsets again: {short(error)}")
                 await self._look_again()
 
     async def _look_again(self) -> None:

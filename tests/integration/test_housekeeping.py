@@ -27,9 +27,9 @@ from storage.pymongo_internals import cancel_and_wait
 from storage.verdicts import VerdictRepository
 from tests.support.app import NOWHERE
 from tests.support.consumers import TOPICS, opened_desk
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.images import Images
-from tests.support.messages import review_message
+from tests.support.messages import message, review_message
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
@@ -76,6 +76,28 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
     await own_facade.until_rated(product, 4, 1)
     assert await service.records("moderation-commands.dlq") == []
     assert [each["id"] for each in (await own_facade.review(id))["images"]] == [image]
+
+
+async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    service, hour_ago = own_service, datetime.now(UTC) - timedelta(hours=1)
+    rules = [{"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}]
+    store = await own_facade.open_store(moderationRules=rules)
+    straight, routed, left = (submission(product, 1, storeId=store, id=new_id("review")) for _ in range(3))
+    ids = await own_facade.submit(straight, routed, left)
+    assert await service.stop("worker") == 0
+    async with service.mongo() as database:
+        await database["publications"].update_many({}, {"$set": {"at": hour_ago}})
+    rejected = await own_facade.http.post(f"{REVIEWS}/reject?expectedStatus=New", json=[straight["id"]], headers=once())
+    assert rejected.status_code == 202
+    command = {"action": "reject", "ids": [routed["id"]], "expectedStatus": "New", "moderator": "mona"}
+    await service.publish("moderation-commands", message(command, routed["id"]))
+    # Its housekeeping begins at once, long before its consumers have a partition.
+    service.start("worker")
+    await own_facade.until_rated(product, 1, 1)
+    statuses = {id: (await own_facade.review(id))["reviewStatus"] for id in ids}
+    assert statuses == {straight["id"]: "Rejected", routed["id"]: "Rejected", left["id"]: "Approved"}
 
 
 async def test_the_text_of_an_id_that_is_forgotten_is_free_again(

@@ -174,6 +174,17 @@ async def test_commands_whose_review_never_comes_are_given_up(desk: Desk) -> Non
     assert not await parked.are_overdue(now)
 
 
+async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_the_end(desk: Desk) -> None:
+    image, review = await desk.upload(picture()), desk.review()
+    await desk.submit(desk.records({**review, "images": [image]}))
+    (hide,) = desk.records(command("hide", review, image, "hide"))
+    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
+    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
+    assert await outcomes(desk, image, "hide") == [Outcome.APPLIED]
+    assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
+
+
 async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     await desk.command_images(desk.records(command("hide", review, image)))

@@ -246,5 +246,7 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
 
 
 async def test_workers_read_topics_that_there_are(servers: Servers, tmp_path: Path) -> None:
-    ended = await Service(servers, tmp_path).run("worker", "--only", "events", code=2)
-    assert "No worker reads events" in ended.stderr
+    told = {"events": "No worker reads events", "moderation-commands": "moderation-commands wait for what"}
+    for topic, error in told.items():
+        ended = await Service(servers, tmp_path).run("worker", "--only", topic, code=2)
+        assert error in ended.stderr

@@ -81,7 +81,9 @@ def command_id(source: Record, **options: Any) -> str | None:
     return told
 
 
-@pytest.mark.parametrize("topic", ["store-updates", "moderation-commands", "review-feedback", "review-changes"])
+@pytest.mark.parametrize(
+    "topic", ["store-updates", "moderation-commands", "review-feedback", "review-changes", "image-commands"]
+)
 def test_a_command_without_id_gets_one_for_each_replay(topic: str) -> None:
     source = replace(letter(f"p.{topic}"), value=b' {"action": "approve", "reviewId": "1", "n": 1.10}')
     first, same, later = (command_id(source, earlier=n) for n in (0, 0, 1))

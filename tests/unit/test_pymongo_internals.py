@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pymongo.lock
@@ -129,6 +130,31 @@ async def test_what_is_done_side_by_side_ends_though_each_loses_cancellations() 
     async with asyncio.timeout(60):
         await cancel_and_wait(running, again_s=0.01)
     assert running.cancelled()
+
+
+async def test_who_waits_for_those_that_end_is_not_let_go_before() -> None:
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_end() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with suppress(asyncio.CancelledError):
+                await end.wait()
+            await end.wait()
+
+    slow = asyncio.create_task(slow_to_end())
+    waiting = asyncio.create_task(side_by_side(slow))
+    await begun.wait()
+    for _ in range(3):
+        waiting.cancel()
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    end.set()
+    async with asyncio.timeout(60):
+        await asyncio.wait([waiting])
+    assert (waiting.cancelled(), slow.done()) == (True, True)
 
 
 async def test_one_that_fails_ends_those_beside_it() -> None:
