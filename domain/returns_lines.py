@@ -51,13 +51,13 @@ class LineWriter(NamedTuple):
 
 def unknown_lines(asked: Sequence[LineRequest], known: Sequence[ReturnLine]) -> list[RefusalReason]:
     """Every line that is asked for by an id that the return doesn't have: it may have had it until another change."""
-    left = {(line.id, line.order_line_id) for line in known}
+    left: set[tuple[str | None, str]] = {(line.id, line.order_line_id) for line in known}
     reasons = []
     for index, line in enumerate(asked):
         if line.id is not None and (line.id, line.order_line_id) not in left:
             message = f"The return has no line {line.id} of order line {line.order_line_id} that isn't named already"
             reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_RETURN_LINE, message, index))
-        left.discard((line.id or "", line.order_line_id))
+        left.discard((line.id, line.order_line_id))
     return reasons
 
 
@@ -66,8 +66,8 @@ def lines_of(
 ) -> tuple[ReturnLine, ...]:
     """The lines that are asked for: each is the known one of its id, else the next one of its order line, else a new
     one, at the price of that."""
-    left = {(line.id, line.order_line_id): line for line in known}
-    named = [left.pop((line.id or "", line.order_line_id), None) for line in asked]
+    left: dict[tuple[str | None, str], ReturnLine] = {(line.id, line.order_line_id): line for line in known}
+    named = [left.pop((line.id, line.order_line_id), None) for line in asked]
     others: dict[str, list[ReturnLine]] = {}
     for line in reversed(left.values()):
         others.setdefault(line.order_line_id, []).append(line)
