@@ -25,7 +25,6 @@ from domain.images import (
     with_visibility,
 )
 from domain.permissions import is_within
-from domain.reviews import ReviewStatus
 from messaging.dead_letters import image_never_came, rebuilt_dead_letter
 from messaging.decoding import Received
 from messaging.envelope import mark_in
@@ -90,9 +89,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     if review is not None:
         ready_at = after.at if after.state is ImageState.READY else None
         shown = review.with_images(with_settled(review.images, message.id, ready_at))
-        # Whoever decides by what was modified since they looked has not seen it.
-        modified = ready_at if review.status is ReviewStatus.NEW else None
-        await work.repositories.review_images.save(shown, work.session, modified)
+        await work.repositories.review_images.save(shown, work.session)
     return after
 
 

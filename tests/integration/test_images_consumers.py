@@ -119,22 +119,6 @@ async def test_what_waited_sets_no_time_back(desk: Desk) -> None:
     assert after["modifiedDate"] == after["createdDate"]
 
 
-async def test_a_photo_that_becomes_ready_modifies_a_review_that_nobody_has_decided_about(desk: Desk) -> None:
-    """As those who decide about all that was not modified since they looked have not seen it."""
-    new, decided = reviews = [desk.review(images=[str(uuid4())]) for _ in range(2)]
-    for review in reviews:
-        await desk.services.image_files.put_upload(review["images"][0], digest_of(picture()), picture())
-    await desk.submit(desk.records(*reviews))
-    await desk.moderate(("approve", decided["id"]))
-    before = {each["id"]: (await desk.stored(each["id"]))["modifiedDate"] for each in reviews}
-    for review in reviews:
-        await desk.upload(picture(), id=review["images"][0])
-        (image,) = images_from(await desk.stored(review["id"]))
-        assert image.ready_at is not None
-    assert (await desk.stored(new["id"]))["modifiedDate"] > before[new["id"]]
-    assert (await desk.stored(decided["id"]))["modifiedDate"] == before[decided["id"]]
-
-
 async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     review["images"] = [image]
