@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
-from console.queue import REPORTED, criteria
+from console.queue import REPORTED, criteria, last_reported
 from console.screens import Screens
 from console.seen import CHANGED
 from console.templating import address
@@ -90,19 +89,13 @@ async def _some(visit: Visit) -> tuple[dict[str, str], int]:
         rows = found["results"]
         latest = [row["modifiedDate"] for row in rows]
         if is_reported:
-            reported = await asyncio.gather(*(_reported(visit, row["id"]) for row in rows))
+            reported = await asyncio.gather(*(last_reported(visit, row["id"]) for row in rows))
             latest = [max(moments) for moments in zip(latest, reported, strict=True)]
         some = {row["id"]: row["reviewStatus"] for row, at in zip(rows, latest, strict=True) if at <= until}
         left += len(rows) - len(some)
         if some or "next" not in found:
             return some, left
         body["after"] = found["next"]
-
-
-async def _reported(visit: Visit, id: str) -> str:
-    """The moment of the newest report about a review; empty without any. Raises Refused."""
-    found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
-    return next((str(report["at"]) for report in found["results"]), "")
 
 
 async def _progress(

@@ -35,7 +35,7 @@ _WORDS: Final = {
 }
 """The outcomes of a replay, by their reason or, without one, their name."""
 
-_STRING_OR_SPACE: Final = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|[ \n\t]+')
+_STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
 
 screens = Screens()
 

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
+from console.facade import Refused
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.seen import staleness
@@ -20,6 +22,8 @@ from domain.timestamps import timestamp
 
 _MOST_MISSED: Final = 500
 _MOST_CHANGED: Final = 100
+_MOST_REPORTED: Final = 50
+_TOO_MUCH: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 REPORTED: Final = "reported"
 """The filter that finds reviews with open reports."""
 
@@ -86,12 +90,41 @@ async def since(visit: Visit) -> Response:
     form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
     since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
     wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
-    if "missed" in form:
-        wanted.append({**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED})
     lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
     found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
     came = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
+    if "missed" in form:
+        came += await _changed(visit, body, since)
     return JSONResponse({"ids": [*dict.fromkeys(came)]})
+
+
+async def _changed(visit: Visit, body: Mapping[str, Any], since: str) -> list[str]:
+    """The ids of those that a filter finds and that were changed since, or reported, where it is about that; none
+    where the service has no time to look for them."""
+    latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
+    try:
+        rows = (await visit.facade.ask("POST", "/api/customerReviews/search", latest))["results"]
+        changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
+        if visit.query.get("only") != REPORTED:
+            return changed
+        others = [row["id"] for row in rows if row["modifiedDate"] < since][:_MOST_REPORTED]
+        reported = await asyncio.gather(*(last_reported(visit, id) for id in others))
+        return [*changed, *(id for id, at in zip(others, reported, strict=True) if at >= since)]
+    except Refused as refused:
+        if refused.kind not in _TOO_MUCH:
+            raise
+        return []
+
+
+async def last_reported(visit: Visit, id: str) -> str:
+    """The moment of the newest report about a review; empty without any, or without the review. Raises Refused."""
+    try:
+        found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
+    except Refused as refused:
+        if refused.kind != "not-found":
+            raise
+        return ""
+    return next((str(report["at"]) for report in found["results"]), "")
 
 
 @screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

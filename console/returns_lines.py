@@ -22,7 +22,8 @@ _PLACE: Final = re.compile(r"/lineItems/(\d+)\b")
 @dataclass(frozen=True, slots=True)
 class LineField:
     """A line of an order in a form: the most that may be returned of it, what stands in its fields, and what is wrong
-    with that. `now`: what is stored by now, in words, where the form was made of something else."""
+    with that. `own`: the id of the return's line about it, empty for a new one. `now`: what is stored by now, in words,
+    where the form was made of something else."""
 
     id: str
     name: str
@@ -32,6 +33,7 @@ class LineField:
     reason: str = ""
     error: str = ""
     now: str = ""
+    own: str = ""
 
 
 def lines_of_order(order: Mapping[str, Any]) -> list[LineField]:
@@ -53,7 +55,7 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
         quantity, reason = str(line["quantity"]), line["reason"] or ""
         # What a canceled return has may stay, though it takes nothing.
         most = max(line["availableQuantity"], line["quantity"])
-        own.append(LineField(id, name, line["price"], most, quantity, reason))
+        own.append(LineField(id, name, line["price"], most, quantity, reason, own=line["id"]))
     taken = {line.id for line in own}
     return [*own, *(line for id, line in others.items() if id not in taken)]
 
@@ -62,7 +64,7 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
     """The lines that a form asks for: those with a quantity. The interface refuses what isn't a number."""
     return [
         {"orderLineItemId": id, "quantity": number(quantity), "reason": reason or None}
-        for id, quantity, reason in _rows(form)
+        for id, _, quantity, reason in _rows(form)
         if quantity not in ("", "0")
     ]
 
@@ -70,18 +72,16 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
 def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of a return as a form changes them, then those that the form doesn't have, as they are: lines that
     aren't asked for are dropped, and a reason that is None stays as it was."""
-    kept: dict[str, list[Mapping[str, Any]]] = {}
-    for line in stored["lineItems"]:
-        kept.setdefault(line["orderLineItemId"], []).append(line)
+    left = {line["id"]: line for line in stored["lineItems"]}
     asked = []
-    for id, quantity, reason in _rows(form):
-        before = kept[id].pop(0) if kept.get(id) else {"id": None, "reason": None}
+    for id, own, quantity, reason in _rows(form):
+        # One that has gone meanwhile is told by the interface.
+        before = left.pop(own, {"id": own or None, "reason": None})
         if quantity not in ("", "0"):
             now = before["reason"] if reason == in_one_line(before["reason"]).strip() else reason
             asked.append({"id": before["id"], "orderLineItemId": id, "quantity": number(quantity), "reason": now})
-    beside = (line for lines in kept.values() for line in lines)
     fields = ("id", "orderLineItemId", "quantity", "reason")
-    return [*asked, *({name: line[name] for name in fields} for line in beside)]
+    return [*asked, *({name: line[name] for name in fields} for line in left.values())]
 
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
@@ -92,11 +92,12 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
         if place := _PLACE.match(told["pointer"]):
             messages.setdefault(int(place[1]), told["message"])
     sent = count()
-    rows: dict[str, list[tuple[str, str, str]]] = {}
-    for id, quantity, reason in _rows(form):
+    rows: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for id, own, quantity, reason in _rows(form):
         error = "" if quantity in ("", "0") else messages.get(next(sent), "")
-        rows.setdefault(id, []).append((quantity, reason, error))
-    return [_retyped(line, *rows[line.id].pop(0), is_late=is_late) if rows.get(line.id) else line for line in lines]
+        rows[id, own] = (quantity, reason, error)
+    found = ((line, rows.get((line.id, line.own))) for line in lines)
+    return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
 
 
 def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
@@ -109,6 +110,8 @@ def _now(line: LineField) -> str:
     return f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}"
 
 
-def _rows(form: FormData) -> list[tuple[str, str, str]]:
-    columns = ([str(each).strip() for each in form.getlist(name)] for name in ("line", "quantity", "reason"))
+def _rows(form: FormData) -> list[tuple[str, str, str, str]]:
+    if len(form.getlist("own")) != len(form.getlist("line")):
+        raise Refused(422, {"detail": "This form is of another version of the console. Load the page anew."})
+    columns = ([str(each).strip() for each in form.getlist(name)] for name in ("line", "own", "quantity", "reason"))
     return list(zip(*columns, strict=False))

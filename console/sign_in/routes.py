@@ -24,6 +24,7 @@ from console.sign_in.ended import EndedSessions
 from console.sign_in.guard import HOME, SIGN_OUT, is_own_request, way_back
 from console.sign_in.keys import CookieKeys
 from console.sign_in.pages import sign_in_page
+from console.undo import withdraw
 from domain.origins import keeps_cookies
 from domain.sessions import Session
 from messaging.kafka.connection import BrokerAwayError
@@ -185,6 +186,7 @@ class SignIn(Door):
             return sign_in_page(request, self._mode, None, unavailable(_STILL_IN), offers=False)
         response = RedirectResponse(f"{SIGN_IN}?done=signed-out", 303)
         SESSION.remove(response)
+        withdraw(response)
         return response
 
     async def _let_in(self, request: Request, credential: str, back: str) -> Response:
@@ -193,6 +195,7 @@ class SignIn(Door):
         caller = await identified(request, credential)
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)
+        withdraw(response)  # somebody else may have decided here before
         try:
             SESSION.put(response, sealed_session(session, await self._keys.all()))
         except TooLargeError as error:

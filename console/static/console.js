@@ -351,7 +351,10 @@ class Queue {
       return;
     }
     if (kind === "edited") {
-      if (this.pending.has(row) || row.classList.contains("settled")) return;
+      // Its author brings a decided one back.
+      const isBack = told.status === "New" && row.dataset.status !== "New";
+      if (this.pending.has(row) || (row.classList.contains("settled") && !isBack)) return;
+      if (isBack) this.isOfOthers(row, "New");
       row.classList.add("settled");
       this.say(row, CHANGED);
       return;
@@ -361,9 +364,15 @@ class Queue {
     if (this.pending.has(row)) return;
     row.dataset.reason = told.reason ?? "";
     if (row.dataset.status === (told.status ?? "")) return;
-    row.dataset.status = told.status ?? "";
+    this.isOfOthers(row, told.status ?? "");
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
+  }
+
+  /** Its status is that of a decision by others, which no undoing of ours may take back. */
+  isOfOthers(row, status) {
+    row.dataset.status = status;
+    this.done = this.done.filter((each) => each.row !== row);
   }
 
   /** What others did while this page heard no news. */
@@ -447,11 +456,13 @@ function listen(queue) {
     for (const kind of ["new", "reported", "claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => {
         const told = JSON.parse(event.data);
-        const isBackHere = told.status === "New" && told.at >= Date.parse(place.dataset.since);
-        if (kind === "new" || isBackHere || (kind === "reported" && isReported)) come(told);
+        // What is older stands in the page: the news of a process that has just begun tell it again.
+        const isSince = told.at >= Date.parse(place.dataset.since);
+        const isBackHere = told.status === "New" && isSince;
+        if (kind === "new" || isBackHere || (kind === "reported" && isReported && isSince)) come(told);
         // What is decided isn't new any more.
         else if (kind === "decided" && told.status !== "New") forget(told.id);
-        if (kind !== "new" && kind !== "reported") queue?.hear(kind, told);
+        if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) queue?.hear(kind, told);
       });
     }
     // A browser connects again by itself, unless it was answered by something else.
@@ -564,7 +575,8 @@ function keys(queue) {
   const actions = queue ? onQueue : onReview;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    if (event.key === "?" && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
+    // Arabic keyboards have a question mark of their own.
+    if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
     if (kept.get("shortcuts") === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
@@ -582,7 +594,7 @@ function keys(queue) {
     }
     // Keyboards of other scripts than Latin have the letters of ours behind their own.
     const letter = /^Key([A-Z])$/.exec(event.code)?.[1];
-    const isLatin = !letter || /^[ -~]+$/.test(event.key);
+    const isLatin = !letter || /^[ -~]+$|\p{Script=Latin}/u.test(event.key);
     const key = isLatin ? event.key : event.shiftKey ? letter : letter.toLowerCase();
     if (key === "/") {
       event.preventDefault();

@@ -130,6 +130,27 @@ async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Retur
     assert left["price"] == 7
 
 
+async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Also where somebody has taken a line away since the form was opened."""
+    lines = [{"orderLineItemId": "a", "quantity": 1, "reason": reason} for reason in ("broken", "wrong size")]
+    id = await returns.create(await returns.ordered({"a": 9}), {}, lineItems=lines)
+    first, second = (await returns.existing(id))["lineItems"]
+    place = f"{SCREEN}/{id}"
+    opened: dict[str, Any] = {"line": ["a", "a"], "own": [first["id"], second["id"]], "reason": ["broken", "too small"]}
+    await returns.change(id, lineItems=[{name: second[name] for name in ("id", "orderLineItemId", "quantity")}])
+    answer = await sent(http, place, f"{place}/lines", {**opened, "quantity": ["5", "2"]})
+    assert answer.status_code == 422
+    assert re.findall(r'name="quantity"[^>]* value="(\d+)"', answer.text) == ["2"]
+    assert re.findall(r'name="reason"[^>]* value="([^"]*)"', answer.text) == ["too small"]
+    assert "isn&#39;t named already" in answer.text
+    (left,) = (await returns.existing(id))["lineItems"]
+    assert (left["quantity"], left["reason"]) == (1, "wrong size")
+    page_of_before = {name: values for name, values in opened.items() if name != "own"}
+    (form,) = [each.fields for each in forms(await page_of(http, place)) if each.action == f"{place}/lines"]
+    fields = {"key": form["key"], **page_of_before, "quantity": ["5", "2"]}
+    assert "another version" in (await http.post(f"{place}/lines", data=fields)).text
+
+
 async def test_the_lines_of_a_canceled_return_can_be_saved(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     id = await returns.create(order, {"a": 2})
@@ -169,7 +190,7 @@ async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, 
 
 async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
-    form = {"orderId": order, "line": "a", "quantity": "1", "reason": "", "key": new_id("key")}
+    form = {"orderId": order, "line": "a", "own": "", "quantity": "1", "reason": "", "key": new_id("key")}
     answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert await returns.available(order) == {"a": 2}
@@ -211,7 +232,8 @@ async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: ht
     assert "2 more lines don't fit on this page" in page
     shown = re.findall(r'name="line" value="([^"]+)"', page)
     (form,) = [each.fields for each in forms(page) if each.action == f"{place}/lines"]
-    typed = {"line": shown, "quantity": ["2", "0"] + ["1"] * 298, "reason": ["Torn", *[""] * 299]}
+    own = re.findall(r'name="own" value="([^"]+)"', page)
+    typed = {"line": shown, "own": own, "quantity": ["2", "0"] + ["1"] * 298, "reason": ["Torn", *[""] * 299]}
     for _ in range(2):
         answer = await settled(partial(http.post, f"{place}/lines", data={**form, **typed}))
         assert (answer.status_code, answer.headers.get("location")) == (303, f"{place}?done=saved"), answer.text

@@ -27,4 +27,5 @@ async def sent(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[
     text = await page_of(http, page)
     forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)
     assert forms, f"no form for {action} on {page}"
-    return await settled(partial(http.post, unescape(action), data={"key": forms[0], **fields}))
+    own = {"own": re.findall(r'name="own" value="([^"]*)"', text)} if "line" in fields else {}
+    return await settled(partial(http.post, unescape(action), data={"key": forms[0], **own, **fields}))
