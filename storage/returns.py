@@ -13,7 +13,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.returns import Return
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
 from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
@@ -82,8 +82,7 @@ class ReturnRepository:
         """Write returns, and the places of refused and deleted ones, as they are now."""
         now = datetime.now(UTC)
         writes = [ReplaceOne({"_id": each.id}, document_of(each, now), upsert=True) for each in returns]
-        if writes:
-            await self._returns.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._returns, writes, session)
 
     async def give_stores(self, stores: Mapping[str, str]) -> None:
         """Give the returns of these orders that have no store that of their order, by its id. Raises BulkWriteError

@@ -23,7 +23,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_queue, reviews_stored
 from storage.claims import ClaimRepository
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
@@ -188,8 +188,7 @@ class ReviewRepository:
             )
             for id, name in names.items()
         ]
-        if fills:
-            await self._reviews.bulk_write(fills, ordered=False)
+        await write_all(self._reviews, fills)
 
     async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
         """Those of these reviews that exist, in any status."""
