@@ -15,13 +15,11 @@ from domain.moderation import Moderated, ModeratedReview, Moderation, Moderation
 from domain.places import entity_key
 from domain.ratings import RatingTally
 from domain.reviews import ModerationAction
-from domain.timestamps import timestamp
 from messaging.decoding import Received
-from messaging.events import ReviewModerated, moderation_event
+from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
-from messaging.statements import statement_of_reasons
 from storage.audit import AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import Answer
@@ -127,21 +125,7 @@ class ReviewChangeConsumer:
         return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
-        event: ReviewModerated = {
-            "reviewId": command.review_id,
-            "entityType": review.entity.type,
-            "entityId": review.entity.id,
-            "storeId": review.store_id,
-            "statusBefore": result.before.label if result.before is not None else None,
-            "status": result.after.label if result.after is not None else None,
-            "moderator": command.moderator,
-            "reason": command.reason,
-            "reasonCode": command.reason_code,
-            "at": timestamp(command.at),
-        }
-        if statement := statement_of_reasons(command, review.user_id):
-            event["statement"] = statement
-        kind = moderation_event(result.after)
+        kind, event = moderation_event(result.after), review_moderated(command, review, result)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
