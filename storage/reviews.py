@@ -27,6 +27,7 @@ from storage.database import Database, Document, Session, ids_of_objects, in_sto
 from storage.feedback_reports import reported_reviews
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
+from storage.keyset import place_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import (
@@ -39,7 +40,7 @@ from storage.reviews_places import (
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, sorts_everything
 from storage.reviews_shape import APPROVED, IS_REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
@@ -250,7 +251,7 @@ class ReviewRepository:
             if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
-        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], search))
+        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], order(search)))
 
     async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
         """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""
