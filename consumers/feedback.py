@@ -19,13 +19,11 @@ from domain.feedback import (
     take_feedback,
 )
 from domain.places import entity_key
-from domain.timestamps import timestamp
 from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import Received
-from messaging.events import ReviewReplied, ReviewReported
+from messaging.events import review_replied, review_reported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
-from messaging.reviews_state import shown_reply
 from messaging.topics import Topic
 from storage.audit import AuditEntry, Replying
 from storage.unit_of_work import UnitOfWork
@@ -103,28 +101,9 @@ class FeedbackConsumer:
     def _events(self, command: Feedback, review: ReviewFeedback) -> Iterator[OutgoingMessage]:
         key, trace = entity_key(review.entity), command.origin.trace
         if _is_reply(command):
-            replied: ReviewReplied = {
-                "reviewId": command.review_id,
-                "entityType": review.entity.type,
-                "entityId": review.entity.id,
-                "storeId": review.store_id,
-                "reply": review.reply and shown_reply(review.reply),
-                "moderator": command.moderator,
-                "at": timestamp(command.at),
-            }
-            yield self.services.event(key, "ReviewReplied", replied, cause=trace)
+            yield self.services.event(key, "ReviewReplied", review_replied(command, review), cause=trace)
         if report := command.report:
-            reported: ReviewReported = {
-                "reviewId": command.review_id,
-                "entityType": review.entity.type,
-                "entityId": review.entity.id,
-                "storeId": review.store_id,
-                "reportId": report.id,
-                "reason": report.reason,
-                "reports": review.responses.reports,
-                "at": timestamp(command.at),
-            }
-            yield self.services.event(key, "ReviewReported", reported, cause=trace)
+            yield self.services.event(key, "ReviewReported", review_reported(command, report, review), cause=trace)
 
     async def _give_up(self, overdue: Sequence[Feedback], work: UnitOfWork) -> int:
         given_up = await work.repositories.parked_feedback.take(overdue, work.session)

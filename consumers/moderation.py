@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,13 +15,11 @@ from domain.moderation import Moderated, ModeratedReview, Moderation, Moderation
 from domain.places import entity_key
 from domain.ratings import RatingTally
 from domain.reviews import ModerationAction
-from domain.timestamps import timestamp
 from messaging.decoding import Received
-from messaging.events import ReviewModerated, moderation_event
+from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
-from messaging.statements import statement_of_reasons
 from storage.audit import AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import Answer
@@ -105,43 +103,34 @@ class ReviewChangeConsumer:
         early = {id for id in ids - present.keys() if id not in places or places[id] is not None}
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
+        results = [(c, result) for c, result in zip(commands, moderated.results, strict=True) if result]
+        applied = [(c, result) for c, result in results if result.outcome is Outcome.APPLIED]
+        # Who leaves a review as it is has decided about it, too; an import that comes again hasn't.
+        kept = [(c, result) for c, result in results if result.outcome is Outcome.UNCHANGED and not c.restored]
         await reviews.save_moderated(moderated.reviews, work.session)
         few = {id: each for id, each in moderated.settled.items() if moderated.reported[id] <= MOST_AT_ONCE}
         await work.repositories.feedback.settle(few, work.session)
         planned = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].may_be_planned}
-        decided = planned.keys() & set(_decided_about(commands, moderated))
+        decided = planned.keys() & {command.review_id for command, _ in (*applied, *kept)}
         await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
         undecided = {id: moved for id, moved in planned.items() if id not in decided}
         await work.repositories.publications.keep(undecided, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
         tallies = await ratings.add(changes, work.session, uncertain)
-        applied = list(_applied(commands, moderated))
-        work.emit(self._event(command, review, result) for command, review, result in applied)
+        work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))
-        work.audit(_audit_entry(command, review) for command, review in _decided(commands, moderated))
-        for command, result in zip(commands, moderated.results, strict=True):
-            if result and command.command_id and command.review_id not in early:
+        # Also those that left a status and settled reports.
+        told = [c for c, each in results if each.outcome is Outcome.APPLIED or moderated.settled.get(c.review_id) is c]
+        work.audit(_audit_entry(command, moderated.reviews[command.review_id]) for command in told)
+        for command, result in results:
+            if command.command_id and command.review_id not in early:
                 work.answers.append(_answer(command.command_id, command, result))
         await work.repositories.parking.release([c for c in parked if c.review_id not in early], work.session)
         return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
-        event: ReviewModerated = {
-            "reviewId": command.review_id,
-            "entityType": review.entity.type,
-            "entityId": review.entity.id,
-            "storeId": review.store_id,
-            "statusBefore": result.before.label if result.before is not None else None,
-            "status": result.after.label if result.after is not None else None,
-            "moderator": command.moderator,
-            "reason": command.reason,
-            "reasonCode": command.reason_code,
-            "at": timestamp(command.at),
-        }
-        if statement := statement_of_reasons(command, review.user_id):
-            event["statement"] = statement
-        kind = moderation_event(result.after)
+        kind, event = moderation_event(result.after), review_moderated(command, review, result)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
@@ -151,31 +140,6 @@ def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> lis
     known = {(command.position, command.review_id) for command in parked}
     fresh = [command for command in commands if (command.position, command.review_id) not in known]
     return [*(command._replace(at=times[command.review_id]) for command in parked), *fresh]
-
-
-def _applied(
-    commands: Iterable[Moderation], moderated: Moderated
-) -> Iterator[tuple[Moderation, ModeratedReview, ModerationResult]]:
-    for command, result in zip(commands, moderated.results, strict=True):
-        if result and result.outcome is Outcome.APPLIED:
-            yield command, moderated.reviews[command.review_id], result
-
-
-def _decided(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:
-    """Commands that took effect, with their reviews: also those that left a status and settled reports."""
-    for command, result in zip(commands, moderated.results, strict=True):
-        is_settling = moderated.settled.get(command.review_id) is command
-        if result and (is_settling or result.outcome is Outcome.APPLIED):
-            yield command, moderated.reviews[command.review_id]
-
-
-def _decided_about(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[str]:
-    """The ids of the reviews that these commands decide about: who leaves one as it is has decided, too. One that is
-    refused or repeated doesn't, nor an import that comes again."""
-    for command, result in zip(commands, moderated.results, strict=True):
-        is_kept = result is not None and result.outcome is Outcome.UNCHANGED and not command.restored
-        if result and (is_kept or result.outcome is Outcome.APPLIED):
-            yield command.review_id
 
 
 def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:

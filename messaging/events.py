@@ -7,39 +7,40 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.ratings import ChangedTally, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
+from domain.feedback import Feedback, Report, ReviewFeedback
+from domain.moderation import ModeratedReview, Moderation, ModerationResult
+from domain.ratings import ChangedTally, Entity, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
-from messaging.reviews_state import ShownReply
-from messaging.statements import StatementOfReasons
+from messaging.reviews_state import ShownReply, shown_reply
+from messaging.statements import StatementOfReasons, statement_of_reasons
 
 _EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
 
 
-class ReviewSubmitted(TypedDict):
-    """A review that has been stored; its status is New. `flags`: the ids of the moderation rules that hold it back or
-    flag it."""
-
+class _AboutReview(TypedDict):
     reviewId: str
     entityType: str
     entityId: str
     storeId: str | None
+
+
+class ReviewSubmitted(_AboutReview):
+    """A review that has been stored; its status is New. `flags`: the ids of the moderation rules that hold it back or
+    flag it."""
+
     rating: float
     flags: list[str]
     at: str
 
 
-class ReviewEdited(TypedDict):
+class ReviewEdited(_AboutReview):
     """A review that its author or a moderator has changed: the names of the changed fields, and the status before and
     after. `editor` is the name of the moderator."""
 
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
     fields: list[str]
     editedBy: EditRight
     editor: str | None
@@ -48,14 +49,10 @@ class ReviewEdited(TypedDict):
     at: str
 
 
-class ReviewModerated(TypedDict):
+class ReviewModerated(_AboutReview):
     """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted; `status` is null once it is deleted. A rejection has
     the statement for its author, if there is one."""
 
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
     statusBefore: str | None
     status: str | None
     moderator: NotRequired[str | None]
@@ -65,25 +62,17 @@ class ReviewModerated(TypedDict):
     at: str
 
 
-class ReviewReplied(TypedDict):
+class ReviewReplied(_AboutReview):
     """The store's reply to a review as it now is; null: it was removed. `moderator` is who did it."""
 
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
     reply: ShownReply | None
     moderator: str | None
     at: str
 
 
-class ReviewReported(TypedDict):
+class ReviewReported(_AboutReview):
     """Somebody objects to a review; `reports` is the number of open reports now."""
 
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
     reportId: str
     reason: str
     reports: int
@@ -105,13 +94,9 @@ class RatingChanged(TypedDict):
     revision: int
 
 
-class SubmissionRefused(TypedDict):
+class SubmissionRefused(_AboutReview):
     """A submission that the rules of its store don't allow, or whose id is another's."""
 
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
     code: str
     message: str
 
@@ -150,10 +135,7 @@ def moderation_event(status: ReviewStatus | None) -> str:
 def review_submitted(review: Review) -> ReviewSubmitted:
     """The event for a review that has been stored."""
     return {
-        "reviewId": review.id,
-        "entityType": review.entity.type,
-        "entityId": review.entity.id,
-        "storeId": review.store_id,
+        **_about(review.id, review.entity, review.store_id),
         "rating": rating_number(review.rating),
         "flags": list(review.flags),
         "at": timestamp(review.modified),
@@ -175,14 +157,51 @@ def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime)
     }
 
 
+def review_moderated(command: Moderation, review: ModeratedReview, result: ModerationResult) -> ReviewModerated:
+    """The event for a review that this command has moderated."""
+    event: ReviewModerated = {
+        "reviewId": command.review_id,
+        "entityType": review.entity.type,
+        "entityId": review.entity.id,
+        "storeId": review.store_id,
+        "statusBefore": result.before.label if result.before is not None else None,
+        "status": result.after.label if result.after is not None else None,
+        "moderator": command.moderator,
+        "reason": command.reason,
+        "reasonCode": command.reason_code,
+        "at": timestamp(command.at),
+    }
+    if statement := statement_of_reasons(command, review.user_id):
+        event["statement"] = statement
+    return event
+
+
+def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:
+    """The event for a review that this command has given a reply, or taken it from."""
+    return {
+        **_about(command.review_id, review.entity, review.store_id),
+        "reply": review.reply and shown_reply(review.reply),
+        "moderator": command.moderator,
+        "at": timestamp(command.at),
+    }
+
+
+def review_reported(command: Feedback, report: Report, review: ReviewFeedback) -> ReviewReported:
+    """The event for a review that this report is about."""
+    return {
+        **_about(command.review_id, review.entity, review.store_id),
+        "reportId": report.id,
+        "reason": report.reason,
+        "reports": review.responses.reports,
+        "at": timestamp(command.at),
+    }
+
+
 def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
     """The event for an edit of a review of this object and store."""
     right = edit.right or EditRight.AUTHOR
     return {
-        "reviewId": edit.review_id,
-        "entityType": key.entity.type,
-        "entityId": key.entity.id,
-        "storeId": key.store_id,
+        **_about(edit.review_id, key.entity, key.store_id),
         "fields": list(edited.fields),
         "editedBy": right,
         "editor": edit.editor if right is EditRight.MODERATOR else None,
@@ -195,10 +214,7 @@ def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
 def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> SubmissionRefused:
     """The event for a refused submission."""
     return {
-        "reviewId": review_id,
-        "entityType": key.entity.type,
-        "entityId": key.entity.id,
-        "storeId": key.store_id,
+        **_about(review_id, key.entity, key.store_id),
         "code": reason.value,
         "message": reason.message,
     }
@@ -214,3 +230,8 @@ def reminder_requested(reminder: Reminder, order: ReviewableOrder, at: datetime)
         "productIds": [item.product_id for item in reminder.items],
         "at": timestamp(at),
     }
+
+
+def _about(review_id: str, entity: Entity, store_id: str | None) -> _AboutReview:
+    # Not for ReviewModerated: to mypy it might bring fields that an event can lack.
+    return {"reviewId": review_id, "entityType": entity.type, "entityId": entity.id, "storeId": store_id}

@@ -72,17 +72,6 @@ class NewReturn(Message):
     line_items: Annotated[list[NewReturnLine], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class ReturnChanges(Message):
-    """A change of a return; what is left out stays as it is, and `lineItems` replaces all of them."""
-
-    id: Id
-    order_id: OptionalId = None
-    expected_status: ExpectedStatus = None
-    status: Status = None
-    resolution: Note | None = None
-    line_items: ReturnLines | None = None
-
-
 class SavedReturn(Message):
     """A return to store, or with an id a change of one."""
 
@@ -92,6 +81,12 @@ class SavedReturn(Message):
     status: Status = None
     resolution: Note | None = None
     line_items: ReturnLines | None = None
+
+
+class ReturnChanges(SavedReturn):
+    """A change of a return; what is left out stays as it is, and `lineItems` replaces all of them."""
+
+    id: Id
 
 
 class ReturnId(Message):

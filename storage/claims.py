@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.claims import Claim
 from domain.stores import Refusal
-from storage.database import Database, Session
+from storage.database import Database, Session, write_all
 
 COLLECTION: Final = "claims"
 
@@ -44,8 +44,7 @@ class ClaimRepository:
             UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": False}}, upsert=True)
             for claim, id in given.items()
         ]
-        if writes:
-            await self._claims.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._claims, writes, session)
         return refused
 
     async def free(self, review_ids: Collection[str], session: Session) -> None:

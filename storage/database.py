@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import pymongo
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -181,6 +181,16 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
     place = {"$indexOfArray": [{"$literal": list(values)}, "$_id"]}
     own = {"$arrayElemAt": [{"$literal": list(values.values())}, place]}
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", own]}}]
+
+
+async def write_all(
+    collection: AsyncCollection[Document],
+    writes: Sequence[UpdateOne | UpdateMany | ReplaceOne[Document]],
+    session: Session | None = None,
+) -> None:
+    """Do these writes, in any order. Without any nothing is sent: MongoDB refuses an empty bulk."""
+    if writes:
+        await collection.bulk_write(writes, ordered=False, session=session)
 
 
 async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:

@@ -10,7 +10,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from messaging.dead_letters_replays import LetterState
-from storage.database import Database, Session
+from storage.database import Database, Session, write_all
 
 COLLECTION: Final = "replayedDeadLetters"
 
@@ -49,15 +49,13 @@ class ReplayRepository:
         # The first is told by a header, so that it may be anybody's: only a letter that was replayed counts on.
         firsts = [first for id, first in letters.items() if first != id]
         writes += [UpdateOne({"_id": first, "count": {"$gt": 0}}, {"$inc": {"count": 1}}) for first in firsts]
-        if writes:
-            await self._replays.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._replays, writes, session)
 
     async def discard(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:
         """These letters are settled without being published again."""
         change = {"$set": {"at": at, "discarded": True}, "$setOnInsert": {"count": 0}}
         writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
-        if writes:
-            await self._replays.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._replays, writes, session)
 
     async def settled(self) -> set[str]:
         """The ids of all letters that were replayed or discarded, as long as they are remembered."""

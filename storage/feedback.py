@@ -13,7 +13,7 @@ from domain.feedback import ReviewFeedback
 from domain.moderation import Moderation
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.feedback_reports import ReportRepository
 from storage.reviews import COLLECTION
 from storage.reviews_facts import reply_fields, reply_from, responses_fields, responses_from
@@ -56,8 +56,7 @@ class FeedbackRepository:
     async def save(self, reviews: Mapping[str, ReviewFeedback], session: Session) -> None:
         """Write reviews as feedback left them; they aren't modified by it."""
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
-        if writes:
-            await self._reviews.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._reviews, writes, session)
 
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
         """Settle the open reports of these reviews, each by its decision; none is counted with them then."""

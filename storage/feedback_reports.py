@@ -74,7 +74,7 @@ class ReportRepository:
         if take == 0:
             return []
         found = self._reports.find({"reviewId": review_id}).sort(_NEWEST).skip(skip).limit(take)
-        return [_report(document) async for document in found]
+        return [report_from(document) async for document in found]
 
     async def count(self, review_id: str) -> int:
         """The number of reports about a review."""
@@ -90,7 +90,7 @@ class ReportRepository:
         few ask for it."""
         theirs = _of_person(user_id, addresses)
         found = [each async for each in found_in_ranges(self._reports, TEXTS, theirs)]
-        return [_report(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
+        return [report_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
         """Take a person and their words out of their reports, which stay with reason and time; returns how many."""
@@ -128,7 +128,8 @@ def _settled(decision: Moderation | Settlement) -> Document:
     return {"action": decision.action.value, "moderator": decision.moderator, "at": decision.at}
 
 
-def _report(document: Document) -> Report:
+def report_from(document: Document) -> Report:
+    """The report in a document."""
     settled = document.get("settled")
     return Report(
         document["_id"],

@@ -11,7 +11,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.delivery import RecordPosition
 from domain.feedback import Vote, VoteKey
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 
 COLLECTION: Final = "votes"
 
@@ -41,8 +41,7 @@ class VoteRepository:
         """Write votes as they now are."""
         now = datetime.now(UTC)
         writes = [ReplaceOne({"_id": _id(key)}, _document(vote, now), upsert=True) for key, vote in votes.items()]
-        if writes:
-            await self._votes.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._votes, writes, session)
 
     async def remove_of(self, review_ids: Collection[str]) -> None:
         """Remove the votes on reviews that are gone."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.images import ImageState, StoredImage, UploadRefusal
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "images"
@@ -73,8 +73,7 @@ class ImageRepository:
             )
             for id, review_id in holders.items()
         ]
-        if writes:
-            await self._images.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._images, writes, session)
 
     async def give_up(self, ids: Collection[str], session: Session) -> None:
         """Let these images go: nobody can fetch them any more, and their files will be removed."""

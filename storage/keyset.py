@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from pymongo import ASCENDING
+from pymongo import ASCENDING, DESCENDING
 
+from domain.sorting import Direction
 from storage.database import Document
 
 SortValue = str | int | datetime | None
 """A value of a field to sort by. Null, or a missing field, comes before every other value, as in MongoDB."""
+
+
+def order_by(keys: Iterable[tuple[str, Direction]]) -> list[tuple[str, int]]:
+    """The order of MongoDB by these fields, one at least: one named twice counts where it stands first, and ties are
+    broken by id."""
+    fields: dict[str, int] = {}
+    for name, direction in keys:
+        fields.setdefault(name, ASCENDING if direction is Direction.ASC else DESCENDING)
+    fields.setdefault("_id", list(fields.values())[-1])
+    return list(fields.items())
+
+
+def place_of(document: Document, order: Sequence[tuple[str, int]]) -> list[SortValue]:
+    """The place of a document in this order: MongoDB sorts by what it has lost, too."""
+    return [document.get(name) for name, _ in order]
+
+
+def is_place(values: Sequence[SortValue], order: Sequence[tuple[str, int]], types: Mapping[str, type]) -> bool:
+    """True if a document can have this place in the order; `types` has those of the fields that aren't texts."""
+    return len(values) == len(order) and all(
+        type(value) is types.get(name, str) or (value is None and name != "_id")
+        for (name, _), value in zip(order, values, strict=True)
+    )
 
 
 def behind(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[Document]:

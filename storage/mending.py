@@ -12,7 +12,7 @@ from pymongo.errors import ExecutionTimeout
 
 from domain.ratings import Entity
 from domain.reviews import Review
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import SIZE, id_ranges
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
@@ -83,8 +83,7 @@ class Mender:
             write = self._write(document, values, mended)
             if write:
                 writes.append(write)
-        if writes:
-            await self._documents.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._documents, writes, session)
         return mended
 
     def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:

@@ -16,7 +16,7 @@ from domain.delivery import Seen
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
 from domain.publications import Publication
 from domain.ratings import hundredths
-from storage.database import Database, Document, Session, is_duplicate
+from storage.database import Database, Document, Session, is_duplicate, write_all
 from storage.reviews_places import identity_from, is_gone
 from storage.seen import seen_document, seen_from
 
@@ -99,8 +99,7 @@ class TextRepository:
 
     async def _take_over(self, changes: Mapping[str, tuple[str, str]]) -> None:
         writes = [ReplaceOne({"_id": key, "reviewId": old}, {"reviewId": new}) for key, (old, new) in changes.items()]
-        if writes:
-            await self._texts.bulk_write(writes, ordered=False)
+        await write_all(self._texts, writes)
 
 
 class PublicationRepository:
@@ -132,8 +131,7 @@ class PublicationRepository:
             UpdateOne({"_id": id, "seen": seen_document(before) or None}, {"$set": {"seen": seen_document(after)}})
             for id, (before, after) in moved.items()
         ]
-        if writes:
-            await self._publications.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._publications, writes, session)
 
     async def due(self, now: datetime, limit: int) -> list[Publication]:
         """Those whose time has come, the oldest first."""

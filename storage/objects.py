@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectPlace
 from domain.ratings import Entity
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 
 COLLECTION: Final = "objects"
 
@@ -45,8 +45,7 @@ class ObjectRepository:
             ReplaceOne({"_id": _id(place)}, {"facts": dict(each.facts), "told": dict(each.told)}, upsert=True)
             for place, each in objects.items()
         ]
-        if writes:
-            await self._objects.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._objects, writes, session)
 
 
 def _id(place: ObjectPlace) -> Document:

@@ -13,7 +13,7 @@ from domain.orders import NO_BODY, Customer, Order, OrderLine
 from domain.privacy import is_of
 from domain.reminders import status_key
 from storage import reminders_states
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
@@ -106,14 +106,12 @@ class OrderRepository:
     async def save(self, orders: Iterable[Order], session: Session) -> None:
         """Write orders as they are now. Another transaction that writes one of them conflicts and is repeated."""
         writes = [ReplaceOne({"_id": order.id}, document_of(order), upsert=True) for order in orders]
-        if writes:
-            await self._orders.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._orders, writes, session)
 
     async def save_returned(self, orders: Iterable[Order], session: Session) -> None:
         """Write what is returned of orders, and nothing else. It conflicts as `save` does."""
         writes = [UpdateOne({"_id": order.id}, {"$set": {"returned": _returned(order)}}) for order in orders]
-        if writes:
-            await self._orders.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._orders, writes, session)
 
     async def hold_places(self, ids: Collection[str], session: Session) -> None:
         """Keep these orders, which are not there, from coming until the transaction ends: it conflicts with those that
@@ -129,8 +127,7 @@ class OrderRepository:
             for order in orders
             if order.former_customers
         ]
-        if writes:
-            await self._orders.bulk_write(writes, ordered=False)
+        await write_all(self._orders, writes)
 
 
 def document_of(order: Order) -> Document:

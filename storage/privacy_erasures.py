@@ -16,7 +16,7 @@ from domain.privacy import (
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_replays import letter_id, people_of
 from messaging.decoding import RawRecord
-from storage.database import Database
+from storage.database import Database, write_all
 from storage.made_up_keys import MadeUpKey
 
 ERASURES: Final = "erasures"
@@ -75,8 +75,7 @@ class Erasures:
     async def set_aside(self, letters: Collection[str], at: datetime) -> None:
         """Exclude dead letters about an erased person from replays for good."""
         writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
-        if writes:
-            await self._letters.bulk_write(writes, ordered=False)
+        await write_all(self._letters, writes)
 
     async def aside(self, letters: Collection[str]) -> set[str]:
         """Those of these letters that were set aside."""

@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, lowest_with, next_revision
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
 from storage.reviews_types import with_types
@@ -99,8 +99,7 @@ class RatingRepository:
             for key, changed in after.items()
             if key not in stored
         ]
-        if first:
-            await self._ratings.bulk_write(first, ordered=False, session=session)
+        await write_all(self._ratings, first, session)
         return after
 
     async def _stored(
@@ -161,19 +160,15 @@ class RatingRepository:
             for key, tally in counted.items()
             if tally != kept.get(key, RatingTally())
         }
-        if wrong:
-            await self._ratings.bulk_write(
-                [
-                    UpdateOne(
-                        _key_document(key),
-                        {"$set": {**_key_document(key), **_changed_fields(changed)}, "$max": {"recountedDate": at}},
-                        upsert=True,
-                    )
-                    for key, changed in wrong.items()
-                ],
-                ordered=False,
-                session=session,
+        writes = [
+            UpdateOne(
+                _key_document(key),
+                {"$set": {**_key_document(key), **_changed_fields(changed)}, "$max": {"recountedDate": at}},
+                upsert=True,
             )
+            for key, changed in wrong.items()
+        ]
+        await write_all(self._ratings, writes, session)
         return wrong
 
     async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:

@@ -12,7 +12,7 @@ from pymongo import DESCENDING, UpdateOne
 from domain.reminders import MOST_TIMES, Item, ReviewableOrder, SentReminders, due_from, due_up_to, status_key
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.moments import microseconds, moment
 from storage.orders_shape import ORDER
 from storage.shapes import read
@@ -89,8 +89,7 @@ class ReminderRepository:
             UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
             for o in completed
         ]
-        if writes:
-            await self._orders.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._orders, writes, session)
 
     async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, SentReminders]:
         """The reminders to each of these customers over all orders; those without any are left out."""
@@ -103,8 +102,7 @@ class ReminderRepository:
             UpdateOne({"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _latest([now] * count)}}, upsert=True)
             for id, count in Counter(customers).items()
         ]
-        if writes:
-            await self._customers.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._customers, writes, session)
 
 
 def sent_from(document: Document) -> SentReminders:

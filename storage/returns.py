@@ -13,10 +13,11 @@ from typing import Any, Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.returns import Return
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
+from storage.keyset import place_of
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
-from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
+from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order
 
 COLLECTION: Final = "returns"
 
@@ -82,8 +83,7 @@ class ReturnRepository:
         """Write returns, and the places of refused and deleted ones, as they are now."""
         now = datetime.now(UTC)
         writes = [ReplaceOne({"_id": each.id}, document_of(each, now), upsert=True) for each in returns]
-        if writes:
-            await self._returns.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._returns, writes, session)
 
     async def give_stores(self, stores: Mapping[str, str]) -> None:
         """Give the returns of these orders that have no store that of their order, by its id. Raises BulkWriteError
@@ -117,7 +117,7 @@ class ReturnRepository:
         documents = found[: search.take]
         places = [ReturnPlace(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
-        return ReturnPage(places, None if is_last else place_of(documents[-1], search))
+        return ReturnPage(places, None if is_last else place_of(documents[-1], order(search)))
 
     async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:

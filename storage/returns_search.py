@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING
-
 from domain.letter_case import pattern_in_any_case
 from domain.sorting import Direction
 from storage.database import Document, one_of
-from storage.keyset import SortValue, behind
+from storage.keyset import SortValue, behind, order_by
 
 IS_RETURN: Final[Document] = {"number": {"$gte": ""}}
 """The filter that leaves out the places of refused and deleted returns. Its bounds in an index are exact, those of
@@ -32,7 +30,8 @@ class ReturnSortField(StrEnum):
     ORDER_ID = "orderId"
 
 
-_DATES: Final = ("createdDate", "modifiedDate")
+TYPES: Final[Mapping[str, type]] = {"createdDate": datetime, "modifiedDate": datetime}
+"""The types of the fields to sort by that aren't texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +105,4 @@ def criteria(search: ReturnSearch) -> Document:
 
 def order(search: ReturnSearch) -> list[tuple[str, int]]:
     """The order of MongoDB for a search: by number by default; ties are broken by id."""
-    keys = search.sort or [(ReturnSortField.NUMBER, Direction.ASC)]
-    fields = [(key.value, ASCENDING if direction is Direction.ASC else DESCENDING) for key, direction in keys]
-    return [*fields, ("_id", fields[-1][1])]
-
-
-def place_of(document: Document, search: ReturnSearch) -> list[SortValue]:
-    """The place of a return in the sort of a search, by its document."""
-    return [document.get(name) for name, _ in order(search)]
-
-
-def is_place(values: Sequence[SortValue], search: ReturnSearch) -> bool:
-    """True if a return of this search can have this place."""
-    fields = [name for name, _ in order(search)]
-    return len(values) == len(fields) and all(
-        type(value) is (datetime if name in _DATES else str) or (value is None and name != "_id")
-        for name, value in zip(fields, values, strict=True)
-    )
+    return order_by(search.sort or [(ReturnSortField.NUMBER, Direction.ASC)])

@@ -23,10 +23,11 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_queue, reviews_stored
 from storage.claims import ClaimRepository
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
+from storage.keyset import place_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import (
@@ -39,7 +40,7 @@ from storage.reviews_places import (
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, sorts_everything
 from storage.reviews_shape import APPROVED, IS_REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
@@ -188,8 +189,7 @@ class ReviewRepository:
             )
             for id, name in names.items()
         ]
-        if fills:
-            await self._reviews.bulk_write(fills, ordered=False)
+        await write_all(self._reviews, fills)
 
     async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
         """Those of these reviews that exist, in any status."""
@@ -251,7 +251,7 @@ class ReviewRepository:
             if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
-        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], search))
+        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], order(search)))
 
     async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
         """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews_edits import EditableReview
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, editable_from, edited_fields
 from storage.reviews_shape import IS_REVIEW
@@ -28,8 +28,7 @@ class ReviewEditRepository:
     async def save(self, reviews: Mapping[str, EditableReview], session: Session) -> None:
         """Write reviews as edits left them."""
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
-        if writes:
-            await self._reviews.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._reviews, writes, session)
 
 
 def _update(review: EditableReview) -> Document:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from bson import MaxKey, MinKey
 from pymongo import ASCENDING
 
+from domain.feedback import Report
 from storage.database import Database
+from storage.feedback_reports import report_from
 
 _VOTES: Final = "votes"
 _REPORTS: Final = "reports"
@@ -24,28 +25,6 @@ class ExportedVote(NamedTuple):
     review_id: str
     user_id: str
     helpful: bool
-
-
-class ExportedSettlement(NamedTuple):
-    """The decision that settled a report."""
-
-    action: str
-    moderator: str | None
-    at: datetime
-
-
-class ExportedReport(NamedTuple):
-    """A report about a review."""
-
-    id: str
-    review_id: str
-    reason: str
-    explanation: str
-    at: datetime
-    name: str | None
-    email: str | None
-    user_id: str | None
-    settled: ExportedSettlement | None
 
 
 class FeedbackExport:
@@ -68,20 +47,9 @@ class FeedbackExport:
             if id["reviewId"] in wanted and helpful is not None:
                 yield ExportedVote(id["reviewId"], id["userId"], helpful)
 
-    async def reports(self, review_ids: Collection[str]) -> AsyncIterator[ExportedReport]:
+    async def reports(self, review_ids: Collection[str]) -> AsyncIterator[Report]:
         """The reports about these reviews, by review, the oldest first."""
         order = [(name, ASCENDING) for name in _ORDER_OF_REPORTS]
         found = self._reports.find({"reviewId": {"$in": list(review_ids)}}, allow_disk_use=True).sort(order)
         async for document in found:
-            settled = document.get("settled")
-            yield ExportedReport(
-                document["_id"],
-                document["reviewId"],
-                document["reason"],
-                document["explanation"],
-                document["at"],
-                document["name"],
-                document["email"],
-                document["userId"],
-                settled and ExportedSettlement(settled["action"], settled["moderator"], settled["at"]),
-            )
+            yield report_from(document)

@@ -9,14 +9,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from pymongo import ASCENDING, DESCENDING
-
 from domain.letter_case import pattern_in_any_case
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document, one_of
-from storage.keyset import SortValue, behind
+from storage.keyset import SortValue, behind, order_by
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -42,7 +40,6 @@ class ReviewSortField(StrEnum):
     ID = "id"
 
 
-_ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
 _STORED_FIELD: Final = {
     ReviewSortField.RATING: "ratingHundredths",
     ReviewSortField.REVIEW_STATUS: "status",
@@ -50,7 +47,7 @@ _STORED_FIELD: Final = {
     ReviewSortField.STORE_NAME: "storeId",
     ReviewSortField.ID: "_id",
 }
-_TYPES: Final[Mapping[str, type]] = {
+TYPES: Final[Mapping[str, type]] = {
     "createdDate": datetime,
     "modifiedDate": datetime,
     "ratingHundredths": int,
@@ -58,6 +55,7 @@ _TYPES: Final[Mapping[str, type]] = {
     "helpful": int,
     "reports": int,
 }
+"""The types of the fields to sort by that aren't texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class ReviewSearch:
     """Criteria of a search. Every one that is set must hold, bounds included.
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
-    of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
+    of a review in the sort: the page begins behind it. `is_reported`: with open reports, or without.
     `is_flagged`: by moderation rules. `has_images`: with images that are there by now, or without. `shows_images`: with
     images that everybody sees once it is approved, or without.
     """
@@ -180,25 +178,7 @@ def are_tallied(search: ReviewSearch) -> bool:
 def order(search: ReviewSearch) -> list[tuple[str, int]]:
     """The order of MongoDB for a search: newest first by default; ties are broken by id."""
     keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
-    fields: dict[str, int] = {}
-    for key, direction in keys:
-        fields.setdefault(_STORED_FIELD.get(key, key.value), _ORDER[direction])
-    fields.setdefault("_id", list(fields.values())[-1])
-    return list(fields.items())
-
-
-def place_of(document: Document, search: ReviewSearch) -> list[SortValue]:
-    """The place of a review in the sort of a search, by its document: MongoDB sorts by what it has lost, too."""
-    return [document.get(name) for name, _ in order(search)]
-
-
-def is_place(values: Sequence[SortValue], search: ReviewSearch) -> bool:
-    """True if a review of this search can have this place."""
-    fields = [name for name, _ in order(search)]
-    return len(values) == len(fields) and all(
-        type(value) is _TYPES.get(name, str) or (value is None and name != "_id")
-        for name, value in zip(fields, values, strict=True)
-    )
+    return order_by((_STORED_FIELD.get(key, key.value), direction) for key, direction in keys)
 
 
 def sorts_everything(search: ReviewSearch) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.sessions import LIFETIME
-from storage.database import Database
+from storage.database import Database, write_all
 from storage.made_up_keys import MadeUpKey
 
 COLLECTION: Final = "endedSessions"
@@ -33,8 +33,7 @@ class SessionRepository:
     async def end(self, ids: Collection[str], at: datetime) -> None:
         """Remember that these sessions have ended; a repeat changes nothing."""
         writes = [UpdateOne({"_id": id}, {"$setOnInsert": {"at": at}}, upsert=True) for id in ids]
-        if writes:
-            await self._ended.bulk_write(writes, ordered=False)
+        await write_all(self._ended, writes)
 
     async def is_ended(self, id: str) -> bool:
         """True if somebody signed out of the session."""

@@ -15,7 +15,7 @@ from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from domain.verdicts import Verdict, VerdictReview
 from messaging.verdicts import ModerationVerdict, verdict_value
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.parking import take_out
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_shape import IS_REVIEW, REVIEW, is_uncertain
@@ -54,8 +54,7 @@ class VerdictRepository:
     async def save(self, reviews: Mapping[str, VerdictReview], session: Session) -> None:
         """Write reviews as verdicts left them."""
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
-        if writes:
-            await self._reviews.bulk_write(writes, ordered=False, session=session)
+        await write_all(self._reviews, writes, session)
 
     async def park(self, verdicts: Iterable[Verdict], at: datetime) -> None:
         """Park verdicts; one that is parked already stays as it is."""

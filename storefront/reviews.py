@@ -13,7 +13,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in, unknown_cursor
+from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in_order
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.pages import page_bytes
 from api.web.problems import ProblemKind
@@ -24,7 +24,7 @@ from domain.reviews import Review, ReviewStatus, unless_blank
 from domain.sorting import Direction
 from domain.timestamps import timestamp
 from messaging.schemas import Language
-from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, is_place
+from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
 from storefront.door import kept
 from storefront.shoppers import Reading, store_of
@@ -116,11 +116,10 @@ class Wanted:
             language=self.language,
             sort=_SORTS[self.sort],
             take=self.take,
-            after=None if after is None else place_in(after, self._list(store_id, entity)),
         )
-        if search.after is not None and not is_place(search.after, search):
-            raise unknown_cursor()
-        return search
+        if after is None:
+            return search
+        return replace(search, after=place_in_order(after, self._list(store_id, entity), order(search), TYPES))
 
     def next_page(self, store_id: str, entity: Entity, page: ReviewPage) -> str | None:
         """`after` of the page behind this one."""

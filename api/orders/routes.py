@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends
@@ -13,7 +12,7 @@ from api.auth.permissions import ReturnReader
 from api.orders.rows import OrderDetails, OrderList, OrderRow, order_details, order_row
 from api.orders.search import ORDER_SEARCH, OrderSearchRequest
 from api.services import Injected
-from api.stores.bounds import check_store
+from api.stores.bounds import within
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -36,11 +35,9 @@ async def search_orders(
     caller: ReturnReader, request: Annotated[OrderSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:
     """List the orders that were received, the newest first, one page at a time. They aren't counted."""
-    search, bought = request.criteria(), request.bought
-    if search.store_id is not None:
-        check_store(caller, search.store_id)
+    search, bought = within(caller, request.criteria()), request.bought
     with await services.pages.rows(search.take) as room:
-        page = await services.orders.page(replace(search, stores=caller.stores))
+        page = await services.orders.page(search)
         room.give_back(down_to=page_bytes(len(page.sizes), text=0))
         with_bodies = bought is not None and services.purchases.needs_bodies(bought.type)
 

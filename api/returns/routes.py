@@ -19,7 +19,7 @@ from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
-from api.stores.bounds import returns_within, stores_of
+from api.stores.bounds import stores_of, within
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -117,7 +117,7 @@ async def _search(services: Services, caller: Caller, request: ReturnSearchReque
     if request.customer_id is not None:
         orders = await services.orders.ids_of_customer(request.customer_id, most=CUSTOMER_ORDERS)
     statuses = (await services.lookups.general()).return_statuses if request.status else DEFAULT_STATUSES
-    return returns_within(caller, request.criteria(statuses, orders))
+    return within(caller, request.criteria(statuses, orders))
 
 
 async def _rows(

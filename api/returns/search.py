@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.cursors import cursor, place_in_order
 from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
 from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase, ReturnStatusName
-from storage.returns_search import ReturnPage, ReturnSearch, ReturnSortField, is_place, order
+from storage.returns_search import TYPES, ReturnPage, ReturnSearch, ReturnSortField, order
 
 
 class ResponseGroup(StrEnum):
@@ -105,10 +105,7 @@ class ReturnSearchRequest(Message):
         if not self.after:
             return search
         check_no_skip(self.skip)
-        place = place_in(self.after, self._list(search))
-        if not is_place(place, search):
-            raise unknown_cursor()
-        return replace(search, after=place)
+        return replace(search, after=place_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReturnSearch, page: ReturnPage) -> str | None:
         """`after` of the next page; None behind the last one."""

@@ -32,7 +32,7 @@ from api.reviews.rules import reasons_against
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.reviews.submissions import submit_reviews
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_store, reviews_within
+from api.stores.bounds import check_author, check_store, within
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -109,7 +109,7 @@ async def search_reviews(caller: ReviewReader, request: SearchRequest, services:
 @router.post("/counts", operation_id="countReviewsByStatus", response_model=StatusCounts)
 async def count_by_status(caller: ReviewReader, request: SearchRequest, services: Injected) -> JsonResponse:
     """Count reviews by status; `reviewStatus`, `sort` and the page don't matter."""
-    search = reviews_within(caller, request.criteria(services.entity_types))
+    search = within(caller, request.criteria(services.entity_types))
     counts = await counts_by_status(services, search)
     return JsonResponse({status.label: count for status, count in counts.items()})
 
@@ -121,7 +121,7 @@ async def _listed(
     row: Callable[[Review, Mapping[str, Store]], ReviewRow],
 ) -> Response:
     """One page, with these rows."""
-    search = reviews_within(caller, request.criteria(services.entity_types))
+    search = within(caller, request.criteria(services.entity_types))
 
     async def total(found: int | None) -> int | None:
         if request.with_total is False:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.cursors import cursor, place_in_order
 from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
@@ -16,7 +16,7 @@ from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Language, Message, OptionalId, Phrase
-from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, is_place, order
+from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 
 _STATUS_NAMES: Final = [status.label for status in ReviewStatus]
 _STATUS_OF_NAME: Final = {status.label.lower(): status for status in ReviewStatus}
@@ -121,10 +121,7 @@ class ReviewSearchRequest(Message):
         if not self.after:
             return search
         check_no_skip(self.skip)
-        place = place_in(self.after, self._list(search))
-        if not is_place(place, search):
-            raise unknown_cursor()
-        return replace(search, after=place)
+        return replace(search, after=place_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReviewSearch, page: ReviewPage) -> str | None:
         """`after` of the next page; None behind the last one."""

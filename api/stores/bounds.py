@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from api.auth.permissions import forbidden
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
 from domain.permissions import Caller
 from messaging.reviews import SubmittedReview
+from storage.orders_search import OrderSearch
 from storage.returns_search import ReturnSearch
 from storage.reviews_search import ReviewSearch
+
+Search = TypeVar("Search", OrderSearch, ReturnSearch, ReviewSearch)
 
 
 def check_store(caller: Caller, store_id: str | None) -> None:
@@ -30,14 +34,7 @@ def check_unbound(caller: Caller) -> None:
         raise forbidden("This concerns all stores, and you are bound to certain ones.")
 
 
-def reviews_within(caller: Caller, search: ReviewSearch) -> ReviewSearch:
-    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
-    if search.store_id is not None:
-        check_store(caller, search.store_id)
-    return replace(search, stores=caller.stores)
-
-
-def returns_within(caller: Caller, search: ReturnSearch) -> ReturnSearch:
+def within(caller: Caller, search: Search) -> Search:
     """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
     if search.store_id is not None:
         check_store(caller, search.store_id)

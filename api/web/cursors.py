@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
@@ -12,7 +12,7 @@ import orjson
 from api.web.problems import ProblemError, invalid
 from domain import base64url
 from domain.timestamps import from_milliseconds, milliseconds
-from storage.keyset import SortValue
+from storage.keyset import SortValue, is_place
 
 MAX_CURSOR_LENGTH: Final = 16_384
 """Far more than a cursor of the longest texts to sort by has."""
@@ -38,6 +38,17 @@ def place_in(text: str, of: object) -> list[SortValue]:
     except (ValueError, TypeError, OverflowError):
         pass
     raise unknown_cursor()
+
+
+def place_in_order(
+    text: str, of: object, order: Sequence[tuple[str, int]], types: Mapping[str, type]
+) -> list[SortValue]:
+    """The same, for a list in this order of fields, of these types. Raises ProblemError, too, for a place that nothing
+    in the list can have."""
+    place = place_in(text, of)
+    if not is_place(place, order, types):
+        raise unknown_cursor()
+    return place
 
 
 def unknown_cursor() -> ProblemError:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from typing_extensions import TypedDict
 
-from domain.timestamps import timestamp
+from api.feedback import ReportRow
+from domain.feedback import Report
 from storage.database import Database
-from storage.reviews_exports import ExportedReport, ExportedVote, FeedbackExport
+from storage.reviews_exports import ExportedVote, FeedbackExport
 
 VOTES_IN_LINE: Final = 500
 REPORTS_IN_LINE: Final = 10
 """A line is bounded, for an import takes none beyond `MAX_LINE_BYTES`: a review can have any number of votes, and each
 character of a report can take twelve bytes."""
 
-Told = TypeVar("Told", ExportedVote, ExportedReport)
+Told = TypeVar("Told", ExportedVote, Report)
 Shown = TypeVar("Shown")
 
 
@@ -25,27 +26,6 @@ class VoteShown(TypedDict):
 
     userId: str
     helpful: bool
-
-
-class SettlementShown(TypedDict):
-    """The decision that settled a report."""
-
-    action: str
-    moderator: str | None
-    at: str
-
-
-class ReportShown(TypedDict):
-    """A report; the person is null where it was forgotten or gave no name."""
-
-    id: str
-    reason: str
-    explanation: str
-    at: str
-    name: str | None
-    email: str | None
-    userId: str | None
-    settled: SettlementShown | None
 
 
 class VotesLine(TypedDict):
@@ -59,7 +39,7 @@ class ReportsLine(TypedDict):
     """Some of the reports about a review."""
 
     reviewId: str
-    reported: list[ReportShown]
+    reported: list[dict[str, Any]]
 
 
 async def feedback_lines(database: Database, review_ids: Collection[str]) -> AsyncIterator[VotesLine | ReportsLine]:
@@ -67,7 +47,7 @@ async def feedback_lines(database: Database, review_ids: Collection[str]) -> Asy
     feedback = FeedbackExport(database)
     async for review_id, votes in _grouped(feedback.votes(review_ids), VOTES_IN_LINE, _vote):
         yield {"reviewId": review_id, "votes": votes}
-    async for review_id, reported in _grouped(feedback.reports(review_ids), REPORTS_IN_LINE, _report):
+    async for review_id, reported in _grouped(feedback.reports(review_ids), REPORTS_IN_LINE, ReportRow.of):
         yield {"reviewId": review_id, "reported": reported}
 
 
@@ -88,17 +68,3 @@ async def _grouped(
 
 def _vote(vote: ExportedVote) -> VoteShown:
     return {"userId": vote.user_id, "helpful": vote.helpful}
-
-
-def _report(report: ExportedReport) -> ReportShown:
-    settled = report.settled
-    return {
-        "id": report.id,
-        "reason": report.reason,
-        "explanation": report.explanation,
-        "at": timestamp(report.at),
-        "name": report.name,
-        "email": report.email,
-        "userId": report.user_id,
-        "settled": settled and {"action": settled.action, "moderator": settled.moderator, "at": timestamp(settled.at)},
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from consumers.ratings import recount_message
-from domain.delivery import OutgoingMessage
 from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
 from messaging.topics import Topic
@@ -13,6 +12,7 @@ from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
+from storage.database import in_batches
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000
@@ -68,14 +68,9 @@ async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> No
     async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher):
         await check_store(database, store_id)
         with out.status("Ordering recounts") as status:
-            batch: list[OutgoingMessage] = []
-            async for entity in RatingRepository(database).entities(store_id):
-                batch.append(recount_message(topics, envelope, entity))
-                if len(batch) == _BATCH:
-                    await publisher.publish(batch)
-                    ordered += len(batch)
-                    status.update(f"Ordered {ordered} recounts")
-                    batch = []
-            await publisher.publish(batch)
-    out.tell({"ordered": ordered + len(batch)})
-    out.print(f"Ordered the recount of {ordered + len(batch)} objects; the workers are at it.")
+            async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
+                await publisher.publish([recount_message(topics, envelope, each) for each in entities])
+                ordered += len(entities)
+                status.update(f"Ordered {ordered} recounts")
+    out.tell({"ordered": ordered})
+    out.print(f"Ordered the recount of {ordered} objects; the workers are at it.")

@@ -13,11 +13,11 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, Val
 from pydantic_core import PydanticCustomError
 
 from domain.feedback import ReportReason
-from domain.reviews import ModerationAction, ReviewStatus
+from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import timestamp
-from messaging.feedback import FEEDBACK_LENGTH, FeedbackText
+from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, GivenSettlement
 from messaging.moderation import Status, restored_value
 from messaging.schemas import NO_NULL, ClosedMessage, Id, MailAddress, Message, Moment, Name, Note, OptionalId
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
@@ -106,14 +106,6 @@ class PastVote(ClosedMessage):
     helpful: bool
 
 
-class PastSettlement(ClosedMessage):
-    """The decision that settled a report."""
-
-    action: ModerationAction
-    moderator: Name | None = None
-    at: Moment
-
-
 class PastReport(ClosedMessage):
     """A report about a review. Its explanation is empty where the person was forgotten; earlier exports have no ids."""
 
@@ -124,7 +116,7 @@ class PastReport(ClosedMessage):
     name: Name | None = None
     email: MailAddress = None
     user_id: OptionalId = None
-    settled: PastSettlement | None = None
+    settled: GivenSettlement | None = None
 
 
 class PastFeedback(ClosedMessage):
