@@ -13,7 +13,7 @@ from api.web.problems import unavailable
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
 from domain.policy import Decisions
-from domain.ratings import Entity, RatingTally
+from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.stores import GeneralSettings, Store
 from storage.database import unless_away
 from storage.objects import ObjectRepository
@@ -41,12 +41,9 @@ class Lookups:
         async def tallies_of(
             entities: Collection[tuple[str, str]], *, with_histogram: bool = True
         ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
-            ids_of_type: dict[str, list[str]] = {}
-            for type, id in entities:
-                ids_of_type.setdefault(type, []).append(id)
             return {
                 Entity(type, id): tallies
-                for type, ids in ids_of_type.items()
+                for type, ids in ids_by_type(entities).items()
                 for id, tallies in (await ratings.of_entities(type, ids, with_histogram=with_histogram)).items()
             }
 
