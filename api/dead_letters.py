@@ -30,21 +30,18 @@ from domain.permissions import Caller
 from messaging.consumed import READERS
 from messaging.dead_letters_replays import (
     FLOW,
-    Hindrance,
     LetterPlace,
     LetterState,
     PlaceText,
-    hindrance,
-    letter_id,
     place_in,
 )
-from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, RawRecord, refusal_of
+from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
 from messaging.kafka.dead_letters import DeadLetterReader as Letters
 from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, Search, preview_of
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
-from storage.dead_letters_replays import UNMARKED, LetterMark
+from storage.dead_letters_replays import UNMARKED, LetterMark, hindrance_of
 
 _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200
@@ -230,19 +227,11 @@ async def _tried_at(
         letter = await letters.at(place)
         if letter is None:
             return {"id": str(place), "outcome": Outcome.NOT_FOUND}
-        reason = await _hindrance(services, letter, mended)
+        reason = await hindrance_of(letter, mended, services.replays, services.erasures)
         refusal = await _refusal(place.topic, letter.value if mended is None else mended)
     if reason is None:
         return {"id": str(place), "outcome": Outcome.APPLIED, "refusal": refusal}
-    outcome = Outcome.UNCHANGED if reason is Hindrance.REPLAYED else Outcome.REFUSED
-    return {"id": str(place), "outcome": outcome, "reason": reason.value, "refusal": refusal}
-
-
-async def _hindrance(services: Services, letter: RawRecord, mended: bytes | None) -> Hindrance | None:
-    id = letter_id(letter)
-    mark = (await services.replays.marks([id])).get(id, UNMARKED)
-    is_spared = bool(await services.erasures.spared([letter]))
-    return hindrance(letter, mended, state=mark.state, is_spared=is_spared)
+    return {"id": str(place), "outcome": reason.outcome, "reason": reason.value, "refusal": refusal}
 
 
 async def _in_state(services: Services, state: LetterState, ids: Sequence[str]) -> set[str]:

@@ -13,7 +13,7 @@ from api.web.problems import unavailable
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
 from domain.policy import Decisions
-from domain.ratings import Entity, RatingTally
+from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.stores import GeneralSettings, Store
 from storage.database import unless_away
 from storage.objects import ObjectRepository
@@ -38,47 +38,15 @@ class Lookups:
         objects: ObjectRepository,
         decisions: DecisionCounts,
     ) -> None:
-        async def tallies_of(
-            entities: Collection[tuple[str, str]], *, with_histogram: bool = True
-        ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
-            ids_of_type: dict[str, list[str]] = {}
-            for type, id in entities:
-                ids_of_type.setdefault(type, []).append(id)
-            return {
-                Entity(type, id): tallies
-                for type, ids in ids_of_type.items()
-                for id, tallies in (await ratings.of_entities(type, ids, with_histogram=with_histogram)).items()
-            }
-
-        async def rows(
-            entities: Collection[tuple[str, str]], *, with_histogram: bool = False
-        ) -> Mapping[tuple[str, str], list[RatingRow]]:
-            found = await tallies_of(entities, with_histogram=with_histogram)
-            of_all = await self.general()
-            of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
-            return {
-                entity: rating_rows(Entity(*entity), tallies, of_stores, of_all, with_histogram=with_histogram)
-                for entity, tallies in found.items()
-            }
-
-        async def general(_: Collection[None]) -> Mapping[None, GeneralSettings]:
-            return {None: await stores.general()}
-
-        async def is_any_closed(_: Collection[None]) -> Mapping[None, bool]:
-            return {None: await objects.is_any_closed()}
-
-        async def decisions_of(ids: Collection[str]) -> Mapping[str, tuple[Decisions, datetime]]:
-            now = datetime.now(UTC)
-            return {id: (each, now) for id, each in (await decisions.of_stores(ids)).items()}
-
-        self._ratings = Together(rows)
-        self._tallies = Together(tallies_of)
-        self._decisions = Kept(decisions_of, _AGE_OF_COUNTS_S)
-        self._histograms = Together(partial(rows, with_histogram=True))
-        self._objects = objects
-        self._is_any_closed = Kept(is_any_closed, _AGE_S)
+        self._rating_repository, self._store_repository = ratings, stores
+        self._objects, self._decision_counts = objects, decisions
+        self._ratings = Together(self._rows_of)
+        self._tallies = Together(self._tallies_of)
+        self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
+        self._histograms = Together(partial(self._rows_of, with_histogram=True))
+        self._is_any_closed = Kept(self._any_closed, _AGE_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
-        self._general = Kept(general, _AGE_S)
+        self._general = Kept(self._settings, _AGE_S)
 
     async def ratings(
         self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool
@@ -126,3 +94,34 @@ class Lookups:
         self._stores.forget()
         self._general.forget()
         self._is_any_closed.forget()
+
+    async def _tallies_of(
+        self, entities: Collection[tuple[str, str]], *, with_histogram: bool = True
+    ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
+        of_entities = partial(self._rating_repository.of_entities, with_histogram=with_histogram)
+        return {
+            Entity(type, id): tallies
+            for type, ids in ids_by_type(entities).items()
+            for id, tallies in (await of_entities(type, ids)).items()
+        }
+
+    async def _rows_of(
+        self, entities: Collection[tuple[str, str]], *, with_histogram: bool = False
+    ) -> Mapping[tuple[str, str], list[RatingRow]]:
+        found = await self._tallies_of(entities, with_histogram=with_histogram)
+        of_all = await self.general()
+        of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
+        return {
+            entity: rating_rows(Entity(*entity), tallies, of_stores, of_all, with_histogram=with_histogram)
+            for entity, tallies in found.items()
+        }
+
+    async def _settings(self, _: Collection[None]) -> Mapping[None, GeneralSettings]:
+        return {None: await self._store_repository.general()}
+
+    async def _any_closed(self, _: Collection[None]) -> Mapping[None, bool]:
+        return {None: await self._objects.is_any_closed()}
+
+    async def _decisions_of(self, ids: Collection[str]) -> Mapping[str, tuple[Decisions, datetime]]:
+        now = datetime.now(UTC)
+        return {id: (each, now) for id, each in (await self._decision_counts.of_stores(ids)).items()}

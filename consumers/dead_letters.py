@@ -10,10 +10,8 @@ from functools import partial
 from consumers.services import Services
 from domain.commands import Outcome
 from messaging.dead_letters_replays import (
-    Hindrance,
     ReplayCommand,
     first_letter_id,
-    hindrance,
     letter_id,
     place_in,
     replayed_message,
@@ -22,7 +20,7 @@ from messaging.decoding import RawRecord, Received
 from messaging.envelope import mark_in
 from messaging.kafka.dead_letters import DeadLetterReader
 from storage.audit import AuditEntry, Replaying
-from storage.dead_letters_replays import UNMARKED
+from storage.dead_letters_replays import hindrance_of
 from storage.unit_of_work import UnitOfWork
 
 
@@ -55,11 +53,9 @@ async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, w
         answer(Outcome.NOT_FOUND)
         return
     id, mended = letter_id(letter), None if command.value is None else command.value.encode(errors="surrogatepass")
-    mark = (await stored.replays.marks([id], work.session)).get(id, UNMARKED)
-    is_spared = bool(await stored.erasures.spared([letter]))
-    reason = hindrance(letter, mended, state=mark.state, is_spared=is_spared)
+    reason = await hindrance_of(letter, mended, stored.replays, stored.erasures, work.session)
     if reason is not None:
-        answer(Outcome.UNCHANGED if reason is Hindrance.REPLAYED else Outcome.REFUSED, reason.value)
+        answer(reason.outcome, reason.value)
         return
     await stored.replays.remember({id: first_letter_id(letter)}, datetime.now(UTC), work.session)
     work.emit([replayed_message(letter, value=mended)])

@@ -72,7 +72,7 @@ class ReviewEditor:
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         stores = await self._stores(present.values())
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
-        drafts = edit_reviews(edits, present, answered, keeping).reviews
+        drafts = _drafts(edits, present, answered, keeping)
         languages = await _languages(present, drafts)
         judge = await self._judge(edits, present, stores, drafts)
         edited = edit_reviews(edits, present, answered, keeping, judge, languages)
@@ -147,6 +147,17 @@ class ReviewEditor:
         key = TallyKey(edit.target.entity, edit.target.store_id)
         told = submission_refused(edit.review_id, key, reason)
         return self.services.event(entity_key(key.entity), "SubmissionRefused", told, cause=edit.trace)
+
+
+def _drafts(
+    edits: Sequence[Edit],
+    present: Mapping[str, EditableReview],
+    answered: Collection[tuple[str, str]],
+    keeping: Collection[str],
+) -> Mapping[str, EditableReview]:
+    """The reviews with their new words, but without rules and languages: these go by the words of the edits that count,
+    which only a first pass tells."""
+    return edit_reviews(edits, present, answered, keeping).reviews
 
 
 async def _languages(

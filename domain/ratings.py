@@ -51,6 +51,14 @@ class Entity(NamedTuple):
     id: str
 
 
+def ids_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """The ids of these objects by their types."""
+    ids: dict[str, set[str]] = {}
+    for type, id in entities:
+        ids.setdefault(type, set()).add(id)
+    return ids
+
+
 class TallyKey(NamedTuple):
     """One rating: an object in a store, or without one."""
 

@@ -216,7 +216,7 @@ def edit_reviews(
         # As in a later batch: an image that a review has dropped is gone, and so doesn't come back unhidden.
         is_known = gone.isdisjoint(each.content.images or ())
         wanted = each if is_known else replace(each, image_refusal=Refusal.UNKNOWN_IMAGE)
-        after, result = edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
+        after, result = apply_edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
@@ -229,9 +229,9 @@ def edit_reviews(
     return EditedReviews(touched, results, tallies)
 
 
-def edit(
+def apply_edit(
     review: EditableReview,
-    edit: Edit,
+    wanted: Edit,
     *,
     keeps_status: bool,
     judge: Judge = lambda *_: None,
@@ -243,30 +243,30 @@ def edit(
     unless the store keeps the status, or a rule holds it back; a moderator's leaves it. One that was rejected is
     approved by no rule then.
     """
-    if not edit.may_touch(review.identity):
+    if not wanted.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
-    if review.written.covers(edit.position) or edit.message in review.written.messages:
+    if review.written.covers(wanted.position) or wanted.message in review.written.messages:
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
-    content = merged(review.content, edit.content)
+    content = merged(review.content, wanted.content)
     fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
-    if edit.right is None:
+    if wanted.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
-    written = review.written.after(edit.position, edit.message)
+    written = review.written.after(wanted.position, wanted.message)
     if not fields:
         # Taken into account, so that the same message doesn't come back over what is written behind it.
         return replace(review, written=written), Edited(Outcome.UNCHANGED)
-    refusal = (edit.refusal if edit.right is EditRight.AUTHOR else None) or edit.image_refusal
+    refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
     if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
-    images = chosen(content.images or (), review.images, edit.ready)
-    facts = review.facts._replace(language=languages.get(edit.review_id, review.facts.language))
-    after = replace(review, content=content, images=images, facts=facts, written=written, modified=edit.at)
-    if edit.right is not EditRight.AUTHOR:
+    images = chosen(content.images or (), review.images, wanted.ready)
+    facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
+    after = replace(review, content=content, images=images, facts=facts, written=written, modified=wanted.at)
+    if wanted.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
     is_same_text = (content.title, content.review) == (review.content.title, review.content.review)
     objections = verdict_flags(review.flags) if is_same_text else ()
-    ruling = judge(edit.review_id, after)
+    ruling = judge(wanted.review_id, after)
     is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
     if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)

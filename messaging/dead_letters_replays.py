@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 import orjson
 from pydantic import Field, TypeAdapter
 
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.privacy import people_in
 from messaging.dead_letters_codes import DeadLetterCode
@@ -111,6 +112,11 @@ class Hindrance(StrEnum):
     ERASED = "erased"
     EMPTY = "empty"
     TOO_LARGE = "too-large"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of a replay that it stands against."""
+        return Outcome.UNCHANGED if self is Hindrance.REPLAYED else Outcome.REFUSED
 
 
 def hindrance(

@@ -9,8 +9,10 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from messaging.dead_letters_replays import LetterState
+from messaging.dead_letters_replays import Hindrance, LetterState, hindrance, letter_id
+from messaging.decoding import RawRecord
 from storage.database import Database, Session, write_all
+from storage.privacy_erasures import Erasures
 
 COLLECTION: Final = "replayedDeadLetters"
 
@@ -64,6 +66,20 @@ class ReplayRepository:
     async def is_empty(self) -> bool:
         """True if no letter was ever settled."""
         return await self._replays.find_one({}, {"_id": 1}) is None
+
+
+async def hindrance_of(
+    letter: RawRecord,
+    mended: bytes | None,
+    replays: ReplayRepository,
+    erasures: Erasures,
+    session: Session | None = None,
+) -> Hindrance | None:
+    """The reason against replaying a letter as `hindrance` tells it, by what is stored of the letter and its people."""
+    id = letter_id(letter)
+    mark = (await replays.marks([id], session)).get(id, UNMARKED)
+    is_spared = bool(await erasures.spared([letter]))
+    return hindrance(letter, mended, state=mark.state, is_spared=is_spared)
 
 
 def _mark(document: Mapping[str, object]) -> LetterMark:

@@ -86,21 +86,6 @@ class CountStars:
         return Slice(str(part.last), len(part.documents), sorted({key_from(each).entity for each in part.documents}))
 
 
-class GivePlaces:
-    """Step 2: no document changes. What was stored before keeps its id, and is looked up."""
-
-    def __init__(self, database: Database) -> None:
-        pass
-
-    async def count(self) -> int:
-        """None."""
-        return 0
-
-    async def slice(self, after: str) -> Slice | None:
-        """None."""
-        return None
-
-
 class FillQueue:
     """Step 3: unapproved reviews enter the queue."""
 
@@ -123,5 +108,5 @@ class FillQueue:
         return Slice(part.last, len(ids), [])
 
 
-WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 2: GivePlaces, 3: FillQueue}
-"""The work of each step, by its number."""
+WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 3: FillQueue}
+"""The work of each step, by its number. Step 2 has none: what was stored before keeps its id, and is looked up."""

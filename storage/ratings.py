@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, lowest_with, next_revision
+from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, ids_by_type, lowest_with, next_revision
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
@@ -106,13 +106,10 @@ class RatingRepository:
         self, keys: Collection[TallyKey], session: Session
     ) -> tuple[dict[TallyKey, _Stored], set[Entity]]:
         """Those of these tallies that there are, and objects with one that isn't whole."""
-        ids_of_type: dict[str, set[str]] = {}
-        for key in keys:
-            ids_of_type.setdefault(key.entity.type, set()).add(key.entity.id)
         stored: dict[TallyKey, _Stored] = {}
         damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
-        for entity_type, entity_ids in ids_of_type.items():
+        for entity_type, entity_ids in ids_by_type(key.entity for key in keys).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
             async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)

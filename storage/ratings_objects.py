@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings import Entity, RatingTally, TallyKey, ids_by_type
 from domain.ratings_names import list_key, search_keys
 from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
@@ -140,10 +140,7 @@ class RatedObjectRepository:
 
     async def forget_names(self, entities: Collection[Entity]) -> None:
         """Have the names of these objects looked up anew."""
-        ids_of_type: dict[str, set[str]] = {}
-        for entity in entities:
-            ids_of_type.setdefault(entity.type, set()).add(entity.id)
-        for entity_type, ids in ids_of_type.items():
+        for entity_type, ids in ids_by_type(entities).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(ids)}}
             await self._ratings.update_many(condition, {"$set": {"renamed": True}, "$inc": {"namings": 1}})
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import structlog
+from aiokafka.admin import AIOKafkaAdminClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
 from messaging.kafka.administration import admin_client
@@ -58,19 +59,6 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     growths = await patiently("MongoDB", GrowthRepository(database).all)
     counts = {topic: each.published or each.count for topic, each in growths.items()}
 
-    async def topics() -> list[str]:
-        async with admin_client(connection) as admin:
-            return await create_topics(admin, settings.topics, settings.topic_layout, counts)
-
-    async def known() -> None:
-        async with admin_client(connection) as admin:
-            await check_topics(admin, settings.topics)
-
-    async def coordinator() -> None:
-        # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
-        async with admin_client(connection) as admin:
-            await admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))
-
     async def made() -> IndexNotMadeError | None:
         try:
             await ensure_indexes(database, remember_days=settings.remember_days)
@@ -79,9 +67,12 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
         return None
 
     created, _, not_made = await asyncio.gather(
-        patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", made)
+        _asked(connection, lambda admin: create_topics(admin, settings.topics, settings.topic_layout, counts)),
+        # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
+        _asked(connection, lambda admin: admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))),
+        patiently("MongoDB", made),
     )
-    await patiently("Kafka", known)
+    await _asked(connection, lambda admin: check_topics(admin, settings.topics))
     if settings.production:
         await _check_durability(connection, settings.topics, database)
     if not_made:
@@ -95,12 +86,8 @@ async def has_places(database: Database) -> bool:
 
 
 async def _check_durability(connection: KafkaConnection, topics: TopicNames, database: Database) -> None:
-    async def in_kafka() -> list[str]:
-        async with admin_client(connection) as admin:
-            return await why_not_in_kafka(admin, topics.all())
-
-    in_mongodb = partial(why_not_in_mongodb, database)
-    reasons = [*await patiently("Kafka", in_kafka), *await patiently("MongoDB", in_mongodb)]
+    in_kafka = await _asked(connection, lambda admin: why_not_in_kafka(admin, topics.all()))
+    reasons = [*in_kafka, *await patiently("MongoDB", partial(why_not_in_mongodb, database))]
     if reasons:
         raise NotDurableError(
             f"PLAUDIT_PRODUCTION is set, and a lost server would lose data: {'; '.join(reasons)}. Change that "
@@ -120,20 +107,20 @@ async def make_keys(settings: Settings, database: Database) -> None:
 
 async def existing_topics(connection: KafkaConnection) -> set[str]:
     """The names of all topics, once Kafka answers."""
-
-    async def ask() -> set[str]:
-        async with admin_client(connection) as admin:
-            return set(await admin.list_topics())
-
-    return await patiently("Kafka", ask)
+    return set(await _asked(connection, lambda admin: admin.list_topics()))
 
 
 async def existing_cluster(connection: KafkaConnection) -> str:
     """The id of the cluster, which another one and a new one at the same address don't have, once Kafka answers."""
+    return str((await _asked(connection, lambda admin: admin.describe_cluster()))["cluster_id"])
 
-    async def ask() -> str:
+
+async def _asked(connection: KafkaConnection, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
+    """The answer of Kafka to a question, once it answers; each attempt has a connection of its own."""
+
+    async def ask() -> T:
         async with admin_client(connection) as admin:
-            return str((await admin.describe_cluster())["cluster_id"])
+            return await question(admin)
 
     return await patiently("Kafka", ask)
 

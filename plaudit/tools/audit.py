@@ -17,7 +17,7 @@ from api.audit import AuditRow
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.tools.drafts import draft_of, locked_draft
+from plaudit.tools.drafts import draft_of, locked_draft, put_on_disk
 from plaudit.tools.servers import reached
 from storage.audit import AuditEntry
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
@@ -84,8 +84,7 @@ async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
         async for id, entry in entries:
             lines.write(orjson.dumps({"id": id, **AuditRow.of(_without_author(entry))}) + b"\n")
             count += 1
-    draft.flush()
-    os.fsync(draft.fileno())
+    put_on_disk(draft)
     return count
 
 

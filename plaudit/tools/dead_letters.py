@@ -9,6 +9,7 @@ from datetime import datetime
 from aiokafka import TopicPartition
 from rich.console import Console
 
+from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import FLOW, LetterPlace, header
 from messaging.decoding import RawRecord
@@ -73,7 +74,7 @@ async def show_dead_letter(
         for name, value in letter.headers:
             out.print(f"header     {shown(name)}: {_text(value)}")
         out.print("value", "(none)" if letter.value is None else "")
-        text = (letter.value or b"").decode(errors="backslashreplace")
+        text = text_of(letter.value or b"")
         out.print("\n".join(shown(line) for line in text.splitlines()))
 
 
@@ -145,21 +146,17 @@ def _is_wanted(letter: RawRecord, wanted: Filter) -> bool:
 
 
 def _shown_letter(letter: RawRecord) -> dict[str, object]:
-    headers = [(name, None if value is None else _as_text(value)) for name, value in letter.headers]
+    headers = [(name, None if value is None else text_of(value)) for name, value in letter.headers]
     return {
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
         "at": timestamp(from_milliseconds(letter.timestamp)),
-        "key": None if letter.key is None else _as_text(letter.key),
+        "key": None if letter.key is None else text_of(letter.key),
         "headers": headers,
-        "value": None if letter.value is None else _as_text(letter.value),
+        "value": None if letter.value is None else text_of(letter.value),
     }
 
 
 def _text(data: bytes | None) -> str:
-    return "-" if data is None else shown(_as_text(data))
-
-
-def _as_text(data: bytes) -> str:
-    return data.decode(errors="backslashreplace")
+    return "-" if data is None else shown(text_of(data))

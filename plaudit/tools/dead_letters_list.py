@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import LetterState, header
 from plaudit.cli.terminal import print_json, shown
@@ -120,13 +121,13 @@ def _row(each: Judged) -> dict[str, Any]:
         "failedAgain": each.failed_again,
         "code": header(letter, "x-error-code"),
         "reason": header(letter, "x-error-message"),
-        "key": None if letter.key is None else letter.key.decode(errors="backslashreplace"),
+        "key": None if letter.key is None else text_of(letter.key),
     }
 
 
 def _line(each: Judged) -> str:
     letter = each.letter
-    key = "-" if letter.key is None else shown(letter.key.decode(errors="backslashreplace"))
+    key = "-" if letter.key is None else shown(text_of(letter.key))
     fields = [
         letter.topic,
         f"{letter.partition}",

@@ -29,7 +29,7 @@ from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.mending import SHAPES, Id, Mended, Mender
-from storage.migrations import WORK
+from storage.migrations import WORK, StepWork
 from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
 from storage.unit_of_work import UnitOfWork
 
@@ -96,10 +96,10 @@ class Migration:
 
     async def make(self, step: Step) -> StepReport:
         """Make a step, from where it stands."""
-        mark, work = await self.marks.load(), WORK[step.number](self.database)
+        mark, work = await self.marks.load(), _work(step, self.database)
         await self.marks.save(begun(mark, step))
         state = await self.marks.progress(step.number)
-        while part := await work.slice(state.after):
+        while work and (part := await work.slice(state.after)):
             for entity in part.entities:
                 await Recounter(self.services).count(entity)
             state = StepProgress(step.number, part.after, state.done + part.documents)
@@ -207,10 +207,20 @@ async def _damaged(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]
             progress.print(f"{mender.collection}: {looked:,} of about {count:,} documents looked at")
 
 
+def _work(step: Step, database: Database) -> StepWork | None:
+    """The work of a step on a database; None where no document changes."""
+    work = WORK.get(step.number)
+    return work and work(database)
+
+
+async def _changing(step: Step, database: Database) -> int:
+    work = _work(step, database)
+    return await work.count() if work else 0
+
+
 async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step], progress: Console) -> MigrationReport:
     steps: list[StepReport] = [
-        {"number": s.number, "sentence": s.sentence, "documents": await WORK[s.number](database).count()}
-        for s in missing
+        {"number": s.number, "sentence": s.sentence, "documents": await _changing(s, database)} for s in missing
     ]
     damaged = {name: sum([len(ids) async for ids in _damaged(Mender(database, name), progress)]) for name in SHAPES}
     documents = [_report(name, count, Mended()) for name, count in damaged.items()]

@@ -23,7 +23,7 @@ from domain.reviews_edits import (
     EditableReview,
     Edited,
     EditRight,
-    edit,
+    apply_edit,
     edit_reviews,
     is_same_review,
     message_mark,
@@ -55,7 +55,7 @@ def an_edit(**fields: Any) -> Edit:
 
 
 def edited(review: EditableReview = REVIEW, keeps: bool = False, **fields: Any) -> tuple[EditableReview, Edited]:
-    return edit(review, an_edit(**fields), keeps_status=keeps)
+    return apply_edit(review, an_edit(**fields), keeps_status=keeps)
 
 
 def test_an_author_changes_what_is_given() -> None:
@@ -99,7 +99,7 @@ def test_what_is_old_changes_nothing(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("right", EditRight)
 def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right: EditRight) -> None:
     same = an_edit(content=Content("Good", 400), right=right)
-    after, result = edit(REVIEW, same, keeps_status=False)
+    after, result = apply_edit(REVIEW, same, keeps_status=False)
     assert result == Edited(Outcome.UNCHANGED)
     assert after == replace(REVIEW, written=REVIEW.written.after(same.position, same.message))
     other = an_edit(content=Content("Fair", 300), message=3, position=RecordPosition(0, 7, 300))
@@ -122,7 +122,7 @@ def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None
 def test_what_is_newer_is_applied(position: RecordPosition) -> None:
     after, result = edited(position=position)
     assert result.outcome is Outcome.APPLIED
-    assert edit(after, an_edit(position=position, message=3), keeps_status=False)[1].is_repeat
+    assert apply_edit(after, an_edit(position=position, message=3), keeps_status=False)[1].is_repeat
     assert after.written.position.timestamp == max(100, position.timestamp)
 
 
@@ -148,7 +148,7 @@ def test_rules_of_the_store_bind_authors_alone() -> None:
     after, result = edited(refusal=Refusal.REVIEWS_DISABLED)
     assert result == Edited(Outcome.REFUSED, Refusal.REVIEWS_DISABLED)
     assert (after.content, after.status) == (REVIEW.content, REVIEW.status)
-    assert edit(after, an_edit(), keeps_status=False)[1].is_repeat
+    assert apply_edit(after, an_edit(), keeps_status=False)[1].is_repeat
     assert edited(refusal=Refusal.REVIEWS_DISABLED, right=MODERATOR)[1].outcome is Outcome.APPLIED
 
 
@@ -380,13 +380,13 @@ def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_
         change = an_edit(
             content=Content(f"Text {number}", 500), position=RecordPosition(0, 6 + number, 200), message=2 + number
         )
-        review, result = edit(review, change, keeps_status=False, judge=lambda *_: APPROVES)
+        review, result = apply_edit(review, change, keeps_status=False, judge=lambda *_: APPROVES)
         assert (review.status, review.flags, review.is_held) == (NEW, ("rejected-before",), True)
         assert result.ruling is not None
         assert (result.is_approved, result.ruling.publication) == (False, None)
     approved = replace(review, status=APPROVED)
     again = an_edit(content=Content("Last", 500), position=RecordPosition(0, 10, 200), message=10)
-    after, _ = edit(approved, again, keeps_status=False, judge=lambda *_: APPROVES)
+    after, _ = apply_edit(approved, again, keeps_status=False, judge=lambda *_: APPROVES)
     assert (after.status, after.flags, after.is_held) == (APPROVED, (), False)
     without_rules, _ = edited(replace(REVIEW, status=REJECTED))
     assert (without_rules.flags, without_rules.is_held) == (("rejected-before",), True)
@@ -394,7 +394,9 @@ def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_
 
 def test_stars_publish_nothing_in_time_that_was_rejected() -> None:
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
-    _, result = edit(replace(REVIEW, status=REJECTED), an_edit(), keeps_status=False, judge=lambda *_: Ruling((low,)))
+    _, result = apply_edit(
+        replace(REVIEW, status=REJECTED), an_edit(), keeps_status=False, judge=lambda *_: Ruling((low,))
+    )
     assert result.ruling is not None
     assert (result.ruling.flags, result.ruling.publication) == (("low", "rejected-before"), None)
 
@@ -494,14 +496,14 @@ def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tu
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
     review = replace(REVIEW, status=ReviewStatus.NEW, flags=("low", "verdict:ai"), is_held=True)
     content = review.content._replace(rating=150, title=title)
-    after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((low,)))
+    after, result = apply_edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((low,)))
     assert after.flags == flags
     assert result.ruling is not None
     assert (result.ruling.publication is None) == (title == "Title")
     good = ModerationRule("good", RuleKind.ALWAYS, RuleOutcome.APPROVE)
-    after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
+    after, result = apply_edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
     assert (after.status is ReviewStatus.APPROVED) == result.is_approved == (title == "Other")
-    assert edit(review, an_edit(content=content), keeps_status=False)[0].flags == flags[1:]
+    assert apply_edit(review, an_edit(content=content), keeps_status=False)[0].flags == flags[1:]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_refusal_says_what_to_do() -> None:
 
 def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
     assert [step.number for step in STEPS] == list(range(1, NEWEST + 1))
-    assert set(WORK) == {step.number for step in STEPS}
+    assert {step.number for step in STEPS} - set(WORK) == {2}  # it changes no document
     assert missing_steps(SchemaMark()) == STEPS
     assert missing_steps(fresh_mark()) == ()
     compatible = missing_steps(SchemaMark(), compatible=True)

@@ -9,6 +9,8 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
+from plaudit.tools.drafts import put_on_disk
+
 SUFFIX: Final = ".plaudit-import.json"
 _HASHED_BYTES: Final = 64 * 1024
 
@@ -41,10 +43,9 @@ class Checkpoint(BaseModel):
     def write(self, path: Path) -> None:
         """Write it, so that a reader finds this one or the one before."""
         draft = path.with_name(path.name + ".draft")
-        with draft.open("w") as file:
-            file.write(self.model_dump_json(indent=1))
-            file.flush()
-            os.fsync(file.fileno())
+        with draft.open("wb") as file:
+            file.write(self.model_dump_json(indent=1).encode())
+            put_on_disk(file)
         draft.replace(path)
 
 

@@ -20,6 +20,7 @@ from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_cluster, patiently
+from plaudit.tools.drafts import put_on_disk
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
@@ -163,8 +164,7 @@ class _Import:
         lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
         if report is not None:
             report.write(lines)
-            report.flush()
-            os.fsync(report.fileno())
+            put_on_disk(report)
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
             for number, reason in batch.bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
                 self._console.print(f"line {number}: {reason}")
