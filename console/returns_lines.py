@@ -91,11 +91,12 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
     for told in refused.errors:
         if place := _PLACE.match(told["pointer"]):
             messages.setdefault(int(place[1]), told["message"])
-    sent = count()
+    sent, known = count(), {line.own for line in lines}
     rows: dict[tuple[str, str], tuple[str, str, str]] = {}
     for id, own, quantity, reason in _rows(form):
         error = "" if quantity in ("", "0") else messages.get(next(sent), "")
-        rows[id, own] = (quantity, reason, error)
+        # One that has gone meanwhile would be a new one.
+        rows[id, own if own in known else ""] = (quantity, reason, error)
     found = ((line, rows.get((line.id, line.own))) for line in lines)
     return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
 

@@ -302,6 +302,12 @@ class Queue {
   async takeBack(last, making) {
     await making;
     if (!this.done.includes(last)) return;
+    if (last.isOvertaken) {
+      const { by, status } = this.others.get(last.row.dataset.id) ?? {};
+      this.say(last.row, `${by ?? "Somebody else"} was faster: it is ${(status ?? last.row.dataset.status) || "deleted"}. Nothing was changed.`);
+      this.drop(last);
+      return;
+    }
     this.say(last.row, "Undoing …");
     const reasonCode = (last.back === "reject" && last.reasonCode) || "";
     try {
@@ -369,10 +375,10 @@ class Queue {
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
 
-  /** Its status is that of a decision by others, which no undoing of ours may take back. */
+  /** Its status is that of a decision by others, which no undoing of ours may take back, though it may be the same. */
   isOfOthers(row, status) {
     row.dataset.status = status;
-    this.done = this.done.filter((each) => each.row !== row);
+    for (const each of this.done) if (each.row === row) each.isOvertaken = true;
   }
 
   /** What others did while this page heard no news. */

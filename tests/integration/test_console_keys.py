@@ -114,6 +114,21 @@ async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade
     assert await statuses(facade, ids) == ["Rejected", "New"]
 
 
+async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
+    service: Service, facade: Facade
+) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await facade.moderate("reset", ids[0])
+        await outcomes[0].get_by_text("Somebody else: New.").wait_for()
+        await facade.moderate("approve", ids[0])
+        await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("was faster: it is Approved. Nothing was changed.").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New"]
+
+
 async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         for n, id in enumerate(ids):

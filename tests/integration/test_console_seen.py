@@ -237,7 +237,8 @@ async def test_what_somebody_else_returned_stands_beside_what_was_typed(
     """Where it is something else; and a form that is wrong in itself has what was typed alone."""
     id = await returns.create(await returns.ordered({"a": 9, "b": 9}), {"a": 1, "b": 1})
     place = f"/console/returns/{id}/lines"
-    form = {**await form_of(http, f"/console/returns/{id}", place), "line": ["a", "b"], "reason": ["", ""]}
+    own = [line["id"] for line in (await returns.existing(id))["lineItems"]]
+    form = {**await form_of(http, f"/console/returns/{id}", place), "line": ["a", "b"], "own": own, "reason": ["", ""]}
     wrong = await send(http, place, {**form, "quantity": ["10", "1"]})
     assert (wrong.status_code, "Now 1" in text_of(wrong.text)) == (422, False), wrong.text
     theirs = [{"orderLineItemId": "a", "quantity": 3, "reason": "<b>Torn"}, {"orderLineItemId": "b", "quantity": 1}]

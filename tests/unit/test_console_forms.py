@@ -115,7 +115,7 @@ async def test_no_quantity_breaks_a_page(quantity: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
-            form = {"orderId": "1", "line": "a", "quantity": quantity, "reason": ""}
+            form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
             assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
 
 
