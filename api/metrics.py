@@ -131,7 +131,7 @@ class Gauges:
         try:
             self.age.tell(offsets, await self.services.lag.times(offsets))
         except Exception as error:
-            if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+            if not is_broker_away(error):
                 log.exception("The age of the lag can't be read")
 
     async def _documents(self) -> None:

@@ -59,9 +59,8 @@ class Objections:
                 return moment
             topics, *self._left = self._left
             # Asked anew: what the topics before have passed on meanwhile is among it.
-            unread = await self.lag.measure()
-            ends = {place: each.next_offset + each.records for place, each in unread.items() if place[0] in topics}
-            self._ends = ends
+            found = (await self.lag.measure()).items()
+            self._ends = {place: each.next_offset + each.records for place, each in found if place[0] in topics}
 
 
 async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
