@@ -76,11 +76,15 @@ async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: 
             await save(service, topic, Growth(GROWN))
     await delete_topic(servers, service.topic("order-events"))
     await service.run("init")
-    topics = ("order-events", "mail-commands", "events")
-    assert [await service.partitions(topic) for topic in topics] == [GROWN, PARTITIONS, PARTITIONS]
+
+    async def counts() -> list[int]:
+        return [await service.partitions(topic) for topic in ("order-events", "mail-commands", "events")]
+
+    # What Kafka's controller has made, its broker tells a moment later.
+    await eventually(counts, [GROWN, PARTITIONS, PARTITIONS].__eq__)
     said = (await service.run("topics", "grow", f"{GROWN}")).stdout
     assert said == f"Every topic has {GROWN} partitions.\n"
-    assert [await service.partitions(topic) for topic in topics] == [GROWN, GROWN, PARTITIONS]
+    await eventually(counts, [GROWN, GROWN, PARTITIONS].__eq__)
 
 
 async def growths(service: Service) -> set[Growth]:
