@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from consumers.services import Services
 from domain.publications import Publication, publish
 from domain.reviews import ModerationAction
 from domain.verdicts import VerdictReview
-from messaging.kafka.lag import ConsumerLag, Place
+from messaging.kafka.lag import ConsumerLag, Place, Unread
 from messaging.topics import Topic
 from storage.audit import AuditEntry
 from storage.shapes import StoredDocumentError
@@ -39,28 +39,36 @@ class Objections:
 
     lag: ConsumerLag
     _since: datetime | None = None
-    _left: list[frozenset[Topic]] = field(default_factory=list)
+    _left: Sequence[frozenset[Topic]] = ()
     _ends: Mapping[Place, int] = field(default_factory=dict)
 
     async def applied_up_to(self, now: datetime) -> datetime | None:
         """The moment; None where that isn't known yet: ask again.
 
         All that was acknowledged before a first question is applied once what each topic has had then is, one after
-        the other. Raises BrokerAwayError and KafkaError.
+        the other. Where a topic was made anew meanwhile, that begins anew. Raises BrokerAwayError and KafkaError.
         """
         if self._since is None:
-            self._since, self._left, self._ends = now, list(_OBJECTIONS), {}
+            self._since, self._left, self._ends = now, _OBJECTIONS, {}
         while True:
             unread = await self.lag.measure()
-            if any(place in unread and unread[place].next_offset < end for place, end in self._ends.items()):
+            if not all(place in unread and unread[place].next_offset >= end for place, end in self._ends.items()):
+                if any(place in unread and _end(unread[place]) < end for place, end in self._ends.items()):
+                    self._since = None
                 return None
             if not self._left:
                 moment, self._since = self._since, None
                 return moment
-            topics, *self._left = self._left
             # Asked anew: what the topics before have passed on meanwhile is among it.
-            found = (await self.lag.measure()).items()
-            self._ends = {place: each.next_offset + each.records for place, each in found if place[0] in topics}
+            told = await self.lag.measure()
+            if not self._left[0] <= {topic for topic, _ in told}:
+                return None
+            self._ends = {place: _end(each) for place, each in told.items() if place[0] in self._left[0]}
+            self._left = self._left[1:]
+
+
+def _end(unread: Unread) -> int:
+    return unread.next_offset + unread.records
 
 
 async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
@@ -73,12 +81,20 @@ async def publish_due(services: Services, now: datetime, objections: Objections)
     if not await services.publications.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    due = await services.publications.due(applied, _MOST) if applied else []
+    published, is_more = 0, applied is not None
+    while applied and is_more:
+        due = await services.publications.due(applied, _MOST)
+        count = await _publish_sound(services, due, now)
+        published, is_more = published + count, count > 0 and len(due) == _MOST
+    return published
+
+
+async def _publish_sound(services: Services, due: Collection[Publication], now: datetime) -> int:
+    """Approve those of these reviews that aren't damaged: they wait until somebody has mended them."""
     while due:
         try:
             return await services.transactions.run(partial(_publish, services, due, now))
         except StoredDocumentError as error:
-            # It waits until somebody has mended it, and the others don't.
             others = [each for each in due if each.review_id != error.id]
             if len(others) == len(due):
                 raise

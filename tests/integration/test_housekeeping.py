@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,16 @@ from obstore.store import MemoryStore
 
 from consumers import housekeeping
 from consumers.housekeeping import keep_house
+from consumers.publications import Objections
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from messaging.decoding import decoded
 from messaging.feedback import FEEDBACK_COMMAND
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.moderation import MODERATION_COMMAND
-from messaging.topics import Topic
+from messaging.topics import Topic, TopicNames
 from storage.images_files import ImageFiles
 from storage.parking import ParkingRepository
 from storage.pymongo_internals import cancel_and_wait
@@ -31,6 +35,7 @@ from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.images import Images
 from tests.support.messages import message, review_message
 from tests.support.service import Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
 
 
@@ -98,6 +103,62 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     await own_facade.until_rated(product, 1, 1)
     statuses = {id: (await own_facade.review(id))["reviewStatus"] for id in ids}
     assert statuses == {straight["id"]: "Rejected", routed["id"]: "Rejected", left["id"]: "Approved"}
+
+
+class StumblingLag(ConsumerLag):
+    """Of the cluster, and of these questions to it each fails."""
+
+    def __init__(self, service: Service, *failing: int) -> None:
+        super().__init__(KafkaConnection(service.servers.kafka), TopicNames(service.prefix), timeout=30)
+        self.failing, self.asked = failing, 0
+
+    async def measure(self) -> Lag:
+        self.asked += 1
+        if self.asked in self.failing:
+            raise BrokerAwayError("Kafka did not tell in time what is read")
+        return await super().measure()
+
+
+async def moment_of(objections: Objections, turns: int) -> datetime | None:
+    """What so many turns of the housekeeping find."""
+    for _ in range(turns):
+        with suppress(BrokerAwayError):  # as housekeeping does: it asks again
+            if moment := await objections.applied_up_to(datetime.now(UTC)):
+                return moment
+    return None
+
+
+async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_read(
+    servers: Servers, tmp_path: Path
+) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    await service.publish("review-changes", message({"id": "x"}, "x"))
+    for failing in range(1, 6):
+        async with lag_of(service, failing) as lag:
+            assert await moment_of(Objections(lag), 6) is None
+            assert lag.asked > failing
+
+
+async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    await service.publish("moderation-commands", message({"id": "x"}, "x"))
+    async with lag_of(service) as lag:
+        objections = Objections(lag)
+        assert await moment_of(objections, 3) is None
+        await delete_topic(servers, service.topic("moderation-commands"))
+        await service.run("init")
+        assert await eventually(partial(moment_of, objections, 1))
+
+
+@asynccontextmanager
+async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]:
+    lag = StumblingLag(service, *failing)
+    try:
+        yield lag
+    finally:
+        await lag.stop()
 
 
 async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
