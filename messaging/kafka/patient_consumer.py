@@ -201,7 +201,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         """Commit these offsets, after which the records of the last poll are processed.
 
         aiokafka repeats a commit for as long as the topic isn't there, and would commit the offsets of a deleted topic
-        to the one that is made in its place. Raises CommitFailedError once partitions have been assigned anew.
+        to the one that is made in its place. Raises CommitFailedError once partitions have been assigned anew. What
+        isn't committed comes again.
         """
         committing = asyncio.ensure_future(super().commit(offsets))
         try:
@@ -209,6 +210,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             if not committing.done():
                 raise CommitFailedError("Partitions have been assigned anew")
             committing.result()
+        except Exception:
+            self._is_astray = True
+            raise
         finally:
             committing.cancel()
         self._in_hand = 0

@@ -40,6 +40,7 @@ class Group(GroupCoordinator):  # type: ignore[misc]
         self.coordinator_id = 0
         self.offsets: dict[TopicPartition, int] = {}
         self.refusals: list[int] = []
+        self.is_refusing_commits = False
         self.joins = 0
         self._commit_lock = asyncio.Lock()
         self._retry_backoff_ms = 0
@@ -58,6 +59,8 @@ class Group(GroupCoordinator):  # type: ignore[misc]
         self.joins += 1
 
     async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if self.is_refusing_commits:
+            raise UnknownError
         self.offsets |= {place: each.offset for place, each in offsets.items()}
 
     async def _send_req(self, request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
@@ -153,6 +156,17 @@ async def test_nothing_is_committed_in_another_generation(member: Member, genera
     member.group.generation = generation
     await member.batch().commit()
     assert member.group.offsets == {}
+
+
+async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastStream goes on behind it: where no other record comes, what it holds would look unread for ever."""
+    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
+    for place in (PLACE, OTHER):
+        member.seek(place, 20)
+    with pytest.raises(UnknownError):
+        await member.batch().commit()
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, []))
+    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
 async def test_a_batch_that_failed_goes_back_under_its_own_assignment_alone(
