@@ -51,6 +51,9 @@ _MOST_BETWEEN_POLLS_MS: Final = 24 * 3_600_000
 it, and batches that wait would be delivered again. A batch that hangs keeps its partitions so long; that they stand is
 told. Of a process that dies Kafka hears no heartbeats, whatever this is."""
 
+_HEARTBEAT_MS: Final = 1_000
+"""By its heartbeat a member hears that others come or go, and all wait for the last one: by default 3 s."""
+
 _NOWHERE: Final = TopicPartition("", 0)
 
 Found = dict[TopicPartition, list[RawRecord]]
@@ -81,7 +84,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
-        ours = {"fetch_max_wait_ms": _BUSY_FETCH_MS, "max_poll_interval_ms": _MOST_BETWEEN_POLLS_MS}
+        ours = {
+            "fetch_max_wait_ms": _BUSY_FETCH_MS,
+            "max_poll_interval_ms": _MOST_BETWEEN_POLLS_MS,
+            "heartbeat_interval_ms": _HEARTBEAT_MS,
+        }
         super().__init__(*topics, **options | ours)
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
