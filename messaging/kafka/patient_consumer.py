@@ -115,10 +115,10 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         found: Found = {}
         while not found:
             self._allowance.renew()
-            if self._is_astray:
-                await self._return_to_committed()
-            await self._clear()
             try:
+                if self._is_astray:
+                    await self._return_to_committed()
+                await self._clear()
                 # To aiokafka none are all.
                 wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
                 found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)

@@ -169,6 +169,21 @@ async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkey
     assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
+async def test_partitions_may_go_to_others_while_it_goes_back(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
+    with pytest.raises(UnknownError):
+        await member.batch().commit()
+    ask = member.group._send_req
+
+    async def lose_one(request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
+        await member.is_assigned(PLACE, generation=2)
+        return await ask(request)
+
+    monkeypatch.setattr(member.group, "_send_req", lose_one)
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, []))
+    assert await member.getmany(PLACE) == {PLACE: [Record(5)]}
+
+
 async def test_a_batch_that_failed_goes_back_under_its_own_assignment_alone(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
