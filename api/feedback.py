@@ -17,7 +17,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
-from api.web.paging import DEFAULT_TAKE, Skip, Take, one_of, total_count
+from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
 from api.web.problems import ProblemKind, invalid, not_found
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
@@ -112,7 +112,7 @@ async def voter_in(
 ) -> str | None:
     """The voter in the query or in the body; None where neither names one. Raises ProblemError: they name two."""
     body = await raw_body(request)
-    return one_of(("userId", parse_json(VOTER, body).user_id if body else None), ("userId", user_id))
+    return the_one_given(("userId", parse_json(VOTER, body).user_id if body else None), ("userId", user_id))
 
 
 @router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_ANSWERS_OF_READERS)

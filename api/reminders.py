@@ -23,7 +23,7 @@ from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.cron import InvalidCronError, in_words, next_times
 from messaging.schemas import OptionalId
-from storage.reminders_decisions import Decisions
+from storage.reminders_decisions import ReminderDecisions
 
 MAX_TAKE: Final = 200
 NEXT_RUNS: Final = 5
@@ -102,7 +102,7 @@ async def _decided(
     wanted: tuple[str | None, str | None],
     take: int,
 ) -> Sequence[Decided]:
-    decisions, (store_id, order_id) = Decisions(services.database), wanted
+    decisions, (store_id, order_id) = ReminderDecisions(services.database), wanted
     within = caller.stores if store_id is None else [store_id]
     if order_id is None:
         return await decisions.on_some(settings, now, take, within=within) if take else []

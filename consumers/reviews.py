@@ -15,7 +15,7 @@ from consumers.moderation_rules import Ruled, rulings_about, with_ruling
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
-from consumers.reviews_decisions import Decisions, count, of_edit
+from consumers.reviews_decisions import SubmissionDecisions, count, of_edit
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import Decision, Key, Submission, beside, known_submissions, settled_entities
@@ -57,7 +57,7 @@ class SubmissionConsumer:
         places = await self.services.reviews.taken({key.id for key in rules.reasons})
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
-        decisions = await self._store(submissions.values(), Decisions(rules))
+        decisions = await self._store(submissions.values(), SubmissionDecisions(rules))
         # Before its edits are told that a review was stored.
         await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
@@ -92,7 +92,7 @@ class SubmissionConsumer:
         }
         return ruled, rules
 
-    async def _store(self, submissions: Iterable[Submission], decisions: Decisions) -> Decisions:
+    async def _store(self, submissions: Iterable[Submission], decisions: SubmissionDecisions) -> SubmissionDecisions:
         """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
         waiting: dict[str, list[Submission]] = {}
         for submission in submissions:
@@ -108,7 +108,7 @@ class SubmissionConsumer:
                     del waiting[id]
         return decisions
 
-    async def _insert(self, firsts: Iterable[Submission], decisions: Decisions) -> set[str]:
+    async def _insert(self, firsts: Iterable[Submission], decisions: SubmissionDecisions) -> set[str]:
         """Store what is new. Returns the ids that were taken, and those of reviews that a claim is in the way of."""
         accepted: dict[str, Submission] = {}
         refused: list[RefusedSubmission] = []
@@ -133,7 +133,7 @@ class SubmissionConsumer:
         return taken | taken_too | lost.keys()
 
     async def _judge(
-        self, accepted: Mapping[str, Submission], decisions: Decisions
+        self, accepted: Mapping[str, Submission], decisions: SubmissionDecisions
     ) -> tuple[dict[str, Review], dict[str, Ruled]]:
         """The reviews of submissions by id, as moderation rules leave them, and those for which a rule fired."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
@@ -145,7 +145,7 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: Decisions) -> bool:
+    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: SubmissionDecisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
         One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
@@ -175,7 +175,11 @@ class SubmissionConsumer:
         return True
 
     async def _replace(
-        self, before: RefusedSubmission, after: RefusedSubmission | None, again: Submission, decisions: Decisions
+        self,
+        before: RefusedSubmission,
+        after: RefusedSubmission | None,
+        again: Submission,
+        decisions: SubmissionDecisions,
     ) -> bool:
         """Put a later refusal, or else the review with all that belongs to it, in the place of a refused submission;
         False if that has changed meanwhile, or a claim is in the way."""
@@ -192,13 +196,13 @@ class SubmissionConsumer:
         decisions.follow((again, each) for each in ruled.values() if is_replaced)
         return is_replaced
 
-    async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: Decisions) -> None:
+    async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
         """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
 
     async def _tell_stored(
-        self, submissions: Mapping[Key, Submission], decisions: Decisions, of: Collection[str] | None = None
+        self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, of: Collection[str] | None = None
     ) -> None:
         """Tell that reviews were stored, all or those with these ids, as far as that isn't told yet."""
         untold = [key for key in decisions.untold() if of is None or key.id in of]
@@ -247,7 +251,7 @@ class SubmissionConsumer:
         )
 
     async def _go_on(
-        self, submissions: Mapping[Key, Submission], decisions: Decisions, settled: Mapping[str, Entity]
+        self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, settled: Mapping[str, Entity]
     ) -> None:
         """Tell that reviews were stored, and let the commands that have waited for them go on then."""
         await self._tell_stored(submissions, decisions)

@@ -17,7 +17,7 @@ from messaging.metrics import SUBMISSIONS
 
 
 @dataclass(slots=True)
-class Decisions:
+class SubmissionDecisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: Rules

@@ -25,7 +25,7 @@ from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
 from scheduler.mails import MailWriter, UnwritableMailError
 from storage.database import Database
-from storage.reminders_decisions import Decisions
+from storage.reminders_decisions import ReminderDecisions
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
 
@@ -87,7 +87,7 @@ class ReminderJob:
         self._topics = topics
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
-        self._decisions = Decisions(database)
+        self._decisions = ReminderDecisions(database)
         repositories = Repositories(database, token_keys=token_keys)
         self._templates = repositories.templates
         self._tokens = repositories.review_tokens

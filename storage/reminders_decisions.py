@@ -30,7 +30,7 @@ from storage.stores import StoreRepository
 _BATCH: Final = 200
 
 
-class Decisions:
+class ReminderDecisions:
     """Decides on batches of orders, with one query each for their stores, reviews and customers."""
 
     def __init__(self, database: Database) -> None:
@@ -89,7 +89,7 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
 
     Writes and sends nothing. Takes as long as there are orders in the status.
     """
-    decisions = Decisions(database)
+    decisions = ReminderDecisions(database)
     reminded: Counter[str] = Counter()
     orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
     async for batch in in_batches(orders, _BATCH):

@@ -13,7 +13,7 @@ from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, behind, order_by
 
-IS_RETURN: Final[Document] = {"number": {"$gte": ""}}
+_IS_NUMBERED: Final[Document] = {"number": {"$gte": ""}}
 """The filter that leaves out the places of refused and deleted returns. Its bounds in an index are exact, those of
 `$type` are not."""
 
@@ -78,7 +78,7 @@ class ReturnPage:
 def criteria(search: ReturnSearch) -> Document:
     """The filter of MongoDB for a search."""
     # Only returns have a status; with one, a count needs nothing but an index.
-    conditions: Document = {} if search.statuses is not None else dict(IS_RETURN)
+    conditions: Document = {} if search.statuses is not None else dict(_IS_NUMBERED)
     every: list[Document] = []
     if search.order_id is not None:
         every.append({"orderId": search.order_id})

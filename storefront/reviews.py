@@ -33,7 +33,7 @@ MOST_REVIEWS: Final = 50
 _USUAL: Final = 10
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     """The order of reviews on a page; of equals the newest first, with `lowest` the oldest."""
 
     NEWEST = "newest"
@@ -43,10 +43,10 @@ class Order(StrEnum):
 
 
 _SORTS: Final = {
-    Order.NEWEST: [(ReviewSortField.CREATED_DATE, Direction.DESC)],
-    Order.HELPFUL: [(ReviewSortField.HELPFUL, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
-    Order.HIGHEST: [(ReviewSortField.RATING, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
-    Order.LOWEST: [(ReviewSortField.RATING, Direction.ASC), (ReviewSortField.CREATED_DATE, Direction.ASC)],
+    SortOrder.NEWEST: [(ReviewSortField.CREATED_DATE, Direction.DESC)],
+    SortOrder.HELPFUL: [(ReviewSortField.HELPFUL, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
+    SortOrder.HIGHEST: [(ReviewSortField.RATING, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
+    SortOrder.LOWEST: [(ReviewSortField.RATING, Direction.ASC), (ReviewSortField.CREATED_DATE, Direction.ASC)],
 }
 
 
@@ -95,7 +95,7 @@ class PublicPage(TypedDict):
 class Wanted:
     """The reviews that a page asks for."""
 
-    sort: Order
+    sort: SortOrder
     stars: int | None
     photos: bool | None
     verified: bool | None
@@ -131,8 +131,8 @@ class Wanted:
 
 async def wanted_reviews(
     sort: Annotated[
-        Order, any_case(Order), Query(description="Of equals the newest first, with `lowest` the oldest")
-    ] = Order.NEWEST,
+        SortOrder, any_case(SortOrder), Query(description="Of equals the newest first, with `lowest` the oldest")
+    ] = SortOrder.NEWEST,
     stars: Annotated[int | None, Query(ge=1, le=5, description="Ratings that are shown by so many stars")] = None,
     photos: Annotated[bool | None, Query(description="true: with images; false: without")] = None,
     verified: Annotated[bool | None, Query(description="true: of buyers alone, false: of others alone")] = None,

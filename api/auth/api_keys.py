@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from api.auth.authentication import RefusedCredentialError, required
-from api.auth.verified import Verified
+from api.auth.timed_cache import TimedCache
 from domain.permissions import Caller
 from storage.keys import ApiKey, ApiKeyRepository
 
@@ -36,8 +36,8 @@ class ApiKeys:
 
     def __init__(self, keys: ApiKeyRepository) -> None:
         self._keys = keys
-        self._known: Verified[ApiKey | _Unknown] = Verified(_REMEMBERED_KEYS)
-        self._owners: Verified[bytes] = Verified(_REMEMBERED_KEYS)
+        self._known: TimedCache[ApiKey | _Unknown] = TimedCache(_REMEMBERED_KEYS)
+        self._owners: TimedCache[bytes] = TimedCache(_REMEMBERED_KEYS)
 
     def would_look_up(self, credential: str | None) -> bool:
         """True for a well-formed key that was not verified recently."""

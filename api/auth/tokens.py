@@ -21,7 +21,7 @@ from jwt.exceptions import (
 
 from api.auth.authentication import Authenticator, RefusedCredentialError, required
 from api.auth.keys_of_issuer import IssuerKeys
-from api.auth.verified import Verified
+from api.auth.timed_cache import TimedCache
 from domain.permissions import Caller, known_permissions
 from messaging.schemas import ID_LENGTH, MAX_ITEMS
 
@@ -62,7 +62,7 @@ class Tokens(Authenticator):
     def __init__(self, keys: IssuerKeys, rules: TokenRules) -> None:
         self._keys = keys
         self._rules = rules
-        self._known: Verified[Caller] = Verified(_REMEMBERED_TOKENS)
+        self._known: TimedCache[Caller] = TimedCache(_REMEMBERED_TOKENS)
 
     async def caller(self, credential: str | None) -> Caller:
         """The subject of a token. Raises RefusedCredentialError or KeysAwayError."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from api.web.cursors import cursor, place_in_order
-from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
+from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
 from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
@@ -91,7 +91,7 @@ class ReturnSearchRequest(Message):
         """
         search = ReturnSearch(
             order_id=self.order_id,
-            ids=one_of(("objectIds", self.object_ids), ("ids", self.ids)),
+            ids=the_one_given(("objectIds", self.object_ids), ("ids", self.ids)),
             keyword=self.keyword or None,
             sort=_sort(self.sort or ""),
             skip=self.skip,

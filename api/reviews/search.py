@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonS
 from pydantic_core import PydanticCustomError
 
 from api.web.cursors import cursor, place_in_order
-from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
+from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
@@ -98,13 +98,13 @@ class ReviewSearchRequest(Message):
         except UnknownSortError as error:
             raise ProblemError(ProblemKind.UNKNOWN_SORT, str(error)) from None
         search = ReviewSearch(
-            ids=one_of(("ids", self.ids), ("objectIds", self.object_ids)),
+            ids=the_one_given(("ids", self.ids), ("objectIds", self.object_ids)),
             statuses=self.review_status or None,
             entity_types=types.with_children(self.entity_type) if self.entity_type else None,
             entity_ids=self.entity_ids or None,
             store_id=self.store_id,
             user_id=self.user_id,
-            phrase=one_of(("searchPhrase", self.search_phrase), ("keyword", self.keyword)),
+            phrase=the_one_given(("searchPhrase", self.search_phrase), ("keyword", self.keyword)),
             created_from=self.start_date,
             created_to=self.end_date,
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),

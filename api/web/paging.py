@@ -64,7 +64,7 @@ def check_no_skip(skip: int) -> None:
         raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
 
 
-def one_of(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
+def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
     """The value of two fields of a request that mean the same; None where both are empty. Raises ProblemError for two
     different ones."""
     if field[1] and other[1] and field[1] != other[1]:

@@ -1738,11 +1738,6 @@ export interface components {
             reason?: string | null;
             price?: number | null;
         };
-        /**
-         * @description The order of reviews on a page; of equals the newest first, with `lowest` the oldest.
-         * @enum {string}
-         */
-        Order: "newest" | "helpful" | "highest" | "lowest";
         /** @description One order, with all that was told of it. */
         OrderDetails: {
             id: string;
@@ -2499,6 +2494,11 @@ export interface components {
          */
         Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "customer-limit" | "mail-failed" | "over";
         /**
+         * @description The order of reviews on a page; of equals the newest first, with `lowest` the oldest.
+         * @enum {string}
+         */
+        SortOrder: "newest" | "helpful" | "highest" | "lowest";
+        /**
          * @description The way on which a review came.
          * @enum {string}
          */
@@ -2942,7 +2942,6 @@ export type ModerationAction = components['schemas']['ModerationAction'];
 export type ModerationRuleFields = components['schemas']['ModerationRuleFields'];
 export type NewReturn = components['schemas']['NewReturn'];
 export type NewReturnLine = components['schemas']['NewReturnLine'];
-export type Order = components['schemas']['Order'];
 export type OrderDetails = components['schemas']['OrderDetails'];
 export type OrderLineRow = components['schemas']['OrderLineRow'];
 export type OrderList = components['schemas']['OrderList'];
@@ -3015,6 +3014,7 @@ export type ShownStore = components['schemas']['ShownStore'];
 export type ShownStoreSettings = components['schemas']['ShownStoreSettings'];
 export type ShownTemplate = components['schemas']['ShownTemplate'];
 export type Skip = components['schemas']['Skip'];
+export type SortOrder = components['schemas']['SortOrder'];
 export type Source = components['schemas']['Source'];
 export type StatusCounts = components['schemas']['StatusCounts'];
 export type StoreFields = components['schemas']['StoreFields'];
@@ -5577,7 +5577,7 @@ export interface operations {
                 /** @description `next` of the page before */
                 after?: string | null;
                 /** @description Of equals the newest first, with `lowest` the oldest */
-                sort?: components["schemas"]["Order"];
+                sort?: components["schemas"]["SortOrder"];
                 /** @description Ratings that are shown by so many stars */
                 stars?: number | null;
                 /** @description true: with images; false: without */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.auth.verified import Verified
+from api.auth.timed_cache import TimedCache
 from api.services import Services
 from domain.sessions import LIFETIME
 from messaging.topics import Topic
@@ -20,7 +20,7 @@ class EndedSessions:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._known: Verified[bool] = Verified(_REMEMBERED_SESSIONS)
+        self._known: TimedCache[bool] = TimedCache(_REMEMBERED_SESSIONS)
 
     async def contains(self, id: str) -> bool:
         """True if the session has ended. Raises what MongoDB's being away raises: in doubt nobody is let in."""

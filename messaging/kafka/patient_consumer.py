@@ -28,13 +28,10 @@ from messaging.kafka.aiokafka_internals import (
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import Allowance, allowance
 from messaging.kafka.tenure import Tenure
-from messaging.kafka.unreadable import is_of_records, unreadable_record
+from messaging.kafka.unreadable import Attempts, is_of_records, unreadable_record
 from messaging.metrics import MISSED, topic_label
 
 log = structlog.get_logger()
-
-TRIES: Final = 3
-"""Attempts at a record before it is given up: one that was damaged in transit is whole when it is fetched again."""
 
 _BUSY_FETCH_MS: Final = 250
 """A broker holds a fetch of partitions without new records so long. A partition with buffered records is not in that
@@ -97,7 +94,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._is_astray = False
         self._in_hand = 0
         self._told: dict[TopicPartition, int] = {}
-        self._failures: dict[TopicPartition, tuple[int, int]] = {}
+        self._attempts = Attempts()
 
     async def start(self) -> None:
         """Connect, and join the group."""
@@ -290,7 +287,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                     self._is_astray = True
                     raise
                 self.seek(partition, position)
-                if not records and self._is_given_up(partition, position):
+                if not records and self._attempts.are_over(partition, position):
                     records.append(unreadable_record(partition, position, error))
                     self.seek(partition, position + 1)
                 break
@@ -298,10 +295,3 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 break
             records += one[partition]
         return records
-
-    def _is_given_up(self, partition: TopicPartition, position: int) -> bool:
-        # A batch that is damaged as a whole fails for each of its records: those behind the first get one attempt.
-        failed_at, attempts = self._failures.get(partition, (-1, 0))
-        attempts = attempts + 1 if position == failed_at else TRIES if position == failed_at + 1 else 1
-        self._failures[partition] = position, attempts
-        return attempts >= TRIES

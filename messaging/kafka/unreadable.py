@@ -13,6 +13,9 @@ from messaging.decoding import RawRecord
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UnreadableValue
 
+TRIES: Final = 3
+"""Attempts at a record before it is given up: one that was damaged in transit is whole when it is fetched again."""
+
 _OF_RECORDS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
 
 
@@ -33,3 +36,20 @@ def unreadable_record(partition: TopicPartition, offset: int, error: Exception) 
         partition.topic, partition.partition, offset, now, 0, None, value, None, -1, 0, ()
     )
     return record
+
+
+class Attempts:
+    """The record of each partition that raised last, and how often it did."""
+
+    def __init__(self) -> None:
+        self._failed: dict[TopicPartition, tuple[int, int]] = {}
+
+    def are_over(self, partition: TopicPartition, offset: int) -> bool:
+        """Note that the record there raised; True if it is given up.
+
+        A batch that is damaged as a whole fails for each of its records: those behind the first get one attempt.
+        """
+        failed_at, count = self._failed.get(partition, (-1, 0))
+        count = count + 1 if offset == failed_at else TRIES if offset == failed_at + 1 else 1
+        self._failed[partition] = offset, count
+        return count >= TRIES

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from api.app import create_app
-from api.auth import verified
+from api.auth import timed_cache
 from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, digest_of
 from api.auth.authentication import RefusedCredentialError
 from api.services import Services
@@ -147,7 +147,7 @@ async def test_guesses_are_limited_before_the_database_is_asked(
         assert looked_up == 3
         # Whoever was let in before doesn't suffer from guesses at the same address, also once it is time to look the
         # key up again; its id alone does nothing for a stranger.
-        monkeypatch.setattr(verified, "monotonic", lambda: monotonic() + REMEMBERED_SECONDS + 1)
+        monkeypatch.setattr(timed_cache, "monotonic", lambda: monotonic() + REMEMBERED_SECONDS + 1)
         assert await status(app, "0123456789ab", secret="t" * 43) == 429
         assert await status(app, "0123456789ab") == 200
         assert await status(app, "ba9876543210") == 429

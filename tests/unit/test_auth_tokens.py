@@ -166,7 +166,7 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
     monkeypatch.setattr("jwt.api_jwt.datetime", Later)
     # Remembered, so nobody looks at the date.
     assert await known.caller(token)
-    monkeypatch.setattr("api.auth.verified.monotonic", lambda: remembered_until)
+    monkeypatch.setattr("api.auth.timed_cache.monotonic", lambda: remembered_until)
     with pytest.raises(RefusedCredentialError, match="expired"):
         await known.caller(token)
 

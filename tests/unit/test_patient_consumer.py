@@ -25,7 +25,8 @@ from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from aiokafka.structs import OffsetAndMetadata
 
 from consumers.subscriptions import Batch
-from messaging.kafka.patient_consumer import TRIES, PatientConsumer
+from messaging.kafka.patient_consumer import PatientConsumer
+from messaging.kafka.unreadable import TRIES
 from tests.support.records import Record
 
 PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)

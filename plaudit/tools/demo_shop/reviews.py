@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from domain.reviews import ReviewStatus
-from plaudit.tools.demo_shop.texts import Rejected, Texts, one_of, texts
+from plaudit.tools.demo_shop.texts import Rejected, Texts, chosen, texts
 from storefront.demo_products import PRODUCTS, Product
 
 _DAYS: Final = 730
@@ -117,9 +117,9 @@ def _written(own: Texts, product: Product, stars: int, chance: Random) -> tuple[
     praise = [chance.choice(said.good[aspect].split("|")) for aspect in aspects[faults:]]
     blame = [chance.choice(said.bad[aspect].split("|")) for aspect in aspects[:faults]]
     about = [*praise, *blame] if stars > 2 else [*blame, *praise]
-    opener = [one_of(own.openers, chance)] if count and chance.random() < 0.35 else []
+    opener = [chosen(own.openers, chance)] if count and chance.random() < 0.35 else []
     endings = {"good": own.pleased, "mixed": own.mixed, "bad": own.annoyed}[mood]
-    ending = [one_of(endings, chance)] if not count or chance.random() < 0.4 else []
+    ending = [chosen(endings, chance)] if not count or chance.random() < 0.4 else []
     return title, own.join([*opener, *about, *ending])
 
 

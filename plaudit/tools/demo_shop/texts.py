@@ -88,7 +88,7 @@ class Texts(_Part):
         return chance.choice([f"{given} {family}", short, short, given])
 
 
-def one_of(fragments: Sequence[str], chance: Random) -> str:
+def chosen(fragments: Sequence[str], chance: Random) -> str:
     """One of the fragments, in one of its ways."""
     return chance.choice(chance.choice(fragments).split("|"))
 

@@ -1,4 +1,4 @@
-"""A cache of verified credentials."""
+"""A cache whose entries have a time each, for credentials that were checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Verified(Generic[V]):
+class TimedCache(Generic[V]):
     """Values by key, each for its own time; holds `size` of them, and forgets first what was used longest ago."""
 
     def __init__(self, size: int) -> None:
