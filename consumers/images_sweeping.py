@@ -20,18 +20,19 @@ _AT_ONCE: Final = 500
 
 
 async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[], Awaitable[datetime]]) -> None:
-    """Let unused images go, and remove files of those that are gone.
+    """Remove files of images that are gone, and let unused ones go.
 
     `read_up_to`: the time that submissions have been read up to; a review that uses an image may be among the others.
     """
     images = services.images
+    # What is gone waits for no Kafka.
+    if ids := await images.unswept(_AT_ONCE):
+        await services.image_files.remove(ids)
+        await images.note_swept(ids)
     if await images.are_unused(now - UNUSED_FOR) and (
         count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
     ):
         log.info("unused images go", count=count)
-    if ids := await services.images.unswept(_AT_ONCE):
-        await services.image_files.remove(ids)
-        await services.images.note_swept(ids)
 
 
 async def forget_images(services: Services, now: datetime, remember: timedelta) -> bool:

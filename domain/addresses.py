@@ -17,6 +17,7 @@ _USUAL: Final = re.compile(
     r"[A-Za-z0-9_+-]{1,64}(\.[A-Za-z0-9_+-]{1,64}){0,3}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,2}"
 )
 """Addresses that need no parser, which takes a hundred times as long."""
+_ASCII_LABEL: Final = re.compile("[a-z0-9_-]+")
 _NO_TEXT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200b\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -54,6 +55,8 @@ def _in_ascii(domain: str) -> str:
     if not domain.isascii():
         labels = idna.uts46_remap(domain, std3_rules=False).split(".")
         # IDNA 2008 refuses some in ASCII that are in use.
+        if any(label.isascii() and not _ASCII_LABEL.fullmatch(label) for label in labels):
+            raise ValueError("Characters that mean something to mail servers were written in another width")
         domain = ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
     # Checks the lengths of its labels alone.
     return domain.encode("idna").decode()

@@ -123,13 +123,14 @@ class ConsumerLag:
 
     async def _clients(self) -> tuple[AIOKafkaAdminClient, AIOKafkaConsumer]:
         async with self._connecting:
-            if self._admin is None:
-                self._admin = AIOKafkaAdminClient(**self._connection.client_options())
-                await self._admin.start()
-            if self._reader is None:
-                self._reader = AIOKafkaConsumer(**self._connection.client_options(), enable_auto_commit=False)
-                await self._reader.start()
-            return self._admin, self._reader
+            # Another question that fails meanwhile takes them away.
+            if (admin := self._admin) is None:
+                admin = self._admin = AIOKafkaAdminClient(**self._connection.client_options())
+                await admin.start()
+            if (reader := self._reader) is None:
+                reader = self._reader = AIOKafkaConsumer(**self._connection.client_options(), enable_auto_commit=False)
+                await reader.start()
+            return admin, reader
 
     async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer) -> Lag:
         names = {self._topics.name(topic): topic for topic in Topic if topic.is_consumed}

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 
 from consumers.worker import RunningWorker, running_worker
+from messaging.dead_letters_replays import FLOW
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
@@ -75,12 +76,13 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
 
 
 async def _read(settings: Settings, topics: Collection[Topic]) -> None:
-    """Wait until all that these topics have is applied."""
+    """Wait until all that these topics have is applied, also what one passes on to the next."""
     lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+    unread = in_order = [topic for topic in FLOW if topic in topics]
     try:
-        unread = list(topics)
         while unread:
-            unread = [topic for topic in unread if not await patiently("Kafka", partial(lag.is_read, topic))]
+            # All of them each time: what was read to its end may have got more by another one.
+            unread = [topic for topic in in_order if not await patiently("Kafka", partial(lag.is_read, topic))]
             await asyncio.sleep(_PAUSE_S)
     finally:
         await lag.stop()

@@ -243,6 +243,13 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
     assert lags == [0, 0, 1]
     own_service.start("worker")
     assert (await own_facade.until_listed(product, 1))[0]["id"] == id
+    # What one of them passes on to the other is read as well.
+    await own_service.end("worker")
+    approvals = [message({"action": "approve", "ids": [id]}, id) for _ in range(300)]
+    await own_service.publish("moderation-commands", *approvals)
+    await own_service.run("worker", "--only", "review-changes", "--only", "moderation-commands")
+    assert [await own_service.lag(topic) for topic in ("moderation-commands", "review-changes")] == [0, 0]
+    assert (await own_facade.review(id))["reviewStatus"] == "Approved"
 
 
 async def test_workers_read_topics_that_there_are(servers: Servers, tmp_path: Path) -> None:

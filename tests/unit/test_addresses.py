@@ -54,6 +54,13 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *(f"Anna <{ANNA}", "an na@example.com", "anna@example..com", f"Friends: {ANNA};", '""@example.com'),
         *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
         *("a\u200bb@example.com", "anna@\u200b", "anna@☃.example"),
+        *(
+            "anna@x.example\uff0cbob\uff20y.example",
+            "anna@x\uff20y.example",
+            "anna@x.example\uff1e",
+            "anna@x\uff0eexample\uff1a25",
+            "anna@ä\uff0e\uff0eexample",
+        ),
         *("anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
     ],
     ids=count(),
