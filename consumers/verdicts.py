@@ -46,29 +46,29 @@ class VerdictConsumer:
         known = set(await services.reviews.entities({verdict.review_id for verdict in verdicts}))
         if unknown := [verdict for verdict in verdicts if verdict.review_id not in known]:
             # Parked first, looked up then: the consumer of submissions does it the other way round.
-            await services.verdicts.park(unknown, datetime.now(UTC))
+            await services.parked_verdicts.park(unknown, datetime.now(UTC))
             known |= set(await services.reviews.entities({verdict.review_id for verdict in unknown}))
         await self._apply([verdict for verdict in verdicts if verdict.review_id in known])
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the parked verdicts about these reviews, which are stored by now."""
-        if parked := await self.services.verdicts.parked_about(review_ids):
+        if parked := await self.services.parked_verdicts.about(review_ids):
             await self._run(parked)
-            await self.services.verdicts.release(parked)
+            await self.services.parked_verdicts.release(parked)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
-        overdue = await self.services.verdicts.parked_before(before, _MOST_OVERDUE)
+        overdue = await self.services.parked_verdicts.parked_before(before, _MOST_OVERDUE)
         return await self.services.transactions.run(partial(self._give_up, overdue))
 
     async def _apply(self, verdicts: Sequence[Verdict]) -> None:
         """Apply verdicts, each behind those that were parked about its review before it came."""
         if not verdicts:
             return
-        parked = await self.services.verdicts.parked_about({verdict.review_id for verdict in verdicts})
+        parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
         await self._run([*parked, *verdicts])
         if parked:
-            await self.services.verdicts.release(parked)
+            await self.services.parked_verdicts.release(parked)
 
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
         of_records = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
@@ -101,7 +101,7 @@ class VerdictConsumer:
         return judged
 
     async def _give_up(self, overdue: Sequence[Verdict], work: UnitOfWork) -> int:
-        given_up = await work.repositories.verdicts.take(overdue, work.session)
+        given_up = await work.repositories.parked_verdicts.take(overdue, work.session)
         work.emit(self._overdue_message(verdict) for verdict in given_up)
         return len(given_up)
 
