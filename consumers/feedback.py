@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -19,7 +20,6 @@ from domain.feedback import (
     take_feedback,
 )
 from domain.places import entity_key
-from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import Received
 from messaging.events import review_replied, review_reported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
@@ -60,8 +60,9 @@ class FeedbackConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was."""
-        overdue = await self.services.parked_feedback.parked_before(before, limit=500)
-        return await self.services.transactions.run(partial(self._give_up, overdue))
+        parking = self.services.parked_feedback
+        overdue = await parking.parked_before(before, MOST_OVERDUE)
+        return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, each behind those that were parked about its review before it came."""
@@ -105,21 +106,10 @@ class FeedbackConsumer:
         if report := command.report:
             yield self.services.event(key, "ReviewReported", review_reported(command, report, review), cause=trace)
 
-    async def _give_up(self, overdue: Sequence[Feedback], work: UnitOfWork) -> int:
-        given_up = await work.repositories.parked_feedback.take(overdue, work.session)
-        work.emit(self._overdue_message(command) for command in given_up)
-        for command in given_up:
-            work.answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.origin.mark)
-        return len(given_up)
 
-    def _overdue_message(self, command: Feedback) -> OutgoingMessage:
-        return rebuilt_dead_letter(
-            self.services.topics.name(Topic.REVIEW_FEEDBACK),
-            command.position,
-            key=command.review_id,
-            value=feedback_value(command),
-            error=review_never_came(),
-        )
+def _overdue(command: Feedback) -> Overdue:
+    id, value, mark = command.review_id, feedback_value(command), command.origin.mark
+    return Overdue(Topic.REVIEW_FEEDBACK, command.position, id, value, command.command_id, mark)
 
 
 def _is_reply(command: Feedback) -> bool:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Final
 
 from consumers.images_rebuild import rebuild
+from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
 from domain.images import (
     SIZES,
     ImageState,
@@ -25,7 +24,7 @@ from domain.images import (
     with_visibility,
 )
 from domain.permissions import is_within
-from messaging.dead_letters import image_never_came, rebuilt_dead_letter
+from messaging.dead_letters import image_never_came
 from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload, ReceivedImageCommand, image_command_in, image_command_value
@@ -34,8 +33,6 @@ from messaging.topics import Topic
 from storage.audit import AuditEntry, Imaging
 from storage.images_reviews import ReviewWithImages
 from storage.unit_of_work import UnitOfWork
-
-_MOST_OVERDUE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +119,10 @@ class ImageCommandConsumer:
 
         Those whose image has come, to a worker of a version that lets none go on, are applied.
         """
-        overdue = await self.services.parked_image_commands.parked_before(before, limit=_MOST_OVERDUE)
+        parking = self.services.parked_image_commands
+        overdue = await parking.parked_before(before, MOST_OVERDUE)
         await self.release({each.review_id for each in overdue})
-        return await self.services.transactions.run(partial(self._give_up, overdue))
+        return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(
         self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
@@ -141,21 +139,11 @@ class ImageCommandConsumer:
         await parking.release([command for command in parked if command not in early])
         return [command for command in early if command.position not in known]
 
-    async def _give_up(self, overdue: Sequence[ReceivedImageCommand], work: UnitOfWork) -> int:
-        given_up = await work.repositories.parked_image_commands.take(overdue, work.session)
-        work.emit(self._overdue_message(each) for each in given_up)
-        for each in given_up:
-            work.answer(each.command.command_id, each.command.image_id, Outcome.NOT_FOUND, mark=each.mark)
-        return len(given_up)
 
-    def _overdue_message(self, overdue: ReceivedImageCommand) -> OutgoingMessage:
-        return rebuilt_dead_letter(
-            self.services.topics.name(Topic.IMAGE_COMMANDS),
-            overdue.position,
-            key=overdue.command.image_id,
-            value=image_command_value(overdue.command),
-            error=image_never_came(),
-        )
+def _overdue(received: ReceivedImageCommand) -> Overdue:
+    command, position, mark = received
+    value, error = image_command_value(command), image_never_came()
+    return Overdue(Topic.IMAGE_COMMANDS, position, command.image_id, value, command.command_id, mark, error)
 
 
 async def _apply(commands: Sequence[ReceivedImageCommand], work: UnitOfWork) -> list[ReceivedImageCommand]:

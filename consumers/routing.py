@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
+from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
@@ -14,7 +14,6 @@ from domain.delivery import OutgoingMessage
 from domain.moderation import Moderation
 from domain.places import bucket_in, entity_key
 from domain.ratings import Entity
-from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import Received
 from messaging.envelope import mark_in, of_command
 from messaging.metrics import MODERATIONS
@@ -29,7 +28,6 @@ from messaging.moderation import (
 from messaging.topics import Topic
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
-from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +76,12 @@ class CommandRouter:
         Those whose review has come are told of once more.
         """
         services = self.services
-        waiting = await services.parking.parked_before(before, limit=500)
+        waiting = await services.parking.parked_before(before, MOST_OVERDUE)
         places = await services.reviews.entities({command.review_id for command in waiting})
         come = {id: entity for id, entity in places.items() if entity is not None}
         await self._pass_on([command for command in waiting if command.review_id in come], come)
         overdue = [command for command in waiting if command.review_id not in come]
-        given_up = await services.transactions.run(partial(self._give_up, overdue))
+        given_up = await give_up(services, services.parking, overdue, _overdue)
         _count(given_up)
         return len(given_up)
 
@@ -103,14 +101,6 @@ class CommandRouter:
             await self.services.publisher.division.check()
         await self.services.publisher.publish(messages)
 
-    async def _give_up(self, overdue: Sequence[Moderation], work: UnitOfWork) -> Sequence[Moderation]:
-        """Dead-letter and answer the commands that nobody else has given up, and return them."""
-        given_up = await work.repositories.parking.take(overdue, work.session)
-        work.emit(self._overdue_message(command) for command in given_up)
-        for command in given_up:
-            work.answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
-        return given_up
-
     async def _refuse(self, commands: Sequence[Moderation]) -> None:
         """Answer that there is no such review."""
         if not commands:
@@ -129,17 +119,13 @@ class CommandRouter:
         message = self.services.message(Topic.REVIEW_CHANGES, key, "review.moderation", value, cause=command.trace)
         return of_command(message, command.command_id) if command.command_id else message
 
-    def _overdue_message(self, command: Moderation) -> OutgoingMessage:
-        straight, topic, value = straight_position(command.position), Topic.MODERATION_COMMANDS, None
-        if straight:
-            topic, value = Topic.REVIEW_CHANGES, straight_value(moderation_fields(command), command.review_id)
-        return rebuilt_dead_letter(
-            self.services.topics.name(topic),
-            straight or command.position,
-            key=command.review_id,
-            value=value or moderation_command_value(command),
-            error=review_never_came(),
-        )
+
+def _overdue(command: Moderation) -> Overdue:
+    topic, position, id = Topic.MODERATION_COMMANDS, command.position, command.review_id
+    value = moderation_command_value(command)
+    if straight := straight_position(position):
+        topic, position, value = Topic.REVIEW_CHANGES, straight, straight_value(moderation_fields(command), id)
+    return Overdue(topic, position, id, value, command.command_id, command.mark)
 
 
 def _count(commands: Iterable[Moderation]) -> None:

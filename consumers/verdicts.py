@@ -6,17 +6,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 from consumers.moderation_rules import approved
+from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage, in_turn
+from domain.delivery import in_turn
 from domain.moderation_rules import RuleOutcome
 from domain.reviews import ModerationAction
 from domain.verdicts import Judged, Verdict, VerdictReview, judge
-from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
@@ -24,8 +23,6 @@ from messaging.tracing import cause_of
 from messaging.verdicts import ModerationVerdict, verdict_value
 from storage.audit import AuditEntry, RuleAction
 from storage.unit_of_work import UnitOfWork
-
-_MOST_OVERDUE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +43,30 @@ class VerdictConsumer:
         known = set(await services.reviews.entities({verdict.review_id for verdict in verdicts}))
         if unknown := [verdict for verdict in verdicts if verdict.review_id not in known]:
             # Parked first, looked up then: the consumer of submissions does it the other way round.
-            await services.verdicts.park(unknown, datetime.now(UTC))
+            await services.parked_verdicts.park(unknown, datetime.now(UTC))
             known |= set(await services.reviews.entities({verdict.review_id for verdict in unknown}))
         await self._apply([verdict for verdict in verdicts if verdict.review_id in known])
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the parked verdicts about these reviews, which are stored by now."""
-        if parked := await self.services.verdicts.parked_about(review_ids):
+        if parked := await self.services.parked_verdicts.about(review_ids):
             await self._run(parked)
-            await self.services.verdicts.release(parked)
+            await self.services.parked_verdicts.release(parked)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
-        overdue = await self.services.verdicts.parked_before(before, _MOST_OVERDUE)
-        return await self.services.transactions.run(partial(self._give_up, overdue))
+        parking = self.services.parked_verdicts
+        overdue = await parking.parked_before(before, MOST_OVERDUE)
+        return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(self, verdicts: Sequence[Verdict]) -> None:
         """Apply verdicts, each behind those that were parked about its review before it came."""
         if not verdicts:
             return
-        parked = await self.services.verdicts.parked_about({verdict.review_id for verdict in verdicts})
+        parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
         await self._run([*parked, *verdicts])
         if parked:
-            await self.services.verdicts.release(parked)
+            await self.services.parked_verdicts.release(parked)
 
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
         of_records = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
@@ -100,19 +98,9 @@ class VerdictConsumer:
         await repositories.publications.plan(dict.fromkeys(objected), work.session)
         return judged
 
-    async def _give_up(self, overdue: Sequence[Verdict], work: UnitOfWork) -> int:
-        given_up = await work.repositories.verdicts.take(overdue, work.session)
-        work.emit(self._overdue_message(verdict) for verdict in given_up)
-        return len(given_up)
 
-    def _overdue_message(self, verdict: Verdict) -> OutgoingMessage:
-        return rebuilt_dead_letter(
-            self.services.topics.name(Topic.MODERATION_VERDICTS),
-            verdict.position,
-            key=verdict.review_id,
-            value=verdict_value(verdict),
-            error=review_never_came(),
-        )
+def _overdue(verdict: Verdict) -> Overdue:
+    return Overdue(Topic.MODERATION_VERDICTS, verdict.position, verdict.review_id, verdict_value(verdict))
 
 
 def _objects(verdict: Verdict) -> bool:

@@ -40,19 +40,22 @@ from messaging.schemas import (
 from messaging.tracing import cause_of
 
 
-def _read_status(value: object) -> ReviewStatus:
+def read_status(value: object) -> ReviewStatus:
+    """The status that is meant; raises PydanticCustomError for none."""
     status = review_status(value)
     if status is None:
-        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": ", ".join(STATUS_NAMES)})
+        names = ", ".join(f"{status.label} ({status.value})" for status in ReviewStatus)
+        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": names})
     return status
 
 
-STATUS_NAMES: Final = tuple(status.label for status in ReviewStatus)
-Status = Annotated[
-    ReviewStatus,
-    BeforeValidator(_read_status),
-    WithJsonSchema({"anyOf": [{"type": "string", "enum": list(STATUS_NAMES)}, {"type": "integer", "enum": [0, 1, 2]}]}),
-]
+STATUS_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "string", "enum": [status.label for status in ReviewStatus]},
+        {"type": "integer", "enum": [int(status) for status in ReviewStatus]},
+    ]
+}
+Status = Annotated[ReviewStatus, BeforeValidator(read_status), WithJsonSchema(STATUS_SCHEMA)]
 """A status by its name, in any letter case, or by its number."""
 
 

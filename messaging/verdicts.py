@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
@@ -57,3 +58,15 @@ def verdict_value(verdict: Verdict) -> dict[str, object]:
         "labels": list(verdict.labels),
         "score": verdict.score,
     }
+
+
+def parked_verdict(verdict: Verdict) -> dict[str, object]:
+    """The value for MongoDB: the verdict, and where it came from."""
+    return {**verdict_value(verdict), "position": list(verdict.position), "trace": verdict.trace}
+
+
+def verdict_from(value: Mapping[str, Any]) -> Verdict:
+    """The verdict in a value that `parked_verdict` made, once MongoDB has kept it."""
+    told = {name: value[name] for name in ("reviewId", "textHash", "source", "verdict", "labels", "score")}
+    message = MODERATION_VERDICT.validate_python(told, strict=False)
+    return message.about(RecordPosition(*value["position"]), value["trace"])

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.timestamps import EPOCH
-from storage import mails, outbox, parking, returns_parking, verdicts
+from storage import mails, outbox, parking, returns_parking
 from storage.database import Database, Document
 from storage.leases import REMINDERS, LeaseRepository, Schedule
 from storage.reviews_changes import RelayProgress
@@ -17,7 +17,7 @@ from storage.reviews_changes import RelayProgress
 PARKED: Final[Mapping[str, str]] = {
     "reviews": parking.COLLECTION,
     "returns": returns_parking.COLLECTION,
-    "verdicts": verdicts.PARKED,
+    "verdicts": parking.VERDICTS_COLLECTION,
 }
 """The collections of parked commands, by kind: `reviews` are moderation, feedback and commands about images."""
 

@@ -34,7 +34,6 @@ from storage import (
     reviews_queue,
     sessions,
     templates,
-    verdicts,
 )
 from storage.database import Database, Document, is_database_away
 from storage.schema import SchemaMarks
@@ -148,6 +147,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         reviews.COLLECTION: reviews.INDEXES,
         ratings.COLLECTION: [*ratings.INDEXES, *ratings_objects.INDEXES],
         parking.COLLECTION: parking.INDEXES,
+        parking.VERDICTS_COLLECTION: parking.VERDICTS_INDEXES,
         moderation_rules.TEXTS: moderation_rules.TEXT_INDEXES,
         moderation_rules.PUBLICATIONS: moderation_rules.PUBLICATION_INDEXES,
         outcomes.COLLECTION: outcomes.INDEXES,
@@ -159,7 +159,6 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         dead_letters_replays.COLLECTION: dead_letters_replays.indexes(remember_days),
         sessions.COLLECTION: sessions.INDEXES,
         templates.COLLECTION: templates.indexes(remember_days),
-        verdicts.PARKED: verdicts.PARKED_INDEXES,
         audit.COLLECTION: audit.INDEXES,
         claims.COLLECTION: claims.INDEXES,
         feedback_reports.COLLECTION: feedback_reports.INDEXES,

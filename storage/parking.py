@@ -1,4 +1,4 @@
-"""Commands that came before the submission they are about: moderation, feedback, and those about images."""
+"""What came before the submission it is about: moderation, feedback, commands about images, and verdicts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
-from pymongo.asynchronous.collection import AsyncCollection
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
 from domain.feedback import Feedback
 from domain.moderation import Moderation, parked_in_turn
+from domain.verdicts import Verdict
 from messaging.feedback import KIND
 from messaging.feedback_parked import feedback_from, parked_feedback
 from messaging.images import KIND as IMAGE
 from messaging.images import ReceivedImageCommand, image_command_from, parked_image_command
 from messaging.moderation import moderation_from, parked_value
-from storage.database import Database, Document, Session
+from messaging.verdicts import parked_verdict, verdict_from
+from storage.database import Database, Session
 
 COLLECTION: Final = "parkedCommands"
+VERDICTS_COLLECTION: Final = "parkedVerdicts"
 
-INDEXES: Final = [
+VERDICTS_INDEXES: Final = [
     IndexModel([("reviewId", ASCENDING)], name="review"),
     IndexModel([("parkedAt", ASCENDING)], name="parked"),
-    IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
 ]
+INDEXES: Final = [*VERDICTS_INDEXES, IndexModel([("commandId", ASCENDING)], name="command", sparse=True)]
 
 
 class Parkable(Protocol):
@@ -47,21 +49,32 @@ T = TypeVar("T", bound=Parkable)
 
 @dataclass(frozen=True, slots=True)
 class _Parking(Generic[T]):
-    kind: str
-    prefix: str
+    kind: str | None
+    """None: documents without one, as of a collection that holds nothing else."""
+    id: Callable[[T], str]
     value: Callable[[T], Mapping[str, Any]]
     read: Callable[[Mapping[str, Any]], T]
     in_turn: Callable[[Iterable[T]], list[T]]
+    collection: str = COLLECTION
+
+
+def _id(command: Parkable) -> str:
+    return f"{command.position}/{command.review_id}"
 
 
 def _in_turn(commands: Iterable[T]) -> list[T]:
     return in_turn(commands, lambda command: command.position)
 
 
-MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from, parked_in_turn)
-FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from, _in_turn)
+MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", _id, parked_value, moderation_from, parked_in_turn)
+FEEDBACK: Final[_Parking[Feedback]] = _Parking(
+    KIND, lambda feedback: f"{KIND}/{_id(feedback)}", parked_feedback, feedback_from, _in_turn
+)
 IMAGES: Final[_Parking[ReceivedImageCommand]] = _Parking(
-    IMAGE, f"{IMAGE}/", parked_image_command, image_command_from, _in_turn
+    IMAGE, lambda command: f"{IMAGE}/{_id(command)}", parked_image_command, image_command_from, _in_turn
+)
+VERDICTS: Final[_Parking[Verdict]] = _Parking(
+    None, lambda verdict: str(verdict.position), parked_verdict, verdict_from, _in_turn, VERDICTS_COLLECTION
 )
 
 
@@ -69,8 +82,9 @@ class ParkingRepository(Generic[T]):
     """Keeps commands of one kind until their review is stored, or until they are given up."""
 
     def __init__(self, database: Database, parking: _Parking[T]) -> None:
-        self._parked = database[COLLECTION]
+        self._parked = database[parking.collection]
         self._parking = parking
+        self._id = parking.id
 
     async def park(self, commands: Iterable[T], at: datetime) -> None:
         """Park commands; one that is parked already stays as it is."""
@@ -96,10 +110,15 @@ class ParkingRepository(Generic[T]):
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
     async def take(self, commands: Iterable[T], session: Session) -> list[T]:
-        """Remove commands within a transaction; returns those that nobody else has removed before."""
+        """Remove commands within a transaction; returns those that nobody else has removed before.
+
+        Of two transactions that do so at a time one meets a conflict, and finds nothing when it is begun anew.
+        """
         by_id = {self._id(command): command for command in commands}
-        taken = await take_out(self._parked, by_id, session)
-        return [command for id, command in by_id.items() if id in taken]
+        wanted = {"_id": {"$in": list(by_id)}}
+        there = {document["_id"] async for document in self._parked.find(wanted, {"_id": 1}, session=session)}
+        await self._parked.delete_many(wanted, session=session)
+        return [command for id, command in by_id.items() if id in there]
 
     async def parked_before(self, moment: datetime, limit: int) -> list[T]:
         """Commands that have been waiting since before that moment, the oldest first."""
@@ -115,17 +134,3 @@ class ParkingRepository(Generic[T]):
             document.get("imageId") or document["reviewId"]: mark_from(document.get("commandMark"))
             async for document in found
         }
-
-    def _id(self, command: T) -> str:
-        return f"{self._parking.prefix}{command.position}/{command.review_id}"
-
-
-async def take_out(collection: AsyncCollection[Document], ids: Iterable[str], session: Session) -> set[str]:
-    """Remove documents within a transaction; returns the ids of those that were there.
-
-    Of two transactions that do so at a time one meets a conflict, and finds nothing when it is begun anew.
-    """
-    wanted = {"_id": {"$in": list(ids)}}
-    there = {document["_id"] async for document in collection.find(wanted, {"_id": 1}, session=session)}
-    await collection.delete_many(wanted, session=session)
-    return there

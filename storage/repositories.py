@@ -18,7 +18,7 @@ from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
-from storage.parking import FEEDBACK, IMAGES, MODERATION, ParkingRepository
+from storage.parking import FEEDBACK, IMAGES, MODERATION, VERDICTS, ParkingRepository
 from storage.privacy_erasures import Erasures
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
@@ -57,6 +57,7 @@ class Repositories:
         self.parked_feedback = ParkingRepository(database, FEEDBACK)
         self.parked_image_commands = ParkingRepository(database, IMAGES)
         self.parked_returns = ReturnParking(database)
+        self.parked_verdicts = ParkingRepository(database, VERDICTS)
         self.parking = ParkingRepository(database, MODERATION)
         self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
-from pydantic_core import PydanticCustomError
 
 from api.web.cursors import cursor, place_in_order
 from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
@@ -15,40 +14,22 @@ from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
+from messaging.moderation import STATUS_SCHEMA, Status, read_status
 from messaging.schemas import MAX_ITEMS, Id, Language, Message, OptionalId, Phrase
 from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
-
-_STATUS_NAMES: Final = [status.label for status in ReviewStatus]
-_STATUS_OF_NAME: Final = {status.label.lower(): status for status in ReviewStatus}
-_STATUS_OF_NUMBER: Final[dict[float, ReviewStatus]] = {int(status): status for status in ReviewStatus}
-_STATUS_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"type": "string", "enum": _STATUS_NAMES}, {"type": "integer", "enum": list(_STATUS_OF_NUMBER)}]
-}
-
-
-def _status(value: object, _: ValidatorFunctionWrapHandler) -> ReviewStatus:
-    status = None
-    if isinstance(value, str):
-        status = _STATUS_OF_NAME.get(value.strip().lower())
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        status = _STATUS_OF_NUMBER.get(value)
-    if status is None:
-        names = ", ".join(f"{status.label} ({number})" for number, status in _STATUS_OF_NUMBER.items())
-        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": names})
-    return status
 
 
 def _statuses(value: object, read_array: ValidatorFunctionWrapHandler) -> list[ReviewStatus] | None:
     if value is None or value == "":
         return None
-    found: list[ReviewStatus] = read_array(value) if isinstance(value, list) else [_status(value, read_array)]
+    found: list[ReviewStatus] = read_array(value) if isinstance(value, list) else [read_status(value)]
     return found
 
 
 Statuses = Annotated[
-    list[Annotated[ReviewStatus, WrapValidator(_status)]] | None,
+    list[Status] | None,
     WrapValidator(_statuses),
-    WithJsonSchema({"anyOf": [*_STATUS_SCHEMA["anyOf"], {"type": "array", "items": _STATUS_SCHEMA}, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [*STATUS_SCHEMA["anyOf"], {"type": "array", "items": STATUS_SCHEMA}, {"type": "null"}]}),
 ]
 RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, errors, out, run
+from plaudit.cli.command_line import AsJson, Moment, errors, run, to
 
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
 
@@ -49,7 +49,8 @@ def list_letters(
 
     states = list(LetterState) if everything else state or [LetterState.OPEN]
     wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit)
-    run(lambda settings: list_dead_letters(settings, out, wanted, states, as_json=as_json))
+    with to(as_json) as out:
+        run(lambda settings: list_dead_letters(settings, out, wanted, states))
 
 
 @app.command()
@@ -61,7 +62,8 @@ def summary(
     from plaudit.tools.dead_letters_list import summarize_dead_letters
 
     wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until)
-    run(lambda settings: summarize_dead_letters(settings, out, wanted, as_json=as_json))
+    with to(as_json) as out:
+        run(lambda settings: summarize_dead_letters(settings, out, wanted))
 
 
 @app.command()
@@ -74,7 +76,8 @@ def show(
     """Show one dead letter with its headers and its value."""
     from plaudit.tools.dead_letters import show_dead_letter
 
-    run(lambda settings: show_dead_letter(settings, out, topic, partition, offset, as_json=as_json))
+    with to(as_json) as out:
+        run(lambda settings: show_dead_letter(settings, out, topic, partition, offset))
 
 
 @app.command()
@@ -111,8 +114,9 @@ def replay(
         places=places or (),
     )
     mended = value.read_bytes() if value else None
-    order = Replay(wanted, mended=mended, again=again, dry_run=dry_run, as_json=as_json)
-    run(lambda settings: replay_dead_letters(settings, out, errors, order))
+    order = Replay(wanted, mended=mended, again=again, dry_run=dry_run)
+    with to(as_json) as out:
+        run(lambda settings: replay_dead_letters(settings, out, errors, order))
 
 
 @app.command()
@@ -133,5 +137,6 @@ def discard(
     from plaudit.tools.dead_letters_replay import Discard, discard_dead_letters
 
     wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=places or ())
-    order = Discard(wanted, reason, everything=everything, dry_run=dry_run, as_json=as_json)
-    run(lambda settings: discard_dead_letters(settings, out, errors, order))
+    order = Discard(wanted, reason, everything=everything, dry_run=dry_run)
+    with to(as_json) as out:
+        run(lambda settings: discard_dead_letters(settings, out, errors, order))

@@ -97,7 +97,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
     # The clients log at length what the findings say in a line.
     configure_logs(LogSettings(level="error"))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    if not uvloop.run(examine(out, as_json=as_json)):
+    with to(as_json) as out:
+        is_well = uvloop.run(examine(out))
+    if not is_well:
         raise typer.Exit(1)
 
 
@@ -182,7 +184,8 @@ def migrate(
     """
     from plaudit.tools.migrate import migrate as work
 
-    run(lambda settings: work(settings, out, errors, dry_run=dry_run, compatible=compatible, as_json=as_json))
+    with to(as_json) as out:
+        run(lambda settings: work(settings, out, errors, dry_run=dry_run, compatible=compatible))
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import AsJson, UsageError, errors, fail, out, read_moment, run, to
+from plaudit.cli.command_line import AsJson, UsageError, errors, fail, read_moment, run, to
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -48,14 +48,14 @@ def report_reviews(
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:
     """Show how many reviews were approved and rejected, by stars and reason, and if low ratings are rejected more."""
-    from plaudit.tools.policy_report import ReportFormat, ReportOrder, run_report
+    from plaudit.tools.policy_report import ReportOrder, run_report
 
     if as_json and as_csv:
         fail("Choose one of --json and --csv.", UsageError.exit_code)
     if since and until and since >= until:
         fail("--from must be before --to: nothing is submitted in between.", UsageError.exit_code)
-    format = ReportFormat.JSON if as_json else ReportFormat.CSV if as_csv else ReportFormat.TABLE
-    run(lambda settings: run_report(settings, out, ReportOrder(store, since, until), format))
+    with to(as_json) as out:
+        run(lambda settings: run_report(settings, out, ReportOrder(store, since, until), as_csv=as_csv))
 
 
 def import_reviews(

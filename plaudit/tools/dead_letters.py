@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from aiokafka import TopicPartition
-from rich.console import Console
 
 from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
@@ -17,7 +16,7 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import print_json, shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
 from plaudit.tools.servers import missing_topic
@@ -58,15 +57,11 @@ class Filter:
         return all(named)
 
 
-async def show_dead_letter(
-    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool
-) -> None:
+async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partition: int, offset: int) -> None:
     """Print a letter; raises CommandError."""
     wanted = Filter(topics=(topic,), partition=partition, offset=offset)
     async for (letter,) in dead_letters(settings, wanted):
-        if as_json:
-            print_json(out, _shown_letter(letter))
-            return
+        out.tell(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
         out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from rich.console import Console
-
 from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import LetterState, header
-from plaudit.cli.terminal import print_json, shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter
 from plaudit.tools.dead_letters_state import Judged, judged_letters
@@ -21,26 +19,19 @@ from plaudit.tools.servers import reached
 _AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 
 
-async def list_dead_letters(
-    settings: Settings, out: Console, wanted: Filter, states: list[LetterState], *, as_json: bool
-) -> None:
-    """Print a line for each letter in one of these states, or one JSON array."""
+async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, states: list[LetterState]) -> None:
+    """Print a line for each letter in one of these states."""
     rows: list[dict[str, Any]] = []
-    count = 0
     async with reached(settings) as (database, _):
         async for letters in judged_letters(settings, database, wanted, states):
-            count += len(letters)
-            if as_json:
-                rows += [_row(each) for each in letters]
-                continue
+            rows += [_row(each) for each in letters]
             for each in letters:
                 out.print(_line(each))
-    if as_json:
-        print_json(out, rows)
-    elif count == 0:
+    out.tell(rows)
+    if not rows:
         out.print("No dead letters.")
-    elif count == wanted.limit:
-        out.print(f"The first {count}; --limit shows more.")
+    elif len(rows) == wanted.limit:
+        out.print(f"The first {len(rows)}; --limit shows more.")
 
 
 @dataclass(slots=True)
@@ -64,7 +55,7 @@ class _Group:
         self.newest = max(at, self.newest or at)
 
 
-async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filter, *, as_json: bool) -> None:
+async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filter) -> None:
     """Print how many letters there are by topic and code: open ones with their age, replayed and discarded ones."""
     groups: dict[tuple[str, str], _Group] = {}
     now = datetime.now(UTC)
@@ -74,10 +65,8 @@ async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filte
                 place = each.place.topic.value, header(each.letter, "x-error-code")
                 groups.setdefault(place, _Group()).add(each, now)
     total: Counter[LetterState] = sum((group.states for group in groups.values()), Counter())
-    if as_json:
-        counts = {state.value: total[state] for state in LetterState}
-        print_json(out, {**counts, "groups": [_group_row(*place, group) for place, group in groups.items()]})
-        return
+    counts = {state.value: total[state] for state in LetterState}
+    out.tell({**counts, "groups": [_group_row(*place, group) for place, group in groups.items()]})
     for (topic, code), group in groups.items():
         out.print("  ".join([topic, shown(code) or "-", *_told(group)]))
     out.print(_counted(total) if groups else "No dead letters.")

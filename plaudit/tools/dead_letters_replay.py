@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from rich.console import Console
-
 from messaging.dead_letters_replays import (
     Hindrance,
     LetterState,
@@ -20,7 +18,7 @@ from messaging.dead_letters_replays import (
     replayed_message,
 )
 from plaudit.cli.command_line import UsageError
-from plaudit.cli.terminal import print_json
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter, topics_of
 from plaudit.tools.dead_letters_state import Judged, judged_letters
@@ -50,7 +48,6 @@ class Replay:
     mended: bytes | None = None
     again: bool = False
     dry_run: bool = False
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +58,9 @@ class Discard:
     reason: str
     everything: bool = False
     dry_run: bool = False
-    as_json: bool = False
 
 
-async def replay_dead_letters(settings: Settings, out: Console, progress: Console, order: Replay) -> None:
+async def replay_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Replay) -> None:
     """Publish letters to their topics, and say how many.
 
     Letters are marked in the transaction that owes their messages to Kafka. Cut short, what was marked is published
@@ -96,14 +92,8 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
                     status.update(f"Replaying dead letters: {replayed} published")
                 if replayed == limit:
                     break
-    _tell_replayed(out, order, replayed, left_out)
-
-
-def _tell_replayed(out: Console, order: Replay, replayed: int, left_out: Counter[Hindrance]) -> None:
-    if order.as_json:
-        told = {reason.value: left_out[reason] for reason in _LEFT_OUT}
-        print_json(out, {"replayed": replayed, "dryRun": order.dry_run, "leftOut": told})
-        return
+    told = {reason.value: left_out[reason] for reason in _LEFT_OUT}
+    out.tell({"replayed": replayed, "dryRun": order.dry_run, "leftOut": told})
     out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {replayed} dead letters.")
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
@@ -154,7 +144,7 @@ async def _choice(
     return chosen, left_out
 
 
-async def discard_dead_letters(settings: Settings, out: Console, progress: Console, order: Discard) -> None:
+async def discard_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Discard) -> None:
     """Settle open letters without publishing them, with a reason in the audit log, and say how many.
 
     Kafka keeps them until the retention of their topics is over. Raises UsageError or CommandError.
@@ -172,10 +162,8 @@ async def discard_dead_letters(settings: Settings, out: Console, progress: Conso
                     await transactions.run(partial(_discard, letters, order.reason))
                 count += len(letters)
                 status.update(f"Discarding dead letters: {count}")
-    if order.as_json:
-        print_json(out, {"discarded": count, "dryRun": order.dry_run})
-    else:
-        out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {count} dead letters.")
+    out.tell({"discarded": count, "dryRun": order.dry_run})
+    out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {count} dead letters.")
 
 
 async def _discard(letters: Sequence[Judged], reason: str, work: UnitOfWork) -> None:

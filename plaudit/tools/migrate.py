@@ -20,7 +20,7 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_of_state
 from messaging.topics import Topic
-from plaudit.cli.terminal import print_json, shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
@@ -159,9 +159,7 @@ class Migration:
         await asyncio.sleep(_PAUSE_S)
 
 
-async def migrate(
-    settings: Settings, out: Console, progress: Console, *, dry_run: bool, compatible: bool, as_json: bool
-) -> None:
+async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_run: bool, compatible: bool) -> None:
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
     `compatible`: the steps that the version before runs on.
 
@@ -183,10 +181,8 @@ async def migrate(
                 documents = [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _whole(mark, after.version, steps, documents, dry_run=False)
-    if as_json:
-        print_json(out, report)
-    else:
-        _tell(report, out)
+    out.tell(report)
+    _print(report, out)
 
 
 @asynccontextmanager
@@ -252,7 +248,7 @@ def _report(collection: str, damaged: int, mended: Mended) -> MendingReport:
     }
 
 
-def _tell(report: MigrationReport, out: Console) -> None:
+def _print(report: MigrationReport, out: Terminal) -> None:
     would = "would change" if report["dryRun"] else "changed"
     for step in report["steps"]:
         out.print(f"Step {step['number']}: {step['sentence']} {would.capitalize()} {step['documents']:,} documents.")

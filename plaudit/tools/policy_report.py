@@ -9,11 +9,9 @@ import csv
 import sys
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from statistics import median
 from typing import Final, TextIO
 
-from rich.console import Console
 from rich.table import Table
 from typing_extensions import TypedDict
 
@@ -22,7 +20,7 @@ from domain.policy import HIGH_STARS, LOW_STARS, Decisions, rejects_low_more
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
-from plaudit.cli.terminal import print_json
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
@@ -30,14 +28,6 @@ from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"
 """In the place of a reason code where none was given."""
-
-
-class ReportFormat(StrEnum):
-    """The form of a report."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +68,17 @@ class Report(TypedDict):
     lowStarsRejectedMoreOften: bool
 
 
-async def run_report(settings: Settings, out: Console, order: ReportOrder, format: ReportFormat) -> None:
+async def run_report(settings: Settings, out: Terminal, order: ReportOrder, *, as_csv: bool) -> None:
     """Print the report. Raises CommandError for an unknown store."""
     async with reached(settings) as (database, _):
         await check_store(database, order.store)
         found = await DecisionCounts(database).report(order.store, order.since, order.until)
     report = report_of(order, found)
-    match format:
-        case ReportFormat.JSON:
-            print_json(out, report)
-        case ReportFormat.CSV:
-            write_csv(report, sys.stdout)
-        case ReportFormat.TABLE:
-            _print_tables(out, report)
+    out.tell(report)
+    if as_csv:
+        write_csv(report, sys.stdout)
+    else:
+        _print_tables(out, report)
 
 
 def report_of(order: ReportOrder, found: DecisionReport) -> Report:
@@ -149,7 +137,7 @@ def write_csv(report: Report, file: TextIO) -> None:
     rows.writerow(["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()])
 
 
-def _print_tables(out: Console, report: Report) -> None:
+def _print_tables(out: Terminal, report: Report) -> None:
     table = Table("Stars", "Submitted", "Approved", "Rejected", "Waiting", "Rejected of decided")
     for each in reversed(report["byStars"]):
         numbers = (each["submitted"], each["approved"], each["rejected"], each["waiting"])

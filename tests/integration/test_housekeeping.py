@@ -28,7 +28,6 @@ from messaging.topics import Topic, TopicNames
 from storage.images_files import ImageFiles
 from storage.parking import ParkingRepository
 from storage.pymongo_internals import cancel_and_wait
-from storage.verdicts import VerdictRepository
 from tests.support.app import NOWHERE
 from tests.support.consumers import TOPICS, opened_desk
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
@@ -196,8 +195,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
 
         return both_have_found
 
-    for repository in (ParkingRepository, VerdictRepository):
-        monkeypatch.setattr(repository, "parked_before", in_step(repository.parked_before))
+    monkeypatch.setattr(ParkingRepository, "parked_before", in_step(ParkingRepository.parked_before))
     async with opened_desk(servers) as desk:
         services, review, now = desk.services, desk.review(), datetime.now(UTC)
         workers, id = [desk.submissions.parked for _ in range(2)], review["id"]

@@ -140,7 +140,7 @@ def test_an_expected_status_in_any_form(status: Any) -> None:
 @pytest.mark.parametrize("status", ["Approve", "", 3, 1.5, True, [], {}])
 def test_an_expected_status_that_is_none(status: Any) -> None:
     command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
-    with pytest.raises(ValidationError, match="Must be one of New, Approved, Rejected"):
+    with pytest.raises(ValidationError, match=r"Must be one of New \(0\), Approved \(1\), Rejected \(2\)"):
         MODERATION_COMMAND.validate_json(json.dumps(command))
 
 

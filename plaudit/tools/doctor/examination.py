@@ -11,7 +11,6 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from pymongo.errors import OperationFailure, PyMongoError
-from rich.console import Console
 
 from domain.findings import Finding, Level, failed, ok
 from messaging.kafka.administration import admin_client
@@ -20,7 +19,7 @@ from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import UNREADABLE, short, wrong_settings
-from plaudit.cli.terminal import print_json, shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.processes.connections import connected_database
@@ -43,17 +42,15 @@ _LONGEST_WORDS: Final = 200
 _STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
-async def examine(out: Console, *, as_json: bool) -> bool:
+async def examine(out: Terminal) -> bool:
     """Print what is found; returns whether nothing failed."""
     findings: list[Finding] = []
     async for finding in _findings():
         findings.append(finding)
-        if not as_json:
-            advice = f"  → {finding.advice}" if finding.advice else ""
-            out.print(f"{finding.level:<4}", style=_STYLE[finding.level], end=" ")
-            out.print(f"{finding.check:<16}{shown(finding.text)}{shown(advice)}")
-    if as_json:
-        print_json(out, [asdict(finding) for finding in findings])
+        advice = f"  → {finding.advice}" if finding.advice else ""
+        out.print(f"{finding.level:<4}", style=_STYLE[finding.level], end=" ")
+        out.print(f"{finding.check:<16}{shown(finding.text)}{shown(advice)}")
+    out.tell([asdict(finding) for finding in findings])
     return all(finding.level is not Level.FAIL for finding in findings)
 
 

@@ -1,0 +1,45 @@
+"""The end of what waited for its review in vain: a dead letter, and the answer "not-found"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from consumers.services import Services
+from domain.commands import CommandMark, Outcome
+from domain.delivery import RecordPosition
+from messaging.dead_letters import rebuilt_dead_letter, review_never_came
+from messaging.decoding import InvalidMessageError
+from messaging.topics import Topic
+from storage.parking import ParkingRepository, T
+from storage.unit_of_work import UnitOfWork
+
+MOST_OVERDUE: Final = 500
+
+
+class Overdue(NamedTuple):
+    """What is told of a parked command in the end: its record, and the item that is answered."""
+
+    topic: Topic
+    position: RecordPosition
+    item_id: str
+    value: object
+    command_id: str | None = None
+    mark: CommandMark | None = None
+    error: InvalidMessageError = review_never_came()
+
+
+async def give_up(
+    services: Services, parking: ParkingRepository[T], parked: Sequence[T], told: Callable[[T], Overdue]
+) -> list[T]:
+    """Dead-letter and answer the parked commands that nobody else has given up, and return them."""
+
+    async def take(work: UnitOfWork) -> list[T]:
+        given_up = await parking.take(parked, work.session)
+        for topic, position, item_id, value, command_id, mark, error in map(told, given_up):
+            name = services.topics.name(topic)
+            work.emit([rebuilt_dead_letter(name, position, key=item_id, value=value, error=error)])
+            work.answer(command_id, item_id, Outcome.NOT_FOUND, mark=mark)
+        return given_up
+
+    return await services.transactions.run(take)
