@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
+import structlog
+
 from consumers.images_rebuild import rebuild
 from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
@@ -32,7 +34,10 @@ from messaging.metrics import IMAGE_SECONDS, IMAGES
 from messaging.topics import Topic
 from storage.audit import AuditEntry, Imaging
 from storage.images_reviews import ReviewWithImages
+from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +122,17 @@ class ImageCommandConsumer:
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
 
-        Those whose image has come, to a worker of a version that lets none go on, are applied.
+        Those whose image has come, to a worker of a version that lets none go on, are applied. Those about a review
+        that is damaged wait until somebody has mended it.
         """
         parking = self.services.parked_image_commands
         overdue = await parking.parked_before(before, MOST_OVERDUE)
-        await self.release({each.review_id for each in overdue})
+        for id in {each.review_id for each in overdue}:
+            try:
+                await self.release({id})
+            except StoredDocumentError as error:
+                log.error("commands about images of a damaged review wait", review=id, error=str(error))
+                overdue = [each for each in overdue if each.review_id != id]
         return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(

@@ -169,6 +169,20 @@ async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_th
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
 
+async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_up(desk: Desk) -> None:
+    damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
+    await desk.submit(desk.records(damaged))
+    await desk.command_images(
+        desk.records(command("hide", damaged, image, "one"), command("hide", desk.review(), missing, "two"))
+    )
+    await desk.database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"images": "none"}})
+    assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
+    assert [await outcomes(desk, id, key) for id, key in ((image, "one"), (missing, "two"))] == [
+        [],
+        [Outcome.NOT_FOUND],
+    ]
+
+
 async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     await desk.command_images(desk.records(command("hide", review, image)))
