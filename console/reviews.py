@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.fields import in_one_line
+from console.fields import in_one_line, number
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
@@ -95,7 +94,7 @@ async def edit(visit: Visit) -> Response:
         # No author: where nobody has to say who they are, that would be the author's own edit.
         "title": _changed(form, "title", row),
         "review": row["review"] if (text := _changed(form, "review", row)) is None else text,
-        "rating": _number(str(form.get("rating", ""))),
+        "rating": number(str(form.get("rating", ""))),
         "userName": _changed(form, "userName", row),
     }
     # Also what a form that is sent twice has done itself.
@@ -194,15 +193,6 @@ def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str 
         return None
     text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
     return None if text == (before if name == "review" else in_one_line(before)) else text
-
-
-def _number(text: str) -> float | str:
-    """The number in a field; text that is none stays, and the facade says so."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number if isfinite(number) else text
 
 
 async def _or_refusal(answer: Awaitable[Any]) -> Any:

@@ -18,9 +18,10 @@ from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
 from domain.reviews import Review
 from domain.stores import Store
-from plaudit.cli.command_line import CommandError, discard_output
+from plaudit.cli.command_line import discard_output
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
+from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
 from plaudit.tools.drafts import put_on_disk, whole_file
 from plaudit.tools.export_feedback import feedback_lines
@@ -30,7 +31,6 @@ from plaudit.tools.image_folder import image_folder, images_beside, remove_folde
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.database import in_batches
-from storage.images_files import ImageFiles
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
@@ -72,7 +72,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
             progress.status("Exporting reviews") as status,
         ):
             write = review_writer(file, order.format)
-            images = ImageExport(database, partial(_open_images, settings), folder) if folder else None
+            images = ImageExport(database, partial(opened_images, settings), folder) if folder else None
             async for reviews in in_batches(ReviewRepository(database).stream(order.search), _PAGE):
                 for line in await _lines(reviews, stores, images):
                     write(line)
@@ -108,15 +108,6 @@ async def _lines(
     details = (review_details(review, stores) for review in reviews)
     rows = [{name: value for name, value in each.items() if name != _PASSING} for each in details]
     return [{**row, "images": told[row["id"]]} if row["id"] in told else row for row in rows]
-
-
-def _open_images(settings: Settings) -> ImageFiles:
-    try:
-        return settings.images.files(settings.data)
-    except (OSError, ValueError) as error:
-        raise CommandError(
-            f"The store of images can't be used: {error}. See PLAUDIT_IMAGES__STORE, or export with --no-images."
-        ) from None
 
 
 def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, Any]], object]:

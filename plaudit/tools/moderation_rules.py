@@ -20,7 +20,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.past import feedback_in
-from plaudit.tools.imports.rows import Row, csv_rows, json_rows
+from plaudit.tools.imports.rows import rows_of
 from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
@@ -93,7 +93,8 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
 def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[Review]:
     """The reviews of a file; notes rows that are none."""
     at = datetime.now(UTC)
-    for row in _rows(file, order):
+    names, header = order.mapping.header(file, order.format)
+    for row in rows_of(file, order.format, names, offset=header.end, line=header.end_line):
         try:
             if row.columns is None:
                 raise BadRowError(row.fault)
@@ -117,10 +118,3 @@ def _facts(columns: dict[str, Any]) -> dict[str, Any]:
     if told.get("language"):
         facts["language"] = str(told["language"])
     return facts
-
-
-def _rows(file: BinaryIO, order: RuleTrialOrder) -> Iterator[Row]:
-    if order.format is FileFormat.JSONL:
-        return json_rows(file, offset=0, line=0)
-    names, header = order.mapping.header(file)
-    return csv_rows(file, names, offset=header.end, line=header.end_line)

@@ -14,8 +14,8 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
 from messaging.schemas import ClosedMessage, Id, ImageId
-from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
+from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
 from plaudit.tools.image_folder import folder_before, image_file
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
@@ -101,20 +101,13 @@ class Uploader:
         self._files: ImageFiles | None = None
 
     async def upload(self, images: Sequence[FoundImage]) -> None:
-        """Put them into the store; returns once it has them. Raises CommandError for a store that can't be used."""
+        """Put them into the store; returns once it has them. Raises what `opened_images` does."""
         if not images:
             return
-        files = self._files or self._open()
+        self._files = files = self._files or opened_images(self._settings)
         for start in range(0, len(images), AT_ONCE):
             puts = [
                 partial(files.put_upload, image.told.id, digest_of(image.content), image.content)
                 for image in images[start : start + AT_ONCE]
             ]
             await asyncio.gather(*(patiently("the store of images", put) for put in puts))
-
-    def _open(self) -> ImageFiles:
-        try:
-            self._files = files = self._settings.images.files(self._settings.data)
-        except (OSError, ValueError) as error:
-            raise CommandError(f"The store of images can't be used: {error}. See PLAUDIT_IMAGES__STORE.") from None
-        return files

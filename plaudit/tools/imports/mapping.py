@@ -15,6 +15,7 @@ from domain.timestamps import moment_in
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
+from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from plaudit.tools.imports.rows import Row, csv_header
 
@@ -86,8 +87,11 @@ class ColumnMapping:
                 f"There are {_listed(columns)}."
             )
 
-    def header(self, file: BinaryIO) -> tuple[list[str], Row]:
-        """The columns of a CSV that can be imported, and the row that names them; raises UsageError."""
+    def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
+        """The columns of a CSV that can be imported, and the row that names them; JSON Lines have none. Raises
+        UsageError."""
+        if format is FileFormat.JSONL:
+            return [], Row(0, 0, 0)
         try:
             found = csv_header(file)
         except ValueError as error:

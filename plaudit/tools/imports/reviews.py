@@ -28,7 +28,7 @@ from plaudit.tools.imports.columns import SeenColumns, listed
 from plaudit.tools.imports.images import FoundImage, Uploader
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
-from plaudit.tools.imports.rows import Row, csv_rows, json_rows
+from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
 
 BATCH_ROWS: Final = 1_000
@@ -50,7 +50,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     with order.file.open("rb") as file:
         _lock(file)
         check_text(file, order.file)
-        names, header = order.mapping.header(file) if order.format is FileFormat.CSV else ([], Row(0, 0, 0))
+        names, header = order.mapping.header(file, order.format)
         # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
@@ -128,8 +128,9 @@ class _Import:
                 _lock(report)
                 report.truncate(self._checkpoint.report_bytes)
             task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
-            rows = 0
-            for batch in self._batches(_rows(file, self._order.format, names, self._checkpoint)):
+            offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
+            everything = rows_of(file, self._order.format, names, offset=offset, line=line)
+            for batch in self._batches(everything):
                 await self._take(batch, report)
                 rows += batch.rows
                 progress.update(
@@ -210,12 +211,6 @@ async def _destination(settings: Settings) -> tuple[str, str]:
     needed = (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS)
     await check_topics(settings, [settings.topics.name(topic) for topic in needed])
     return await existing_cluster(settings.kafka_connection()), settings.topics.prefix
-
-
-def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:
-    if format is FileFormat.JSONL:
-        return json_rows(file, offset=checkpoint.offset, line=checkpoint.line)
-    return csv_rows(file, names, offset=checkpoint.offset, line=checkpoint.line)
 
 
 def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:

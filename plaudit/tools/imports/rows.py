@@ -13,6 +13,7 @@ import orjson
 from domain.csv_cells import text_of
 from messaging.schemas import REVIEW_LENGTH
 from plaudit.cli.terminal import shown
+from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.lines import MAX_LINE_BYTES, Line, Lines
 
 _LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
@@ -70,6 +71,13 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
         if name in names:
             raise _LineFaultError(f"A field comes twice: {shown(name)}")
         names.add(name)
+
+
+def rows_of(file: BinaryIO, format: FileFormat, names: list[str], *, offset: int, line: int) -> Iterator[Row]:
+    """The rows of a file behind line number `line`, which ends at `offset`; `names` are the columns of a CSV."""
+    if format is FileFormat.JSONL:
+        return json_rows(file, offset=offset, line=line)
+    return csv_rows(file, names, offset=offset, line=line)
 
 
 def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
