@@ -212,7 +212,8 @@ class Queue {
       return;
     }
     const last = this.done.at(-1);
-    if (last) {
+    // As on one page: what others have decided since is none of ours to undo.
+    if (last && !last.isOvertaken) {
       const { id, seen } = last.row.dataset;
       const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonCode };
       document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=${QUEUE}; max-age=60; samesite=strict`;

@@ -129,6 +129,21 @@ async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 
+async def test_the_next_page_undoes_nobody_elses_decision_either(service: Service, facade: Facade) -> None:
+    """The last decision of the page before, which others have made again since."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await facade.moderate("reset", ids[0])
+        await outcomes[0].get_by_text("Somebody else: New.").wait_for()
+        await facade.moderate("approve", *ids)
+        for outcome in outcomes:
+            await outcome.get_by_text("Somebody else: Approved.").wait_for()
+        await press(page, "a")
+        await page.get_by_text("No review that waits is like this.").wait_for()
+        assert await page.get_by_role("button", name="Undo").count() == 0
+
+
 async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         for n, id in enumerate(ids):
