@@ -361,7 +361,10 @@ class Queue {
       // Its author brings a decided one back.
       const isBack = told.status === "New" && row.dataset.status !== "New";
       if (this.pending.has(row) || (row.classList.contains("settled") && !isBack)) return;
-      if (isBack) this.isOfOthers(row, "New");
+      if (isBack) {
+        this.others.delete(told.id);
+        this.isOfOthers(row, "New");
+      }
       row.classList.add("settled");
       this.say(row, CHANGED);
       return;

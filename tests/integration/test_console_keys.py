@@ -144,6 +144,22 @@ async def test_the_next_page_undoes_nobody_elses_decision_either(service: Servic
         assert await page.get_by_role("button", name="Undo").count() == 0
 
 
+async def test_undoing_names_nobody_where_an_author_was_faster(service: Service, facade: Facade) -> None:
+    """Not who decided before the author has changed the review."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        before = await facade.review(ids[0])
+        about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
+        await facade.moderate("reset", ids[0])
+        await facade.moderate("approve", ids[0])
+        await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
+        await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
+        await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
+
+
 async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         for n, id in enumerate(ids):
