@@ -19,6 +19,12 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
   get() { throw new DOMException("Blocked", "SecurityError"); },
 });"""
 
+LATE_NEWS = """window.late = [];
+const { addEventListener } = EventSource.prototype;
+EventSource.prototype.addEventListener = function (kind, hear) {
+  addEventListener.call(this, kind, kind === "decided" ? (event) => late.push(() => hear(event)) : hear);
+};"""
+
 
 @asynccontextmanager
 async def queue_of(
@@ -158,6 +164,20 @@ async def test_undoing_names_nobody_where_an_author_was_faster(service: Service,
         await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
         await press(page, "z")
         await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
+
+
+async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(service: Service, facade: Facade) -> None:
+    """An approval is told once it has been taken back: undoing that approves again."""
+    async with queue_of(service, facade, 2, LATE_NEWS) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press(page, "k", "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await page.wait_for_function("late.length === 2")
+        await page.evaluate("late.splice(0).forEach((each) => each())")
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New"]
 
 
 async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
