@@ -420,7 +420,9 @@ class Queue {
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
       const isDecided = each.status !== (row.dataset.status || null);
-      if (isDecided) {
+      // Somebody else's that comes to the same as one that was made here.
+      const isAgain = each.by !== this.me && this.done.some((made) => made.row === row);
+      if (isDecided || isAgain) {
         this.unclaim(row);
         this.decided(row, each);
       } else if (each.isChanged) {

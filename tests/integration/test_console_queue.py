@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Dialog, Page
 
-from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.chromium import Watch, chromium, opened, show, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service, running_service
@@ -208,12 +208,6 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
         await page.keyboard.press("j")
         await page.get_by_text("The context can't be loaded.").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
-
-
-async def show(page: Page, *, is_hidden: bool) -> None:
-    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
-    script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
-    await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
 
 
 async def test_many_open_queues_leave_connections_to_the_one_in_view(
