@@ -115,6 +115,7 @@ class Queue {
   constructor(list) {
     this.list = list;
     this.reasons = list.dataset.reasons.split(" ");
+    this.me = list.dataset.me ?? null;
     this.done = [];
     this.pending = new Map();
     this.others = new Map();
@@ -212,7 +213,8 @@ class Queue {
       return;
     }
     const last = this.done.at(-1);
-    if (last) {
+    // As on one page: what others have decided since is none of ours to undo.
+    if (last && !last.isOvertaken) {
       const { id, seen } = last.row.dataset;
       const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonCode };
       document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=${QUEUE}; max-age=60; samesite=strict`;
@@ -262,6 +264,9 @@ class Queue {
   async send(row, action, expected, reasonCode) {
     const { id } = row.dataset;
     this.others.delete(id);
+    // The news that tell of it are to come, perhaps only once the next decision has been made.
+    const isTold = AFTER[action] !== expected;
+    if (isTold) row.echoes = [...(row.echoes ?? []), AFTER[action]];
     try {
       const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode);
       const heard = this.others.get(id);
@@ -280,6 +285,7 @@ class Queue {
       row.dataset.seen = row.dataset.seen.replace("!", "");
       this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
+      if (isTold) row.echoes.pop();
       row.classList.add("failed");
       row.classList.toggle("settled", error.isFinal === true);
       this.say(row, error.message, true);
@@ -341,8 +347,8 @@ class Queue {
     one("#bulk").classList.toggle("has-selected", number > 0);
   }
 
-  /** What others do. */
-  hear(kind, told) {
+  /** What others do. `isSince`: it isn't older than the page, where it would stand already. */
+  hear(kind, told, isSince) {
     const row = this.row(told.id);
     if (!row) return;
     if (kind === "claimed") {
@@ -360,17 +366,42 @@ class Queue {
       // Its author brings a decided one back.
       const isBack = told.status === "New" && row.dataset.status !== "New";
       if (this.pending.has(row) || (row.classList.contains("settled") && !isBack)) return;
-      if (isBack) this.isOfOthers(row, "New");
+      if (isBack) {
+        this.others.delete(told.id);
+        this.isOfOthers(row, "New");
+      }
       row.classList.add("settled");
       this.say(row, CHANGED);
       return;
     }
     this.unclaim(row);
+    if (isSince && !this.isKnown(row, told)) this.decided(row, told);
+  }
+
+  /** True for news of a decision that was made here, and for news that were heard before: a process that begins tells
+   *  those of the last minutes again. */
+  isKnown(row, told) {
+    const name = `${told.at} ${told.status}`;
+    row.told ??= new Set();
+    if (row.told.has(name)) return true;
+    row.told.add(name);
+    const echoes = row.echoes ?? [];
+    const at = told.by === this.me ? echoes.indexOf(told.status) : -1;
+    if (at < 0) return false;
+    // News of one review come in their order: those before this one were missed.
+    echoes.splice(0, at + 1);
+    // Where nobody signs in, it may be somebody else's: the last one that was made here is as the row says.
+    return echoes.length > 0 || this.pending.has(row) || row.dataset.status === told.status;
+  }
+
+  decided(row, told) {
     this.others.set(told.id, told);
     if (this.pending.has(row)) return;
     row.dataset.reason = told.reason ?? "";
-    if (row.dataset.status === (told.status ?? "")) return;
+    const isSame = row.dataset.status === (told.status ?? "");
+    if (isSame && told.by === this.me) return;
     this.isOfOthers(row, told.status ?? "");
+    if (isSame) return;
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
@@ -387,8 +418,16 @@ class Queue {
     const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
     const told = await send(`${QUEUE}/rows`, fields).catch(() => null);
     for (const each of told?.results ?? []) {
-      const isDecided = each.status !== (this.row(each.id).dataset.status || null);
-      if (isDecided || each.isChanged) this.hear(isDecided ? "decided" : "edited", each);
+      const row = this.row(each.id);
+      const isDecided = each.status !== (row.dataset.status || null);
+      // Somebody else's that comes to the same as one that was made here.
+      const isAgain = each.by !== this.me && this.done.some((made) => made.row === row);
+      if (isDecided || isAgain) {
+        this.unclaim(row);
+        this.decided(row, each);
+      } else if (each.isChanged) {
+        this.hear("edited", each, true);
+      }
     }
   }
 
@@ -468,7 +507,7 @@ function listen(queue) {
         if (kind === "new" || isBackHere || (kind === "reported" && isReported && isSince)) come(told);
         // What is decided isn't new any more.
         else if (kind === "decided" && told.status !== "New") forget(told.id);
-        if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) queue?.hear(kind, told);
+        if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) queue?.hear(kind, told, isSince);
       });
     }
     // A browser connects again by itself, unless it was answered by something else.

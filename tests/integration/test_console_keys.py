@@ -19,6 +19,12 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
   get() { throw new DOMException("Blocked", "SecurityError"); },
 });"""
 
+LATE_NEWS = """window.late = [];
+const { addEventListener } = EventSource.prototype;
+EventSource.prototype.addEventListener = function (kind, hear) {
+  addEventListener.call(this, kind, kind === "decided" ? (event) => late.push(() => hear(event)) : hear);
+};"""
+
 
 @asynccontextmanager
 async def queue_of(
@@ -126,6 +132,51 @@ async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
         await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
         await press(page, "z")
         await outcomes[0].get_by_text("was faster: it is Approved. Nothing was changed.").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New"]
+
+
+async def test_the_next_page_undoes_nobody_elses_decision_either(service: Service, facade: Facade) -> None:
+    """The last decision of the page before, which others have made again since."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await facade.moderate("reset", ids[0])
+        await outcomes[0].get_by_text("Somebody else: New.").wait_for()
+        await facade.moderate("approve", *ids)
+        for outcome in outcomes:
+            await outcome.get_by_text("Somebody else: Approved.").wait_for()
+        await press(page, "a")
+        await page.get_by_text("No review that waits is like this.").wait_for()
+        assert await page.get_by_role("button", name="Undo").count() == 0
+
+
+async def test_undoing_names_nobody_where_an_author_was_faster(service: Service, facade: Facade) -> None:
+    """Not who decided before the author has changed the review."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        before = await facade.review(ids[0])
+        about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
+        await facade.moderate("reset", ids[0])
+        await facade.moderate("approve", ids[0])
+        await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
+        await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
+        await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
+
+
+async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(service: Service, facade: Facade) -> None:
+    """An approval is told once it has been taken back: undoing that approves again."""
+    async with queue_of(service, facade, 2, LATE_NEWS) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press(page, "k", "u")
+        await outcomes[0].get_by_text("New.").wait_for()
+        await page.wait_for_function("late.length === 2")
+        await page.evaluate("late.splice(0).forEach((each) => each())")
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 

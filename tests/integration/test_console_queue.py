@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Dialog, Page
 
-from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.chromium import Watch, chromium, opened, show, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service, running_service
@@ -210,12 +210,6 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
-async def show(page: Page, *, is_hidden: bool) -> None:
-    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
-    script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
-    await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
-
-
 async def test_many_open_queues_leave_connections_to_the_one_in_view(
     browser: Browser, place: Service, own: Facade
 ) -> None:
@@ -306,6 +300,28 @@ async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Fa
         place.start("api")
         await place.until_ready()
         await page.get_by_text("1 new review").wait_for()
+
+
+async def test_news_that_are_told_again_are_nobody_elses(browser: Browser, place: Service, own: Facade) -> None:
+    """A process that begins tells what happened in the last minutes, also one's own decisions: they stay one's own."""
+    ids = await reviews_of(own, 3, new_id())
+    outcomes = [f"#r-{id} .outcome" for id in ids]
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        for key, told in (("a", "Approved."), ("z", "Undone"), ("a", "Approved.")):
+            await page.keyboard.press(key)
+            await page.locator(outcomes[0], has_text=told).wait_for()
+        await own.moderate("reject", ids[1])
+        await page.locator(outcomes[1], has_text="Somebody else: Rejected.").wait_for()
+        assert await place.stop("api") == 0
+        async with page.expect_response("**/queue/rows"):
+            place.start("api")
+        # Of one object all news come in their order: what is told behind the others comes last.
+        await own.moderate("reject", ids[2])
+        await page.locator(outcomes[2], has_text="Somebody else: Rejected.").wait_for()
+        await page.keyboard.press("z")
+        await page.locator(outcomes[0], has_text="Undone").wait_for()
+    assert [*(await statuses(own, ids)).values()] == ["New", "Rejected", "Rejected"]
 
 
 async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service, own: Facade) -> None:

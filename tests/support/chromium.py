@@ -64,6 +64,12 @@ async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -
         await context.close()
 
 
+async def show(page: Page, *, is_hidden: bool) -> None:
+    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
+    script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
+    await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
+
+
 async def violations(page: Page) -> list[str]:
     """The rules of axe that a page breaks, each with the elements."""
     found = await Axe().run(page)
