@@ -197,6 +197,25 @@ async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
         assert [each.status_code for each in answers] == [303, 303], name
 
 
+async def test_a_line_is_added_to_a_return_by_the_first_of_two_forms_alone(
+    http: httpx.AsyncClient, returns: Returns
+) -> None:
+    """The others find it, be it with another key or without the mark of what the page showed."""
+    id = await returns.create(await returns.ordered({"a": 3, "x": 3}), {"a": 1})
+    place = f"/console/returns/{id}/lines"
+    form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)
+    own = [(await returns.existing(id))["lineItems"][0]["id"], ""]
+    form |= {"line": ["a", "x"], "own": own, "quantity": ["1", "2"], "reason": ["", "scratch"]}
+    for sent in (form, form, {name: form[name] for name in form if name != "seen"}, {**form, "key": new_id("key")}):
+        answer = await send(http, place, sent)
+        assert answer.status_code == 303, answer.text
+        lines = (await returns.existing(id))["lineItems"]
+        assert [(line["orderLineItemId"], line["quantity"], line["reason"]) for line in lines] == [
+            ("a", 1, None),
+            ("x", 2, "scratch"),
+        ]
+
+
 async def test_a_reply_of_somebody_else_is_not_written_over(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
