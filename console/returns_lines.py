@@ -92,7 +92,7 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
-    by now, too."""
+    by now, too. What was typed for a new line goes into one that somebody else has added meanwhile."""
     messages: dict[int, str] = {}
     for told in refused.errors:
         if place := _PLACE.match(told["pointer"]):
@@ -103,7 +103,8 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
         error = "" if quantity in ("", "0") else messages.get(next(sent), "")
         # One that has gone meanwhile would be a new one.
         rows[id, own if own in known else ""] = (quantity, reason, error)
-    found = ((line, rows.get((line.id, line.own))) for line in lines)
+    added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
+    found = ((line, rows.get((line.id, line.own)) or added.pop(line.id, None)) for line in lines)
     return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
 
 
