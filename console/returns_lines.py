@@ -71,13 +71,19 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
 
 def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of a return as a form changes them, then those that the form doesn't have, as they are: lines that
-    aren't asked for are dropped, and a reason that is None stays as it was."""
+    aren't asked for are dropped, and a reason that is None stays as it was. To the interface one without an id is the
+    next of its order line that isn't named, else a new one: it is added once by a form that is sent twice."""
+    rows = _rows(form)
     left = {line["id"]: line for line in stored["lineItems"]}
+    named = {own for _, own, _, _ in rows}
+    next_of = {line["orderLineItemId"]: id for id, line in reversed(left.items()) if id not in named}
     asked = []
-    for id, own, quantity, reason in _rows(form):
+    for id, own, quantity, reason in rows:
         # One that has gone meanwhile is told by the interface.
         before = left.pop(own, {"id": own or None, "reason": None})
         if quantity not in ("", "0"):
+            if not own:
+                left.pop(next_of.pop(id, ""), None)
             now = before["reason"] if reason == in_one_line(before["reason"]).strip() else reason
             asked.append({"id": before["id"], "orderLineItemId": id, "quantity": number(quantity), "reason": now})
     fields = ("id", "orderLineItemId", "quantity", "reason")
@@ -86,7 +92,7 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
-    by now, too."""
+    by now, too. What was typed for a new line goes into one that somebody else has added meanwhile."""
     messages: dict[int, str] = {}
     for told in refused.errors:
         if place := _PLACE.match(told["pointer"]):
@@ -97,7 +103,8 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
         error = "" if quantity in ("", "0") else messages.get(next(sent), "")
         # One that has gone meanwhile would be a new one.
         rows[id, own if own in known else ""] = (quantity, reason, error)
-    found = ((line, rows.get((line.id, line.own))) for line in lines)
+    added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
+    found = ((line, rows.get((line.id, line.own)) or added.pop(line.id, None)) for line in lines)
     return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
 
 

@@ -197,6 +197,25 @@ async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
         assert [each.status_code for each in answers] == [303, 303], name
 
 
+async def test_a_line_is_added_to_a_return_by_the_first_of_two_forms_alone(
+    http: httpx.AsyncClient, returns: Returns
+) -> None:
+    """The others find it, be it with another key or without the mark of what the page showed."""
+    id = await returns.create(await returns.ordered({"a": 3, "x": 3}), {"a": 1})
+    place = f"/console/returns/{id}/lines"
+    form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)
+    own = [(await returns.existing(id))["lineItems"][0]["id"], ""]
+    form |= {"line": ["a", "x"], "own": own, "quantity": ["1", "2"], "reason": ["", "scratch"]}
+    for sent in (form, form, {name: form[name] for name in form if name != "seen"}, {**form, "key": new_id("key")}):
+        answer = await send(http, place, sent)
+        assert answer.status_code == 303, answer.text
+        lines = (await returns.existing(id))["lineItems"]
+        assert [(line["orderLineItemId"], line["quantity"], line["reason"]) for line in lines] == [
+            ("a", 1, None),
+            ("x", 2, "scratch"),
+        ]
+
+
 async def test_a_reply_of_somebody_else_is_not_written_over(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
@@ -251,3 +270,28 @@ async def test_what_somebody_else_returned_stands_beside_what_was_typed(
     await returns.change(id, lineItems=theirs[1:])
     late = await send(http, place, {**form, "quantity": ["7", "1"]})
     assert re.search(r'value="7" aria-label="Quantity of a".*?>Now 0<', late.text, re.DOTALL)
+
+
+async def test_what_was_typed_for_a_line_that_somebody_else_added_stays(
+    http: httpx.AsyncClient, returns: Returns
+) -> None:
+    """Beside what they typed; and one that nobody typed anything for is shown as it is."""
+    id = await returns.create(await returns.ordered({"a": 9, "x": 9, "y": 9}), {"a": 1})
+    place = f"/console/returns/{id}/lines"
+    form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)
+    (first,) = (await returns.existing(id))["lineItems"]
+    kept = {"id": first["id"], "orderLineItemId": "a", "quantity": 1}
+    theirs = [{"orderLineItemId": "x", "quantity": 1}, {"orderLineItemId": "y", "quantity": 3}]
+    await returns.change(id, lineItems=[kept, *theirs])
+    form |= {"line": ["a", "x", "y"], "own": [first["id"], "", ""]}
+    late = await send(http, place, {**form, "quantity": ["1", "2", "0"], "reason": ["", "scratch", ""]})
+    assert (late.status_code, LATE in late.text) == (409, True), late.text
+    assert re.search(r'value="2" aria-label="Quantity of x".*?>Now 1<', late.text, re.DOTALL), late.text
+    assert 'value="scratch"' in late.text
+    assert re.search(r'value="3" aria-label="Quantity of y"', late.text), late.text
+    assert "Now 3" not in late.text
+    again: dict[str, Any] = next(each.fields for each in forms(late.text) if each.action == place)
+    own = [line["id"] for line in (await returns.existing(id))["lineItems"]]
+    again |= {"line": ["a", "x", "y"], "own": own, "quantity": ["1", "2", "3"], "reason": ["", "scratch", ""]}
+    assert (await send(http, place, again)).status_code == 303
+    assert [line["quantity"] for line in (await returns.existing(id))["lineItems"]] == [1, 2, 3]
