@@ -8,39 +8,31 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, field_validator
 
+from api.web.process_limits import Limits
 from domain.origins import check_origin
 
 _ANY: Final = "*"
 _NAME: Final = re.compile(r"(\*\.)?[a-z0-9._-]+", re.ASCII | re.IGNORECASE)
 
 
-class HttpSettings(BaseModel):
-    """The address of the facade, and its limits."""
-
+class _Address(BaseModel):
     host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="0: one that is free")] = 8080
-    max_body_bytes: Annotated[
-        int, Field(ge=1_024, description="Of a request; uploads of images have a limit of their own")
-    ] = 1024 * 1024
+
+    @property
+    def address(self) -> str:
+        """The address of the facade, as clients write it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class HttpSettings(Limits, _Address):
+    """The address of the facade, and its limits."""
+
     max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
     max_connections: Annotated[
         int, Field(ge=1, description="Of one process; beyond, the one that has kept it waiting for longest is closed")
     ] = 4_096
-    max_concurrent_requests: Annotated[int, Field(ge=1, description="Of one process; beyond, 503 at once")] = 1_000
-    max_bodies_bytes: Annotated[
-        int, Field(ge=1_024, description="Of all bodies above 16 KiB that a process has in hand; beyond, 503")
-    ] = 32 * 1024 * 1024
-    max_pages_bytes: Annotated[
-        int, Field(ge=1_024, description="Of what MongoDB returns for lists to a process at a time; beyond, 503")
-    ] = 32 * 1024 * 1024
-    max_answers_bytes: Annotated[
-        int,
-        Field(
-            ge=1_024, description="Of all answers above 16 KiB that the clients of a process haven't read; beyond, 503"
-        ),
-    ] = 32 * 1024 * 1024
-    max_waits: Annotated[int, Field(ge=0, description="By `Prefer: wait`, at one process; beyond, 202 at once")] = 1_000
-    max_waits_per_client: Annotated[int, Field(ge=0, description="The same, of one client")] = 100
     receive_timeout: Annotated[
         float,
         Field(
@@ -97,12 +89,6 @@ class HttpSettings(BaseModel):
             for proxy in proxies:
                 ip_network(proxy)
         return proxies
-
-    @property
-    def address(self) -> str:
-        """The address of the facade, as clients write it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
 
 
 def _is_address(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The limits of a process, and the rate limit of each client; beyond that the answer is 429."""
+"""The rate limit of each client; beyond that the answer is 429."""
 
 from __future__ import annotations
 
@@ -17,19 +17,6 @@ MAX_CLIENTS: Final = 10_000
 """So many clients are counted; one that is forgotten begins anew."""
 
 _CLIENT_BITS: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one process for all requests together: docs/security.md has them all."""
-
-    max_body_bytes: int = 1024 * 1024
-    max_concurrent_requests: int = 1_000
-    max_bodies_bytes: int = 32 * 1024 * 1024
-    max_answers_bytes: int = 32 * 1024 * 1024
-    max_pages_bytes: int = 32 * 1024 * 1024
-    max_waits: int = 1_000
-    max_waits_per_client: int = 100
 
 
 def network_of(request: Request) -> str:

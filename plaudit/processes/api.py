@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from api.app import create_app
 from api.services import Services
 from api.web.hygiene import WebRules
-from api.web.limits import Limits, RateLimit
+from api.web.limits import RateLimit
 from console.app import add_console
 from console.queue_news import TOPICS as CONSOLE_NEWS
 from console.queue_news import QueueNews
@@ -116,7 +116,7 @@ async def run_api(settings: Settings) -> None:
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
-    http, connection = settings.http, settings.kafka_connection()
+    connection = settings.kafka_connection()
     expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
     return Services(
         database,
@@ -131,15 +131,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         token_keys=settings.review_tokens.keys(),
         image_files=opened_images(settings),
         authenticator=authenticator(settings, database),
-        limits=Limits(
-            max_body_bytes=http.max_body_bytes,
-            max_concurrent_requests=http.max_concurrent_requests,
-            max_bodies_bytes=http.max_bodies_bytes,
-            max_answers_bytes=http.max_answers_bytes,
-            max_pages_bytes=http.max_pages_bytes,
-            max_waits=http.max_waits,
-            max_waits_per_client=http.max_waits_per_client,
-        ),
+        limits=settings.http,
     )
 
 

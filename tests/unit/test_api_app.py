@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.web.limits import Limits
+from api.web.process_limits import Limits
 from domain.permissions import ALL_PERMISSIONS
 from tests.support.app import REVIEW, client_without_servers, problem_of
 
