@@ -46,8 +46,8 @@ async function solve(check) {
   }
 }
 
-/** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current @param {() => void} changed */
-function photosOf(shop, current, changed) {
+/** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current @param {() => void} changed @param {() => boolean} isSending */
+function photosOf(shop, current, changed, isSending) {
   const { say } = shop;
   /** By the row, whose id is that of the photo once it is there. @type {Map<Element, { name: string, upload: () => Promise<void> }>} */
   const uploads = new Map();
@@ -72,7 +72,7 @@ function photosOf(shop, current, changed) {
       stop.abort();
       changed();
       row.remove();
-      input.disabled = false;
+      limit();
       input.focus();
     };
     const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state,
@@ -110,7 +110,12 @@ function photosOf(shop, current, changed) {
     const upload = () => (sent ??= turn = turn.catch(() => {}).then(send));
     uploads.set(row, { name, upload });
     upload().catch(() => {});
-    input.disabled = uploads.size >= most;
+    limit();
+  }
+
+  /** None is added to a review that is being sent: it would be lost. */
+  function limit() {
+    input.disabled = isSending() || uploads.size >= most;
   }
 
   const field = h('label', {}, say('addPhotos', { n: most }), input);
@@ -121,7 +126,7 @@ function photosOf(shop, current, changed) {
   };
   /** Those that are there, to be added again. */
   const kept = () => [...uploads].map(([{ id }, { name }]) => ({ id, name })).filter(({ id }) => id);
-  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, kept };
+  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, kept, limit };
 }
 
 /** The file as a small picture; none of what the browser can't read. @param {File} file @param {HTMLCanvasElement} canvas */
@@ -167,7 +172,7 @@ export async function open(shop, place, failures) {
 
   const problems = h('div', { class: 'wrong', role: 'alert' });
   const state = h('span', { class: 'soft', role: 'status' });
-  const photos = photosOf(shop, () => form, save);
+  const photos = photosOf(shop, () => form, save, () => isSending);
   const field = /** @param {string} name @param {string} key @param {Record<string, any>} more */ (name, key, more) =>
     h('label', {}, say(key), h(name == 'review' ? 'textarea' : 'input', { name, dir: 'auto', ...more }));
   const fields = h('form', { submit: send, input: write },
@@ -183,8 +188,9 @@ export async function open(shop, place, failures) {
   /** The solved challenge, searched for once. */
   const proof = () => (solving ??= solve(form.check));
 
+  /** A form that is gone keeps nothing: another one may have other words by now, or the review is sent. */
   function save() {
-    keep(shop, { ...written(), attempt, photos: photos.kept() });
+    if (fields.isConnected) keep(shop, { ...written(), attempt, photos: photos.kept() });
   }
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
@@ -222,6 +228,7 @@ export async function open(shop, place, failures) {
     event.preventDefault();
     if (isSending) return;
     isSending = true;
+    photos.limit();
     problems.replaceChildren();
     state.textContent = say('sending');
     try {
@@ -238,6 +245,7 @@ export async function open(shop, place, failures) {
       for (const each of fields.querySelectorAll('[name]')) each.ariaInvalid = wrong.includes(each.getAttribute('name') ?? '') ? 'true' : null;
     }
     isSending = false;
+    photos.limit();
   }
 
   for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });

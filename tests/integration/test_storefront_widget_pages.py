@@ -415,3 +415,45 @@ async def test_a_photo_that_is_removed_holds_up_no_other_and_does_not_come_back(
         form = await open_form(page)
         await expect(form.get_by_role("button", name="Remove 2.png")).to_be_visible()
         await expect(form.get_by_role("listitem")).to_have_count(1)
+
+
+async def test_no_photo_is_added_to_a_review_that_is_being_sent(browser: Browser, filled: Filled) -> None:
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(2)]
+    async with shopping(browser, filled.show("/adding", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await form.get_by_label("photos").set_input_files(files)
+        await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(2)
+        await page.route("**/Product/*/reviews", coming.put)
+        await form.get_by_role("button", name="Send review").click()
+        sent = await coming.get()
+        await form.get_by_role("button", name="Remove 1.png").click()
+        await expect(form.get_by_label("photos")).to_be_disabled()
+        await sent.abort()
+        await form.get_by_role("alert").get_by_text(AGAIN).wait_for()
+        await expect(form.get_by_label("photos")).to_be_enabled()
+
+
+async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, filled: Filled) -> None:
+    """Its upload ends when another form of the same product has what was written since."""
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
+    async with shopping(browser, filled.show("/replaced", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_label("Your review").fill("Words of before.")
+        await page.route("**/images?*", coming.put)
+        await form.get_by_label("photos").set_input_files(
+            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
+        )
+        upload = await coming.get()
+        gone = await form.element_handle()
+        await page.locator("plaudit-reviews").evaluate("(element) => element.setAttribute('token', 'other')")
+        await expect(form.get_by_label("Your review")).to_have_value("Words of before.")
+        await form.get_by_label("Your review").fill("Words of now.")
+        (kept,) = await page.evaluate(drafts)
+        await upload.continue_()
+        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
+        await expect(form.get_by_role("listitem")).to_have_count(0)
+        assert await page.evaluate(drafts) == [kept]
