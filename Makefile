@@ -12,7 +12,7 @@ CHART := deploy/helm/plaudit
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client manifests screenshots sbom pin audit lock clean
+.PHONY: help up demo test test-more test-slow lint bench chaos bad-input mutants docs client manifests screenshots sbom pin audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@$(CHOSEN) $(if $(call told,BROKER),PLAUDIT_BROKER=$(BROKER)) exec $(BIN)/plaudit up
@@ -25,9 +25,14 @@ demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its sho
 
 # In the order of the folders: the longest files have few tests, and would come last by themselves. Four at a time keep
 # two cores busy while some of them wait. The JVM's second compiler would cost Kafka more than it gains in so short a life.
+tests = JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
+  $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(or $(BROKER),auto) -m "$(1)" $(ARGS)
+
 test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu for the fallback broker
-	@JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
-	  $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(or $(BROKER),auto) -m "not slow" $(ARGS)
+	@$(call tests,not slow and not long)
+
+test-more: $(VENV)/dev.stamp ## the other tests, of which each takes longer, about ten minutes: ARGS, BROKER
+	@$(call tests,long and not slow)
 
 # What takes minutes, and what `make test` does in small at its full size.
 test-slow: $(VENV)/dev.stamp ## what takes longer: TLS, imports, privacy, bad input, outages at full size
