@@ -18,6 +18,8 @@ _USUAL: Final = re.compile(
 )
 """Addresses that need no parser, which takes a hundred times as long."""
 _ASCII_LABEL: Final = re.compile("[a-z0-9_-]+")
+_NO_DOMAIN: Final = re.compile(r'[()<>@,:;"\\\s]')
+"""What ends a domain, or an address. Encoded words hide it from the parser."""
 _NO_TEXT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200b\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -45,7 +47,7 @@ def mailbox(text: str) -> Address:
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
     if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
         raise InvalidAddressError
-    if not (address.username + domain).isprintable():
+    if not (address.username + domain).isprintable() or (domain[0] != "[" and _NO_DOMAIN.search(domain)):
         raise InvalidAddressError
     return Address(one_line(address.display_name), address.username, domain)
 
@@ -54,10 +56,8 @@ def _in_ascii(domain: str) -> str:
     """The domain as the mail server looks it up, by IDNA 2008: faß.de and fass.de are two. Raises ValueError."""
     if not domain.isascii():
         labels = idna.uts46_remap(domain, std3_rules=False).split(".")
-        # IDNA 2008 refuses some in ASCII that are in use.
-        if any(label.isascii() and not _ASCII_LABEL.fullmatch(label) for label in labels):
-            raise ValueError("Characters that mean something to mail servers were written in another width")
-        domain = ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
+        # IDNA 2008 refuses some in ASCII that are in use. The full-width forms of "@" and "," are in ASCII by now.
+        domain = ".".join(label if _ASCII_LABEL.fullmatch(label) else idna.alabel(label).decode() for label in labels)
     # Checks the lengths of its labels alone.
     return domain.encode("idna").decode()
 
