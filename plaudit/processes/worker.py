@@ -76,16 +76,23 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
 
 
 async def _read(settings: Settings, topics: Collection[Topic]) -> None:
-    """Wait until all that these topics have is applied, also what one passes on to the next."""
+    """Wait until all that these topics have is applied."""
     lag = ConsumerLag(settings.kafka_connection(), settings.topics)
-    unread = in_order = [topic for topic in FLOW if topic in topics]
     try:
-        while unread:
-            # All of them each time: what was read to its end may have got more by another one.
-            unread = [topic for topic in in_order if not await patiently("Kafka", partial(lag.is_read, topic))]
-            await asyncio.sleep(_PAUSE_S)
+        await until_read(lag, topics)
     finally:
         await lag.stop()
+
+
+async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
+    """Wait until all that these topics have, and what they pass on to one another meanwhile, is applied."""
+    # Each once those are read that pass something on to it; replays go to any.
+    unread = [topic for topic in (Topic.DEAD_LETTER_COMMANDS, *FLOW) if topic in topics]
+    while unread:
+        if await patiently("Kafka", partial(lag.is_read, unread[0])):
+            del unread[0]
+        else:
+            await asyncio.sleep(_PAUSE_S)
 
 
 async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:

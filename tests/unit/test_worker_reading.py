@@ -1,0 +1,50 @@
+"""The end of a worker that reads some topics alone: what one of them passes on to another is applied by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import ConsumerLag
+from messaging.topics import Topic, TopicNames
+from plaudit.processes import worker
+from tests.support.app import NOWHERE
+
+PASSED_ON = {
+    Topic.DEAD_LETTER_COMMANDS: Topic.REVIEW_SUBMISSIONS,
+    Topic.REVIEW_SUBMISSIONS: Topic.REVIEW_CHANGES,
+    Topic.MODERATION_COMMANDS: Topic.REVIEW_CHANGES,
+}
+
+
+class Flowing(ConsumerLag):
+    """Of a worker that reads a record of a topic between two questions, and passes it on."""
+
+    def __init__(self, **unread: int) -> None:
+        super().__init__(KafkaConnection(NOWHERE), TopicNames(""))
+        self.unread = dict.fromkeys(Topic, 0) | {Topic[name]: count for name, count in unread.items()}
+
+    async def is_read(self, topic: Topic) -> bool:
+        if not self.unread[topic]:
+            return True
+        self.unread[topic] -= 1
+        if topic in PASSED_ON:
+            self.unread[PASSED_ON[topic]] += 1
+        return False
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        (Topic.MODERATION_COMMANDS, Topic.REVIEW_CHANGES),
+        (Topic.REVIEW_CHANGES, Topic.MODERATION_COMMANDS),
+        (Topic.REVIEW_CHANGES, Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.DEAD_LETTER_COMMANDS),
+    ],
+)
+async def test_what_topics_pass_on_is_read_too(topics: Sequence[Topic], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_PAUSE_S", 0)
+    lag = Flowing(**{topic.name: 2 for topic in topics if topic is not Topic.REVIEW_CHANGES})
+    await worker.until_read(lag, topics)
+    assert not any(lag.unread.values())
