@@ -75,14 +75,14 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    clock, objections = ParkingClock(database), Objections(lag)
-    tasks = _Tasks(database, services, lag, commands, returns, remember, clock, objections)
+    clock, objections, of_images = ParkingClock(database), Objections(lag), lag.another()
+    tasks = _Tasks(database, services, lag, of_images, commands, returns, remember, clock, objections)
     try:
         # Nothing that is parked is given up before the time without any worker is left out of its time.
         of_servers = _in_turn(tasks.tick, *tasks.of_servers())
         await side_by_side(of_servers, _in_turn(tasks.forget), _in_turn(tasks.sweep_images))
     finally:
-        await lag.stop()
+        await asyncio.gather(lag.stop(), of_images.stop())
 
 
 async def _in_turn(first: Task, *others: Task) -> None:
@@ -111,11 +111,13 @@ async def _apart(task: Task, now: datetime) -> bool:
 
 @dataclass(slots=True)
 class _Tasks:
-    """The tasks, in their order. `forgotten`: when ids and images were forgotten last."""
+    """The tasks, in their order. `lag_of_images`: for the one that asks beside the others. `forgotten`: when ids and
+    images were forgotten last."""
 
     database: Database
     services: Services
     lag: ConsumerLag
+    lag_of_images: ConsumerLag
     commands: Parked
     returns: Parked
     remember: timedelta
@@ -144,7 +146,8 @@ class _Tasks:
 
     async def sweep_images(self, now: datetime) -> None:
         """Let unused images go."""
-        await sweep_images(self.services, now, partial(self._read_up_to, Topic.REVIEW_SUBMISSIONS, now))
+        read_up_to = partial(_read_up_to, self.lag_of_images, Topic.REVIEW_SUBMISSIONS, now)
+        await sweep_images(self.services, now, read_up_to)
 
     async def name_rated_objects(self, _: datetime) -> None:
         """Give names to rated objects."""
@@ -170,12 +173,7 @@ class _Tasks:
         stand in a backlog of hours, as behind an import."""
         if not await parked.are_overdue(now - PARKING_LIMIT):
             return 0
-        return await parked.report_overdue(await self._read_up_to(awaited, now) - PARKING_LIMIT)
-
-    async def _read_up_to(self, topic: Topic, now: datetime) -> datetime:
-        """The time that a topic has been read up to."""
-        unread = await self.lag.oldest_unread(topic)
-        return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)
+        return await parked.report_overdue(await _read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
 
     async def settle_outbox(self, _: datetime) -> None:
         """Publish what processes that died owe."""
@@ -186,3 +184,9 @@ class _Tasks:
         """End transactions that nobody goes on with."""
         if aborted := await abort_abandoned(self.database, ABANDONED_AFTER):
             log.info("aborted transactions of a process that stopped", count=aborted)
+
+
+async def _read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:
+    """The time that a topic has been read up to."""
+    unread = await lag.oldest_unread(topic)
+    return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)

@@ -59,6 +59,10 @@ class ConsumerLag:
         self._groups: dict[str, _Group] = {}
         self._connecting = asyncio.Lock()
 
+    def another(self) -> ConsumerLag:
+        """One with clients of its own: a question that fails closes those of all that are asked of the same one."""
+        return ConsumerLag(self._connection, self._topics, timeout=self._timeout)
+
     async def measure(self) -> Lag:
         """The lag of every partition of every topic that a group reads."""
         async with self._asking():
