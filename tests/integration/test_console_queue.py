@@ -126,9 +126,9 @@ async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, 
     async with opened(browser, place.address, Watch()) as page:
 
         async def stay(dialog: Dialog) -> None:
-            asked.append(dialog.type)
             await dialog.dismiss()
 
+            asked.append(dialog.type)
         page.on("dialog", stay)
         await page.route("**/queue/decisions", lambda _: None)
         await page.goto("/console/queue")
