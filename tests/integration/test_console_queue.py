@@ -352,7 +352,7 @@ async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place
     async with opened(browser, place.address, Watch()) as page, opened(browser, place.address, Watch()) as other:
         for each, query in zip((page, other), options, strict=True):
             await each.goto(f"/console/queue{query}")
-            await each.locator("#state", has_text=re.compile("waits?")).wait_for()
+            await each.locator("#state", has_text=re.compile("wait|reported")).wait_for()
         await own.moderate("reset", ids[0])
         await page.get_by_role("link", name="1 new review").wait_for()
         edit = submission(entity, 2, id=ids[1], title=word, review="Now it is broken")
