@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
@@ -19,6 +19,8 @@ from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
+
+T = TypeVar("T")
 
 _MOST_MISSED: Final = 500
 _MOST_CHANGED: Final = 100
@@ -86,7 +88,7 @@ async def queue(visit: Visit) -> Response:
 @screens.post("/queue/since", Permission.READ_REVIEWS)
 async def since(visit: Visit) -> Response:
     """The ids of the reviews that a filter finds since a page was made, for its script: those that came, those of `ids`
-    that it heard of, and, where it `missed` news, those that were changed."""
+    that it heard of, and, where it `missed` news, those that were changed. `rows` are its own: it knows of them."""
     form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
     since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
     wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
@@ -94,26 +96,33 @@ async def since(visit: Visit) -> Response:
     found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
     came = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
     if "missed" in form:
-        came += await _changed(visit, body, since)
+        known = {*heard, *(str(id) for id in form.getlist("rows"))}
+        came += await _changed(visit, body, since, known)
     return JSONResponse({"ids": [*dict.fromkeys(came)]})
 
 
-async def _changed(visit: Visit, body: Mapping[str, Any], since: str) -> list[str]:
-    """The ids of those that a filter finds and that were changed since, or reported, where it is about that; none
-    where the service has no time to look for them."""
+async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
+    """The ids of those that a filter finds and that were changed since, or reported, where it is about that; but for
+    those that are `known`, and those for which the service has no time to look. Raises Refused."""
     latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
+    asked = visit.facade.ask("POST", "/api/customerReviews/search", latest)
+    rows = [row for row in (await _in_time(asked, {"results": []}))["results"] if row["id"] not in known]
+    changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
+    if visit.query.get("only") != REPORTED:
+        return changed
+    others = [row["id"] for row in rows if row["modifiedDate"] < since][:_MOST_REPORTED]
+    reported = await asyncio.gather(*(_in_time(last_reported(visit, id), "") for id in others))
+    return [*changed, *(id for id, at in zip(others, reported, strict=True) if at >= since)]
+
+
+async def _in_time(answer: Awaitable[T], otherwise: T) -> T:
+    """An answer, or another one where the service has no time for it. Raises Refused."""
     try:
-        rows = (await visit.facade.ask("POST", "/api/customerReviews/search", latest))["results"]
-        changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
-        if visit.query.get("only") != REPORTED:
-            return changed
-        others = [row["id"] for row in rows if row["modifiedDate"] < since][:_MOST_REPORTED]
-        reported = await asyncio.gather(*(last_reported(visit, id) for id in others))
-        return [*changed, *(id for id, at in zip(others, reported, strict=True) if at >= since)]
+        return await answer
     except Refused as refused:
         if refused.kind not in _TOO_MUCH:
             raise
-        return []
+        return otherwise
 
 
 async def last_reported(visit: Visit, id: str) -> str:

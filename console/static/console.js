@@ -473,7 +473,8 @@ function listen(queue) {
   // Also the first time: reviews come between the page and its news.
   const ask = async (hasMissed) => {
     const known = [...heard].slice(-MOST_HEARD);
-    const fields = [["since", place.dataset.since], ...(hasMissed ? [["missed", "1"]] : []), ...known.map((id) => ["ids", id])];
+    const fields = [["since", place.dataset.since], ...known.map((id) => ["ids", id])];
+    if (hasMissed) fields.push(["missed", "1"], ...(queue?.rows ?? []).map((row) => ["rows", row.dataset.id]));
     const told = await send(`${QUEUE}/since?${query}`, fields).catch(() => null);
     if (!told) return;
     for (const id of known) if (!told.ids.includes(id)) forget(id);

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.async_api import Browser, Dialog, Page
@@ -126,8 +127,8 @@ async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, 
     async with opened(browser, place.address, Watch()) as page:
 
         async def stay(dialog: Dialog) -> None:
-            asked.append(dialog.type)
             await dialog.dismiss()
+            asked.append(dialog.type)
 
         page.on("dialog", stay)
         await page.route("**/queue/decisions", lambda _: None)
@@ -262,8 +263,11 @@ async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, 
         await page.locator(f"#r-{ids[0]}.settled", has_text="It was changed meanwhile").wait_for()
         await show(page, is_hidden=True)
         await own.moderate("approve", ids[1])
-        await show(page, is_hidden=False)
+        async with page.expect_request(lambda asked: "/queue/since" in asked.url) as asked:
+            await show(page, is_hidden=False)
         await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed meanwhile").wait_for()
+        # About its own rows it needs no reports.
+        assert set(parse_qs((await asked.value).post_data)["rows"]) == set(ids)
 
 
 async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
@@ -348,7 +352,7 @@ async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place
     async with opened(browser, place.address, Watch()) as page, opened(browser, place.address, Watch()) as other:
         for each, query in zip((page, other), options, strict=True):
             await each.goto(f"/console/queue{query}")
-            await each.locator("#state", has_text=re.compile("waits?")).wait_for()
+            await each.locator("#state", has_text=re.compile("wait|reported")).wait_for()
         await own.moderate("reset", ids[0])
         await page.get_by_role("link", name="1 new review").wait_for()
         edit = submission(entity, 2, id=ids[1], title=word, review="Now it is broken")
