@@ -107,17 +107,25 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end. SIGTERM cancels it, as Ctrl-C does, and again while it goes on; processes of the service
-    handle both on their own."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    """Run it to its end. SIGTERM and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at once.
+    Processes of the service handle both on their own."""
+    loop, task, is_cancelled = asyncio.get_running_loop(), asyncio.current_task(), False
+
+    def interrupt() -> None:
+        if is_cancelled:
+            raise KeyboardInterrupt
+        cancel()
 
     def cancel() -> None:
+        nonlocal is_cancelled
+        is_cancelled = True
         if task is not None:
             task.cancel()
             # PyMongo may lose one: see `storage.pymongo_internals`.
             loop.call_later(CANCEL_AGAIN_S, cancel)
 
     loop.add_signal_handler(signal.SIGTERM, cancel)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     return await work
 
 
