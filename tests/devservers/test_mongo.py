@@ -33,6 +33,7 @@ async def insert(server: MongoProcess) -> int:
         return await documents.count_documents({})
 
 
+@pytest.mark.long
 async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         assert await insert(server) == 1
@@ -55,6 +56,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
     assert (data / "logs" / "mongod.log").stat().st_size
 
 
+@pytest.mark.long
 async def test_primary_again_on_another_port(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         await insert(server)
@@ -68,6 +70,7 @@ async def test_primary_again_on_another_port(data: Path, progress: list[str]) ->
             server.kill()
 
 
+@pytest.mark.long
 async def test_three_members(data: Path) -> None:
     members = [MongoProcess(data / f"{n}", data / f"{n}.log", cache_gb=0.25) for n in range(3)]
     async with AsyncExitStack() as stack:

@@ -95,6 +95,7 @@ async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
     await marked.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
 async def test_killed_while_it_fetches(
     data: Path, tmp_path: Path, marked: Marked, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -130,6 +131,7 @@ async def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -
         await killed(parent, marked)
 
 
+@pytest.mark.long
 async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)
@@ -140,6 +142,7 @@ async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marke
     assert (data / "logs" / "mongod.log").exists()
 
 
+@pytest.mark.long
 async def test_killed_when_ready(data: Path, marked: Marked) -> None:
     with plaudit(data, "auto") as parent:
         await eventually((data / "ready").exists)
@@ -148,6 +151,7 @@ async def test_killed_when_ready(data: Path, marked: Marked) -> None:
         await killed(parent, marked)
 
 
+@pytest.mark.long
 async def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
     with plaudit(data, "kafka") as parent:
         await eventually((data / "ready").exists)

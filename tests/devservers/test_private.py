@@ -69,6 +69,7 @@ async def ready(up: Up) -> AsyncIterator[Document]:
     await up.nothing_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -> None:
     # Without addresses, as a template of .env leaves them.
@@ -123,6 +124,7 @@ async def test_tansu_can_not_be_closed(data: Path, progress: list[str]) -> None:
             pass
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("marked")
 async def test_data_from_before_there_were_passwords(data: Path, progress: list[str]) -> None:
     async with (

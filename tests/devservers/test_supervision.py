@@ -3,12 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from plaudit.processes.supervision import ServiceProcess, keep_running
 from tests.support.waiting import eventually
 
 
+@pytest.mark.long
 async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path) -> None:
     process = ServiceProcess("--version", tmp_path, {})
     with capture_logs() as logged:

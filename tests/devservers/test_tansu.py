@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import Marked
 from tests.support.up_command import Up
 from tests.support.waiting import eventually
 
 
+@pytest.mark.long
 async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:

@@ -54,6 +54,7 @@ async def _operations(facade: Facade) -> list[tuple[str, str, bool, set[tuple[st
     return found
 
 
+@pytest.mark.long
 async def test_operators_are_no_values_of_any_field(service: Service, facade: Facade, http: httpx.AsyncClient) -> None:
     tried = 0
     for method, path, _, places in await _operations(facade):
@@ -69,6 +70,7 @@ async def test_operators_are_no_values_of_any_field(service: Service, facade: Fa
         assert await database["stores"].find_one({"_id": "nobody-s"}) is None
 
 
+@pytest.mark.long
 async def test_half_characters_are_no_values_of_any_field(facade: Facade, http: httpx.AsyncClient) -> None:
     for method, path, _, places in await _operations(facade):
         for place in places:
@@ -84,6 +86,7 @@ async def test_half_characters_are_no_values_of_any_field(facade: Facade, http: 
             assert response.status_code < 500, f"{method} {target}: {response.text}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", ['{"$ne": null}', "$where", "{$gt: ''}", ".*", "(a+)+$", "\\", "a[", "'; return true; //"]
 )

@@ -8,6 +8,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from tests.support.facade import Facade, new_id, once, submission
 from tests.support.messages import message
 from tests.support.service import Service
@@ -38,6 +40,7 @@ async def test_changes_of_stores_are_entered_with_the_names_of_what_changed(faca
     assert await entries(facade, storeId=store, since=changed["at"].replace("Z", "4Z")) == []
 
 
+@pytest.mark.long
 async def test_changes_of_templates_and_settings_are_entered(own_service: Service, own_facade: Facade) -> None:
     store, at = new_id("store"), datetime.now(UTC).isoformat()
     await own_facade.command("PUT", f"{TEMPLATE}?storeId={store}&languageCode=de", {"subject": "Wie war es?"})

@@ -62,6 +62,7 @@ def archived(*files: Path) -> list[Any]:
     return [json.loads(line) for file in files for line in gzip.open(file)]
 
 
+@pytest.mark.long
 async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: Path) -> None:
     ids = await fill(log, 2_500)
     assert "PLAUDIT_AUDIT__KEEP_DAYS" in (await log.run("audit", "archive", "a.gz", code=2)).stderr

@@ -37,6 +37,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
         yield desk
 
 
+@pytest.mark.long
 async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ async def many_clients(service: Service) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
+@pytest.mark.long
 async def test_others_are_answered_while_many_wait(small: Service) -> None:
     # On a busy machine the time that a wait may take can be over before anything is seen: then it begins anew.
     await eventually(partial(others_are_answered_while_many_wait, small), deadline_s=300)
@@ -125,6 +126,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
     return True
 
 
+@pytest.mark.long
 async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(connection(small.port)) for _ in range(12)]
@@ -186,6 +188,7 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
         assert memory.growth() < 64 * MIB
 
 
+@pytest.mark.long
 async def test_objects_that_changed_are_never_in_memory_as_a_whole(small: Service) -> None:
     ids = [f"{number:06}-{'a' * 100}" for number in range(100_000)]
     async with small.mongo() as database, many_clients(small) as http:
@@ -201,6 +204,7 @@ async def test_objects_that_changed_are_never_in_memory_as_a_whole(small: Servic
     assert grown < 16 * MIB
 
 
+@pytest.mark.long
 async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
@@ -214,6 +218,7 @@ async def test_clients_that_do_not_read_make_room(small: Service, product: str) 
         assert memory.growth() < 64 * MIB
 
 
+@pytest.mark.long
 async def test_pages_of_returns_with_large_orders(small: Service, product: str) -> None:
     body = json.dumps({"note": "a" * MIB}).encode()
     orders = [order_of(id=f"{product}-{n}", body=body) for n in range(30)]

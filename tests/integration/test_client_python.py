@@ -55,6 +55,7 @@ def plaudit(example: Any, service: Service, witness: Witness) -> Iterator[Any]:
         yield example["Plaudit"](http)
 
 
+@pytest.mark.long
 async def test_the_example_runs(service: Service, facade: Facade, product: str) -> None:
     store = await facade.open_store()
     process = await asyncio.create_subprocess_exec(

@@ -131,6 +131,7 @@ def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
     assert said.startswith("JAVA_HOME is /nowhere, which has no bin/java. Install Java")
 
 
+@pytest.mark.long
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()
@@ -160,6 +161,7 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
     await up.nothing_is_left()
 
 
+@pytest.mark.long
 async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     first = await service.run("init")
@@ -181,6 +183,7 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
     assert "plaudit up" in ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "environment", "says"),
     [
@@ -210,6 +213,7 @@ def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], 
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["api", "worker", "init", "doctor"])
 @pytest.mark.parametrize(
     ("variable", "value"),
@@ -235,6 +239,7 @@ def test_what_cannot_even_be_tried_is_told_by_its_variable(
     assert f"PLAUDIT_{variable}" in ended.stdout + ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
 )
@@ -269,6 +274,7 @@ def test_an_address_of_version_6(tmp_path: Path) -> None:
     assert f"Nothing answers at http://[::1]:{port}" in said
 
 
+@pytest.mark.long
 def test_what_is_printed_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(
@@ -283,6 +289,7 @@ def test_help(tmp_path: Path) -> None:
         assert f" {command} " in shown.stdout
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize("command", ["init", "api", "worker"])
 async def test_topics_that_kafka_refuses_to_make(servers: Servers, tmp_path: Path, command: str) -> None:

@@ -49,12 +49,14 @@ def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
     return ended.returncode, ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: list[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     assert written(tmp_path, command, full) == (1, "No space left on device.\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list[str]) -> None:
     reader, output = os.pipe()
@@ -62,6 +64,7 @@ def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list
     assert written(tmp_path, command, output) == (1, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
 def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / ".plaudit/endpoints.json"
@@ -88,6 +91,7 @@ def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
         assert {name: shown[name.lower()] for name in usable} == each
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "environment", "says"),
     [

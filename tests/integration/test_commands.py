@@ -32,6 +32,7 @@ async def test_accepted(http: httpx.AsyncClient) -> None:
         assert (answer["ids"], answer["outcome"]) == (ids, "accepted")
 
 
+@pytest.mark.long
 async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
     product, unknown, key = new_id(), new_id("review"), {"Idempotency-Key": new_id("key")}
     waiting = {**key, "Prefer": "respond-async, wait=20"}
@@ -288,6 +289,7 @@ HOSTILE: list[bytes] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: value[:16].decode(errors="replace"))
 async def test_hostile_values_are_the_senders_fault(http: httpx.AsyncClient, value: bytes) -> None:
     review = json.dumps(submission("camera")).encode()

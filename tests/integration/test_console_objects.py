@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 import httpx
+import pytest
 
 from tests.support.console import page_of, sent
 from tests.support.facade import Facade, new_id, submission
@@ -37,6 +38,7 @@ async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, htt
     assert "The recount is under way" in await page_of(http, response.headers["location"])
 
 
+@pytest.mark.long
 async def test_lists_and_what_is_not_rated(facade: Facade, http: httpx.AsyncClient) -> None:
     store = await facade.open_store()
     first, second, unrated = (new_id() for _ in range(3))

@@ -174,6 +174,7 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
     assert (await returns.existing(id))["status"] == "Canceled"
 
 
+@pytest.mark.long
 async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, http: httpx.AsyncClient) -> None:
     """And a link to all of them where there are more."""
     order = await returns.ordered({"a": 30})

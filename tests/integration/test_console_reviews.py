@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import httpx
+import pytest
 
 from tests.support.console_pages import forms, text_of
 from tests.support.facade import Facade, new_id, submission
@@ -49,6 +50,7 @@ async def test_what_stands_beside_a_review(returns: Returns, http: httpx.AsyncCl
     assert re.search(r"<dt>Now</dt><dd>4.00</dd><dd class=\"n\">1 review<", page)
 
 
+@pytest.mark.long
 async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) -> None:
     (id,) = await facade.submit(submission(new_id(), 4, title="Before"))
     here = f"/console/reviews/{id}"
@@ -251,6 +253,7 @@ async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, f
     ]  # fmt: skip
 
 
+@pytest.mark.long
 async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: Service, own_facade: Facade) -> None:
     await own_facade.submit(submission(new_id(), 4))
     await own_service.stop("worker")

@@ -42,6 +42,7 @@ async def review(facade: Facade) -> tuple[str, str]:
     return id, entity
 
 
+@pytest.mark.long
 async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
@@ -127,6 +128,7 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
 
 
+@pytest.mark.long
 async def test_what_changed_since_it_was_read_is_not_deleted(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:

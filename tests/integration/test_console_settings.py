@@ -300,6 +300,7 @@ async def test_reminders_types_and_keys(console: Console, store: str) -> None:
     assert "plaudit keys create" in await console.open("/console/keys")
 
 
+@pytest.mark.long
 async def test_a_visitor_of_one_store_who_may_only_read(servers: Servers, tmp_path: Path) -> None:
     """He sees his store without the general settings, saves nothing, and loses nothing that he typed."""
     service = Service(servers, tmp_path, environment={"PLAUDIT_AUTH__MODE": "api_key"})

@@ -125,6 +125,7 @@ async def test_bad_messages_of_every_topic(service: Service, topic: str, good: J
     assert {dict(letter.headers)["x-error-code"] for letter in letters} == {b"invalid-message", b"empty"}
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service, product: str) -> None:
     # As a dead letter they have more headers; a compressed one is far beyond any limit once it is unpacked.
@@ -149,6 +150,7 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
     assert await eventually(not_expanded) == [b"too-large"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("topic", "collection", "told"),
     [
@@ -195,6 +197,7 @@ async def test_what_waited_in_vain_is_a_dead_letter(
     assert (review["helpful"], review["flags"]) == (0, [])
 
 
+@pytest.mark.long
 async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
     facade: Facade, service: Service, product: str
 ) -> None:
@@ -216,6 +219,7 @@ async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("topic", "id_field", "told_of"),
     [("order-events", "id", {}), ("object-updates", "entityId", {"entityType": "Product"})],

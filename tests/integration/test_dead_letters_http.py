@@ -96,6 +96,7 @@ async def places_in(service: Service) -> set[str]:
     return {f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.records(f"{TOPIC}.dlq")}
 
 
+@pytest.mark.long
 async def test_pages_go_on_where_the_last_one_ended(service: Service, http: httpx.AsyncClient) -> None:
     keys = [new_id() for _ in range(8)]
     places = [(await dead(service, key, {"number": number}))[0] for number, key in enumerate(keys)]
@@ -121,6 +122,7 @@ async def test_pages_go_on_where_the_last_one_ended(service: Service, http: http
     assert {row["code"] for row in await all_listed(http, code="invalid-json")} == {"invalid-json"}
 
 
+@pytest.mark.long
 async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncClient, product: str) -> None:
     large = b'{"review": "' + b"x" * 2 * 1024 * 1024
     await service.publish(TOPIC, Message(product, None), Message(product, b"\xff\xfe\0"), Message(product, large))
@@ -183,6 +185,7 @@ async def details(http: httpx.AsyncClient) -> Json:
     return body_of(await http.get("/api/health/details"), dict)
 
 
+@pytest.mark.long
 async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) -> None:
     expected = {"mongodb", "replica set", "indexes", "outbox", "kafka", "topics", "lag", "dead letters"}
 

@@ -106,6 +106,7 @@ async def test_compressed_messages(facade: Facade, service: Service, compression
     await facade.until_listed(product, 20)
 
 
+@pytest.mark.long
 async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, service: Service) -> None:
     product, times, clients = new_id(), 1_000, 20
 
@@ -121,6 +122,7 @@ async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, ser
     await facade.until_rated(product, 3.0, times)
 
 
+@pytest.mark.long
 async def test_moderation_published_before_its_submission_a_thousand_times(facade: Facade, service: Service) -> None:
     product, times = new_id(), 1_000
     ids = [new_id("review") for _ in range(times)]

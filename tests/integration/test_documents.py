@@ -94,6 +94,7 @@ def _marks(page: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if page == "docs/tools.md" else []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WALKS])
 async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path) -> None:
     if name in PREPARATIONS:
@@ -150,6 +151,7 @@ async def publish_by_example(documented: Documented, folder: Path, entity_id: st
         await facade.until_listed(entity_id, 1)
 
 
+@pytest.mark.long
 async def test_growth_on_paper(block: Block) -> None:
     assert block.text.strip() in await run(sys.executable, "-m", "benchmarks.growth", folder=ROOT)
 
@@ -160,6 +162,7 @@ async def test_the_python_producer(documented: Documented, block: Block, tmp_pat
     await publish_by_example(documented, tmp_path, "lens-1", sys.executable, "submit.py")
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_the_java_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     if shutil.which("javac") is None:

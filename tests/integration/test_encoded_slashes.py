@@ -35,6 +35,7 @@ async def test_stores(facade: Facade, store: str) -> None:
         assert escaped(store) in await page_of(facade.http, path)
 
 
+@pytest.mark.long
 async def test_reviews(facade: Facade, store: str) -> None:
     product, id = f"{new_id('sku')}/12", f"{new_id('review')}/votes"
     await facade.submit_approved(submission(product, 4, id=id, storeId=store, userId="u"))
@@ -51,6 +52,7 @@ async def test_reviews(facade: Facade, store: str) -> None:
     assert escaped(id) in await page_of(facade.http, f"/console/reviews/{escaped(id)}")
 
 
+@pytest.mark.long
 async def test_the_storefront(facade: Facade, store: str) -> None:
     """An object of the type `Product/x` is not one of `Product` whose id begins with `x/`, also for one key."""
     id, key = new_id("sku"), once()

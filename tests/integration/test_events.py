@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
+import pytest
+
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.ratings import histogram
@@ -12,6 +14,7 @@ from tests.support.service import Service
 from tests.support.waiting import eventually
 
 
+@pytest.mark.long
 async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(facade: Facade, service: Service) -> None:
     store, product, id = await facade.open_store(reviewsEnabled=False), new_id(), new_id("review")
     review = review_message(submission(product, 5, storeId=store, id=id))
@@ -36,6 +39,7 @@ async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(faca
     assert await facade.rating(product) == (5.0, 1)
 
 
+@pytest.mark.long
 async def test_events_tell_what_happened(facade: Facade, service: Service) -> None:
     product, store = new_id(), await facade.open_store()
     (id,) = await facade.submit(submission(product, 4, storeId=store))

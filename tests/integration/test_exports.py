@@ -231,6 +231,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
 
 
+@pytest.mark.long
 async def test_empty_texts_come_back_empty(
     servers: Servers, own_service: Service, own_facade: Facade, product: str, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
     assert not beside[1].exists()
 
 
+@pytest.mark.long
 async def test_ours_are_kept_and_those_of_others_come_back_clean(
     service: Service, facade: Facade, tmp_path: Path
 ) -> None:
@@ -181,6 +182,7 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
     await until_shown(facade, product, shown | {row["id"]: [] for row in rows if row["id"] not in shown})
 
 
+@pytest.mark.long
 async def test_a_full_disk_leaves_file_and_folder_as_they_were(
     service: Service, facade: Facade, tmp_path: Path
 ) -> None:
@@ -202,6 +204,7 @@ async def test_a_full_disk_leaves_file_and_folder_as_they_were(
     assert sorted(tmp_path.iterdir()) == [file, folder]
 
 
+@pytest.mark.long
 async def test_an_export_without_room_for_images(service: Service, tmp_path: Path) -> None:
     await service.run("export", "--images", code=2)
     await service.run("export", "--images", "-o", str(tmp_path / "table.csv"), code=2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from domain.reviews import ReviewStatus
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
@@ -25,6 +27,7 @@ def review(number: int, *, is_new: bool) -> Json:
     return {"_id": f"{number:05}", **entity, **author, **told, **store}
 
 
+@pytest.mark.long
 async def test_few_reviews_among_many_are_found_in_ranges(servers: Servers) -> None:
     asked = Questions(["reviews"])
     wanted = {0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE - 1}

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import Message, message
 from tests.support.patience import decided
@@ -184,6 +186,7 @@ async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(
         assert await database["votes"].count_documents({"_id.reviewId": id}) == 0
 
 
+@pytest.mark.long
 async def test_the_most_helpful_come_first_and_pages_follow(facade: Facade, product: str) -> None:
     ids = await facade.submit_approved(*(submission(product, 4, id=new_id(f"review{n}")) for n in range(6)))
     for voters, id in ((2, ids[3]), (1, ids[1]), (1, ids[4])):

@@ -38,6 +38,7 @@ from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
 
 
+@pytest.mark.long
 async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: Service) -> None:
     service = own_service
     long_ago = datetime.now(UTC) - timedelta(hours=2)
@@ -58,6 +59,7 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
     assert service.processes["worker"].poll() is None
 
 
+@pytest.mark.long
 async def test_what_is_parked_waits_for_what_was_sent_in_time(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
@@ -82,6 +84,7 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
     assert [each["id"] for each in (await own_facade.review(id))["images"]] == [image]
 
 
+@pytest.mark.long
 async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
@@ -127,6 +130,7 @@ async def moment_of(objections: Objections, turns: int) -> datetime | None:
     return None
 
 
+@pytest.mark.long
 async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_read(
     servers: Servers, tmp_path: Path
 ) -> None:
@@ -160,6 +164,7 @@ async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]
         await lag.stop()
 
 
+@pytest.mark.long
 async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
@@ -181,6 +186,7 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
     assert (await own_facade.review(id))["flags"] == []
 
 
+@pytest.mark.long
 async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +257,7 @@ async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
             await cancel_and_wait(keeping)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_path: Path) -> None:
     away = {

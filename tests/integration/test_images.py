@@ -126,6 +126,7 @@ async def test_an_image_belongs_to_one_review(
     assert (await facade.review(review))["images"] == [{"id": anna, "hidden": False}]
 
 
+@pytest.mark.long
 async def test_edits_change_images(facade: Facade, images: Images, service: Service, product: str) -> None:
     first, second = await images.upload(), await images.upload()
     (review,) = await facade.submit(submission(product, images=[first]))
@@ -140,6 +141,7 @@ async def test_edits_change_images(facade: Facade, images: Images, service: Serv
     await until_gone(service, second)
 
 
+@pytest.mark.long
 async def test_moderators_hide_and_show(facade: Facade, images: Images, product: str, http: httpx.AsyncClient) -> None:
     id = await images.upload()
     (review,) = await facade.submit_approved(submission(product, images=[id]))
@@ -162,6 +164,7 @@ async def set_back(service: Service, review: str, image: str) -> Message:
     return Message(image, record.value, record.headers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_by_form", [True, False])
 async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str, is_by_form: bool
@@ -189,6 +192,7 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
     assert not any(image["hidden"] for image in (await facade.review(review))["images"])
 
 
+@pytest.mark.long
 async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_review(
     facade: Facade, images: Images, service: Service, product: str
 ) -> None:
@@ -201,6 +205,7 @@ async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_revi
     assert ready["images"] == [{"id": image, "hidden": False}]
 
 
+@pytest.mark.long
 async def test_unused_ones_go(images: Images, service: Service) -> None:
     kept, unused = await images.upload(), await images.upload()
     long_ago = datetime.now(UTC) - timedelta(hours=24, seconds=1)
@@ -210,6 +215,7 @@ async def test_unused_ones_go(images: Images, service: Service) -> None:
     assert (await images.status(unused), await images.status(kept)) == (404, 200)
 
 
+@pytest.mark.long
 async def test_an_erased_person_leaves_no_image(facade: Facade, images: Images, service: Service, product: str) -> None:
     person = new_id("person")
     mine, spare, lent = [await images.upload(userId=person) for _ in range(3)]

@@ -62,6 +62,7 @@ async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once:
     return found
 
 
+@pytest.mark.long
 async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None:
     files = ImageFiles(open_store(str(tmp_path)))
     clean = await check_all(files, list(telling())[:8:2])

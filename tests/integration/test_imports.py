@@ -41,6 +41,7 @@ async def test_an_import_edits_nothing_that_is_there(service: Service, facade: F
     assert await eventually(partial(refused, service, product)) == {(ids[0], "id-taken")}
 
 
+@pytest.mark.long
 async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, facade: Facade, tmp_path: Path) -> None:
     product, file = new_id(), tmp_path / "here.jsonl"
     (id,) = await facade.submit_approved(submission(product, 4))

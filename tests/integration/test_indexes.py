@@ -15,6 +15,7 @@ from tests.support.doctor import examined
 from tests.support.service import Servers, Service
 
 
+@pytest.mark.long
 async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")

@@ -50,6 +50,7 @@ async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Server
     await asyncio.to_thread(uvloop.run, send_too_late())
 
 
+@pytest.mark.long
 async def test_publications_of_one_partition_do_not_starve_each_other(servers: Servers) -> None:
     topic = f"t{uuid.uuid4().hex[:8]}"
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)

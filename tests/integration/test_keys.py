@@ -50,6 +50,7 @@ async def _run(command_line: Service, *command: str) -> str:
     return (await command_line.run("keys", *command)).stdout
 
 
+@pytest.mark.long
 async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiKeyRepository) -> None:
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
     key = (await _run(command_line, *made)).strip()
@@ -75,6 +76,7 @@ async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
     await keys.add(ApiKey(id, Caller("shop", READ), digest_of(SECRET), created=datetime.now(UTC), **fields))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "credential",
     [
@@ -154,6 +156,7 @@ async def test_guesses_are_limited_before_the_database_is_asked(
         assert await status(app, "ba9876543210", address="192.0.2.2") == 200
 
 
+@pytest.mark.long
 async def test_wrong_usage(command_line: Service) -> None:
     for command in (
         ("create", "shop"),

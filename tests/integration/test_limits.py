@@ -70,6 +70,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FLOODS)
 async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured, kind: str) -> None:
     start, more = FLOODS[kind]
@@ -92,6 +93,7 @@ async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured,
     assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
 
 
+@pytest.mark.long
 async def test_idle_connections_shut_nobody_out(secured: Secured) -> None:
     async with AsyncExitStack() as stack:
         for _ in range(3 * CONNECTIONS):

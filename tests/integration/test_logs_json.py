@@ -103,6 +103,7 @@ async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
     assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["json", "console"])
 def test_addresses_are_logged_without_what_opens_them(tmp_path: Path, format: str) -> None:
     program = f'''
@@ -160,6 +161,7 @@ raise KeyError("last")
         assert error in text
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
     own_service: Service, product: str

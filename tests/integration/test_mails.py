@@ -172,6 +172,7 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
     assert set(kept) == {"_id", "state", "doneAt", "acceptedAt", "attempts", "firstAttemptAt"}
 
 
+@pytest.mark.long
 async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_in(
     service: Service, mailers: Service, mail_server: MailServer
 ) -> None:
@@ -194,6 +195,7 @@ async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_
         }
 
 
+@pytest.mark.long
 async def test_many_mails_by_two_mailers_arrive_once(
     service: Service, mailers: Service, mail_server: MailServer
 ) -> None:
@@ -429,6 +431,7 @@ async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailSe
         assert sender in str(mail["From"])
 
 
+@pytest.mark.long
 async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
     mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
     assert (

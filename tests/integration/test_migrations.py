@@ -125,6 +125,7 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
     assert await service.dead_letters() == []
 
 
+@pytest.mark.long
 async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_facade: Facade) -> None:
     service, facade, product = own_service, own_facade, new_id()
     (id,) = await facade.submit_approved(submission(product))
@@ -144,6 +145,7 @@ async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_fa
     await service.run("ratings", "verify")
 
 
+@pytest.mark.long
 async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mended(
     own_service: Service, own_facade: Facade
 ) -> None:
@@ -203,6 +205,7 @@ async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
     await returns.change(taken["createdDate"], status="Approved")
 
 
+@pytest.mark.long
 async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated(
     servers: Servers, tmp_path: Path
 ) -> None:
@@ -307,6 +310,7 @@ async def test_a_newer_schema_is_refused(servers: Servers, tmp_path: Path, proce
     assert "Traceback" not in said.stdout + said.stderr
 
 
+@pytest.mark.long
 async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:

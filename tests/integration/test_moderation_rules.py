@@ -53,6 +53,7 @@ def review(product: str, rating: float, text: str, store: str, **fields: Any) ->
     return submission(product, rating, storeId=store, review=text, **{"id": new_id("review"), **fields})
 
 
+@pytest.mark.long
 async def test_what_rules_do_to_reviews(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     good, fair = review(product, 5, "Sharp.", store), review(product, 3, "Fair.", store)
@@ -132,6 +133,7 @@ async def test_an_edit_that_is_held_is_seen_even_where_edits_keep_the_status(fac
     assert await facade.rating(product) == (0, 0)
 
 
+@pytest.mark.long
 @in_time
 async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     facade: Facade, service: Service, product: str, rules: list[Json]
@@ -165,6 +167,7 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     assert await audited(facade, low["id"]) == sorted([("approve", "rule:low"), (rules[3]["outcome"], "rule:low")])
 
 
+@pytest.mark.long
 async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published(
     facade: Facade, service: Service, product: str
 ) -> None:
@@ -181,6 +184,7 @@ async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published
     await facade.until_rated(product, 1.0, 2)
 
 
+@pytest.mark.long
 @in_time
 async def test_an_edit_ends_a_planned_approval_also_once_the_rules_are_gone(
     facade: Facade, service: Service, product: str, rules: list[Json]

@@ -77,6 +77,7 @@ async def until_stored(service: Service, ids: set[str]) -> None:
     await eventually(stored, lambda found: found >= ids, deadline_s=120)
 
 
+@pytest.mark.long
 async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
     servers, topic = own_service.servers, own_service.topic(TOPIC)
     await until_stored(own_service, await submit(own_service, 40))
@@ -337,6 +338,7 @@ async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
         await lag.stop()
 
 
+@pytest.mark.long
 async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:
     # So many that each partition has some: where a group has never read, nobody knows what it has lost.
     await until_stored(own_service, await submit(own_service, 100))
@@ -359,6 +361,7 @@ async def test_records_that_are_deleted_unread_are_told(own_service: Service) ->
     assert lost() == 40
 
 
+@pytest.mark.long
 async def test_offsets_behind_the_end_of_a_topic(own_service: Service) -> None:
     """As after a broker came back without its last records, or from an older copy."""
     await own_service.idle()

@@ -79,6 +79,7 @@ async def test_times(returns: Returns, facade: Facade, service: Service) -> None
     assert await returns.available(order) == {"a": 9}
 
 
+@pytest.mark.long
 async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> None:
     odd = [Message("key", b"{}", (("ce_type", None),)), Message(None, b"{}", timestamp=IMPOSSIBLE[-1])]
     unreadable = batch(record(b"{}", headers=[(b"\xff", b"")]))
@@ -101,6 +102,7 @@ async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> 
             await until(id)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Service) -> None:
     await own_facade.submit(submission(new_id()))
@@ -114,6 +116,7 @@ async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Ser
     assert "the relay of reviews failed" not in own_service.log("worker")
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_a_time_at_which_a_partition_stands(own_service: Service) -> None:
     await own_service.end("worker")

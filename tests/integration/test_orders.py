@@ -227,6 +227,7 @@ async def test_the_consumer_asks_for_a_purchase_too(
     assert len(await refusals()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service: Service, own_facade: Facade) -> None:
     store, product, customer, id = new_id("store"), new_id(), new_id("customer"), new_id("review")

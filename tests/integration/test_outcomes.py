@@ -42,6 +42,7 @@ async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark 
     return await eventually(partial(service.find, "outcomes", f"{command_id}/{id}"))
 
 
+@pytest.mark.long
 async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     unknown = new_id("review")

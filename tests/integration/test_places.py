@@ -92,6 +92,7 @@ async def test_what_the_version_before_stored_is_not_stored_again(
     assert {row["id"] for row in listed} == {former, marker["id"]}
 
 
+@pytest.mark.long
 async def test_a_database_of_before_gets_places_while_the_service_runs(
     servers: Servers, tmp_path: Path, product: str
 ) -> None:
@@ -183,6 +184,7 @@ async def test_by_http_before_the_review_and_after_it(facade: Facade, service: S
     assert [result["outcome"] for result in late] == ["not-found"]
 
 
+@pytest.mark.long
 async def test_by_http_behind_what_upstream_systems_have_published(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
@@ -206,6 +208,7 @@ async def handed_over(handover: Handover) -> None:
         await asyncio.sleep(0.1)  # as a worker pauses
 
 
+@pytest.mark.long
 async def test_commands_wait_for_those_that_another_worker_passed_on(own_service: Service, product: str) -> None:
     service = own_service
     await service.idle()
@@ -231,6 +234,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     service.start("worker")
 
 
+@pytest.mark.long
 async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
     async def sent_straight() -> tuple[str, ...]:
         id = our_id(product)

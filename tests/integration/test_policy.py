@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import httpx
+import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Service
 
 
+@pytest.mark.long
 async def test_the_policy_and_the_report_count_decisions(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
@@ -52,6 +54,7 @@ async def test_the_policy_and_the_report_count_decisions(
     await service.run("reviews", "report", "--csv", "--json", code=2)
 
 
+@pytest.mark.long
 async def test_a_store_that_is_not_there_and_a_time_that_never_was(service: Service, facade: Facade) -> None:
     store, other = await facade.open_store(), new_id("store")
     commands = [("reviews", "report"), ("ratings", "rebuild"), ("export", "--format", "jsonl")]

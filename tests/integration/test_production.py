@@ -13,6 +13,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.long
 async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")

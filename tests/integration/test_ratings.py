@@ -106,6 +106,7 @@ async def test_a_change_of_method_changes_the_very_next_answer(facade: Facade) -
     assert await methods() == {None: mean, own: mean, general: mean}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ratings", [[1], [5], [3, 4], [5] * 30, [1, 5, 2.75, 3.33]])
 async def test_wilson_equals_the_formula(facade: Facade, ratings: list[float]) -> None:
     store, product = await facade.open_store(ratingCalculationMethod="wilson"), new_id()
@@ -113,6 +114,7 @@ async def test_wilson_equals_the_formula(facade: Facade, ratings: list[float]) -
     assert await facade.rating(product) == (wilson(ratings), len(ratings))
 
 
+@pytest.mark.long
 async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade: Facade, service: Service) -> None:
     product, chance = new_id(), random.Random(7)
     ratings = [chance.randint(100, 500) / 100 for _ in range(1_000)]
@@ -132,6 +134,7 @@ async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade:
     await service.run("ratings", "verify")
 
 
+@pytest.mark.long
 async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
     store, product, lost, stray = await facade.open_store(), new_id(), new_id(), new_id()
     reviews = [*(submission(product, r, storeId=store) for r in (3, 4)), submission(lost, 2, storeId=store)]
@@ -185,6 +188,7 @@ async def test_the_histogram_follows_moderation_and_edits(facade: Facade, produc
     assert "histogram" not in plain
 
 
+@pytest.mark.long
 async def test_a_tally_from_before_there_were_histograms(facade: Facade, service: Service, product: str) -> None:
     ids = await facade.submit_approved(submission(product, 3), submission(product, 4))
     async with service.mongo() as database:
@@ -227,6 +231,7 @@ async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.Async
         problem_of(await http.post("/api/rating/entityRating", json=wrong), 422)
 
 
+@pytest.mark.long
 async def test_the_rating_has_followed_when_the_wait_is_over(facade: Facade, product: str) -> None:
     for count in range(1, 21):
         (id,) = (await facade.http.post(REVIEWS, json=[submission(product, 5)])).json()["ids"]

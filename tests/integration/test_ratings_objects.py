@@ -71,6 +71,7 @@ async def test_one_object_with_both_values_and_its_trend(facade: Facade, http: h
     problem_of(await http.get(f"{OBJECTS}/Vendor/{product}"), 404)
 
 
+@pytest.mark.long
 async def test_a_name_that_is_told_counts_and_a_recount_looks_it_up_anew(
     service: Service, facade: Facade, http: httpx.AsyncClient, product: str
 ) -> None:

@@ -64,6 +64,7 @@ async def database(servers: Servers) -> AsyncIterator[Database]:
         yield database
 
 
+@pytest.mark.long
 async def test_differences_at_every_edge_of_a_slice(database: Database) -> None:
     tallies = database["ratings"]
     assert await differing(database, 1) == set()
@@ -99,6 +100,7 @@ async def test_every_object_is_ordered_a_recount_once(database: Database) -> Non
     assert [each async for each in ratings.entities("B")] == [Entity("Odd", "1")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 async def test_every_object_of_a_store_is_ordered_a_recount_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, size: int
@@ -112,6 +114,7 @@ async def test_every_object_of_a_store_is_ordered_a_recount_once(
     assert (len(found), set(found)) == (len(set(found)), in_a | {Entity("Odd", "1"), Entity("Odd", "2")})
 
 
+@pytest.mark.long
 async def test_it_is_exact_while_reviews_are_moderated(own_facade: Facade, own_service: Service) -> None:
     chance = random.Random(5)
     ids = await own_facade.submit(*(submission(f"p{n % 40}", 1 + n % 5) for n in range(400)))

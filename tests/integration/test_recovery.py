@@ -320,6 +320,7 @@ async def test_nothing_is_lost(scenarios: Scenarios, name: str) -> None:
     await scenarios[name]
 
 
+@pytest.mark.long
 async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     for command in ("api", "worker"):
@@ -339,6 +340,7 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
     assert await service.stop("worker") == 0
 
 
+@pytest.mark.long
 async def test_who_waits_is_answered_when_the_facade_stops(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.running(workers=()), service.client() as http:
@@ -355,6 +357,7 @@ def up(servers: Servers, tmp_path: Path) -> Up:
     return Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
 
 
+@pytest.mark.long
 async def test_up_in_one_command(up: Up) -> None:
     async with up.started() as process:
         await up.says(process, "Plaudit is ready")

@@ -30,6 +30,7 @@ def at(day: float, order: Json, **changes: Any) -> Json:
     return {**order, **changes, "modifiedDate": (NOON + day * DAY).isoformat()}
 
 
+@pytest.mark.long
 async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> None:
     order = await shop.bought("anna", "camera", "tripod")
     assert await shop.run(10 - SECOND) == 0
@@ -67,6 +68,7 @@ async def test_the_messages_carry_their_id_and_events_tell_of_them(shop: Shop) -
     assert told == (headers["ce_id"].decode(), "bert", ["camera"])
 
 
+@pytest.mark.long
 async def test_never_a_third_over_three_orders(shop: Shop) -> None:
     orders = [await shop.bought("carl", f"camera-{day}", at=NOON + day * DAY) for day in range(3)]
     assert [await shop.run(10 + day) for day in range(60)].count(1) == 2
@@ -185,6 +187,7 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
     assert "- Camera" in mail["text"]
 
 
+@pytest.mark.long
 async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
     """A template of another time, in Jinja2, and one that takes too much work for this order."""
     await shop.templates(
@@ -211,6 +214,7 @@ async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop)
         await shop.database["notificationTemplates"].delete_many({"storeId": {"$in": [shop.id, None]}})
 
 
+@pytest.mark.long
 async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> None:
     names = {"id": "1", "quantity": 1, "name": "<" * 1_024}
     items = [{**names, "id": str(number), "productId": f"product-{number}"} for number in range(100)]
@@ -223,6 +227,7 @@ async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> No
     assert len(await shop.mails(other)) == 1
 
 
+@pytest.mark.long
 async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
     await broken.open(orderStatus=shop.status)

@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import pytest
+
 from domain.orders import Order, after_event
 from domain.reminders import Skip
 from messaging.orders import order_event
@@ -53,6 +55,7 @@ async def examined(shop: Shop, now: datetime) -> int:
     return sum([each["keysExamined"] + each["docsExamined"] async for each in looks])
 
 
+@pytest.mark.long
 async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     await shop.open(enabled=False)
     now = NOON + 20 * DAY

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from messaging.cron import next_times
 from tests.support.facade import Facade, new_id, submission
 from tests.support.orders import order_event
@@ -17,6 +19,7 @@ END_OF_TIME = "9999-12-31T23:59:59Z"
 """What systems that know no end write: the latest moment of .NET."""
 
 
+@pytest.mark.long
 async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: Service, own_facade: Facade) -> None:
     store, other, now = new_id("store"), new_id("store"), datetime.now(UTC)
     everyone = {"reviewsEnabled": True, "purchaseRequired": False}
@@ -57,6 +60,7 @@ async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: 
     assert timedelta(days=6.9) < left < timedelta(days=7.1)
 
 
+@pytest.mark.long
 async def test_the_preview_tells_what_no_run_looks_at_any_more(own_service: Service, own_facade: Facade) -> None:
     now = datetime.now(UTC)
     async with connected_job(own_service) as (database, job):

@@ -82,6 +82,7 @@ async def assert_all_sent_once(service: Service, database: Database, bought: Cou
     assert {d["_id"]: d["sent"] async for d in database["reminderCustomers"].find()} == expected
 
 
+@pytest.mark.long
 @pytest.mark.scaled
 async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
     service, database = empty
@@ -160,6 +161,7 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
             process.join()
 
 
+@pytest.mark.long
 async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -> None:
     service, database = empty
     async with connected_job(service) as (_, job):

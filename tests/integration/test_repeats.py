@@ -45,6 +45,7 @@ async def test_a_submission_to_a_store_that_has_closed_since(
     assert sorted(await facade.listed(entityIds=[product])) == sorted(first["ids"])
 
 
+@pytest.mark.long
 async def test_a_submission_whose_token_has_expired_since(
     service: Service, http: httpx.AsyncClient, facade: Facade, product: str
 ) -> None:

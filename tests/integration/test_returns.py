@@ -135,6 +135,7 @@ async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> No
     assert [line["price"] for line in row["lineItems"]] == [19.99, 0, None]
 
 
+@pytest.mark.long
 async def test_search(returns: Returns, http: httpx.AsyncClient) -> None:
     order, other = await asyncio.gather(*(returns.ordered({"a": 10}) for _ in range(2)))
     ids = [await returns.create(order, {"a": 1}) for _ in range(4)]
@@ -176,6 +177,7 @@ async def test_what_is_unknown(returns: Returns, http: httpx.AsyncClient) -> Non
     assert problem_of(response, 404)["title"] == "Not found"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "pointer", "code"),
     [
@@ -251,6 +253,7 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     assert (await returns.existing(chosen))["status"] == "Canceled"
 
 
+@pytest.mark.long
 async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Service, own_returns: Returns) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()

@@ -146,6 +146,7 @@ async def own_statuses(facade: Facade) -> AsyncIterator[list[str]]:
     await facade.command("PUT", "/api/settings", {"returnStatuses": None, "returnNumberTemplate": None})
 
 
+@pytest.mark.long
 async def test_statuses_of_the_settings(
     returns: Returns, facade: Facade, http: httpx.AsyncClient, own_statuses: list[str]
 ) -> None:
@@ -179,6 +180,7 @@ async def test_statuses_that_cannot_be(http: httpx.AsyncClient, statuses: object
     assert all(pointer.startswith("/returnStatuses") for pointer, _ in errors_of(refused))
 
 
+@pytest.mark.long
 async def test_templates_of_numbers(returns: Returns, facade: Facade, own_statuses: list[str]) -> None:
     await facade.command("PUT", "/api/settings", {"returnNumberTemplate": "ALL{0:yyyy}-{1:D3}"})
     store = await facade.open_store(returnNumberTemplate="OWN{0:yyMMdd}/{1:D4}")

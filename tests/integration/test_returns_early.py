@@ -129,6 +129,7 @@ async def test_what_an_earlier_version_parked(returns: Returns, service: Service
     assert await outcomes(service, (command, ids[0])) == [Outcome.APPLIED]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_service: Service) -> None:
     order, canceled, deleted, late = (new_id(name) for name in ("order", "canceled", "deleted", "late"))
@@ -165,6 +166,7 @@ async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_s
     assert await own_returns.available(order) == {"a": 3}
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_service: Service) -> None:
     order, id, young = new_id("order"), new_id("return"), new_id("young")

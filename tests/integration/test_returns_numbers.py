@@ -80,6 +80,7 @@ async def test_many_at_once_by_several_workers(own_service: Service, own_facade:
     assert await own_service.records("return-commands.dlq") == []
 
 
+@pytest.mark.long
 async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:

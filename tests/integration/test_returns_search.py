@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import httpx
+import pytest
 
 from storage.indexes import ensure_indexes
 from storage.returns import ReturnRepository
@@ -15,6 +16,7 @@ from tests.support.orders import RETURNS, Returns
 from tests.support.service import Json, Servers, own_database
 
 
+@pytest.mark.long
 async def test_filters(returns: Returns) -> None:
     customer, store = new_id("customer"), new_id("store")
     order, elsewhere = await asyncio.gather(

@@ -90,6 +90,7 @@ async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, 
     return list(response.json()["ids"])
 
 
+@pytest.mark.long
 async def test_a_link_is_good_for_one_review_of_its_order_line(
     shop: Shop, http: httpx.AsyncClient, facade: Facade
 ) -> None:

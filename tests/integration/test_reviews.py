@@ -300,6 +300,7 @@ async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> 
     assert (await http.post(f"{REVIEWS}/changes", json={"modifiedDate": "yesterday"})).status_code == 422
 
 
+@pytest.mark.long
 async def test_an_object_changes_when_its_review_is_stored(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:

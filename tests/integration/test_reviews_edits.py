@@ -169,6 +169,7 @@ async def test_a_command_never_edits_twice(facade: Facade, service: Service, pro
     assert (await shown(facade, id))["review"] == "Third"
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_a_replay_changes_nothing(own_service: Service, own_facade: Facade, product: str) -> None:
     first = submission(product, 4, id=new_id("review"))
@@ -184,6 +185,7 @@ async def test_a_replay_changes_nothing(own_service: Service, own_facade: Facade
     assert len(await told(own_service, "ReviewSubmitted", first["id"])) == 1
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_who_may_edit(servers: Servers, tmp_path: Path, product: str) -> None:
     async with running_secured(servers, tmp_path) as secured:
@@ -277,6 +279,7 @@ async def refused(facade: Facade, store: str, product: str, user: str = "anna") 
     return reasons
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_one_review_for_each_customer(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(oneReviewPerCustomer=True)

@@ -64,6 +64,7 @@ SORTS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sort", SORTS)
 async def test_pages_are_the_list_in_parts(facade: Facade, reviewed: tuple[str, list[str]], sort: str) -> None:
     entity, ids = reviewed

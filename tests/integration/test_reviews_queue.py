@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from domain.reviews import ReviewStatus
 from storage.reviews import ReviewRepository
 from storage.reviews_queue import BEFORE, among, by_index
@@ -64,6 +66,7 @@ async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, ser
     assert len(await service.keyed("reviews", id)) <= before + 5
 
 
+@pytest.mark.long
 async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
     await own_facade.submit_approved(submission(product))
     await own_facade.submit(*(submission(product, title=f"{number}") for number in range(3)))
@@ -95,6 +98,7 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
         assert counts == [3, 4]
 
 
+@pytest.mark.long
 async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
     servers: Servers, tmp_path: Path, product: str
 ) -> None:

@@ -68,6 +68,7 @@ async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
         await facade.moderate("delete", *ids[number % 7 :: 7])
 
 
+@pytest.mark.long
 async def test_each_change_is_told(facade: Facade, service: Service) -> None:
     fields = {"title": None, "userName": "Ann", "EntityName": "Lens", "userId": "u-1"}
     (id,) = await facade.submit(submission(new_id(), 3.25, **fields))
@@ -81,6 +82,7 @@ async def test_each_change_is_told(facade: Facade, service: Service) -> None:
     assert [kind_of(record) for record in records][-2:] == ["ReviewState", "ReviewGone"]
 
 
+@pytest.mark.long
 async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Service) -> None:
     person = new_id("person")
     ids = await facade.submit(*(submission(new_id(), userId=person) for _ in range(3)))
@@ -152,6 +154,7 @@ async def test_all_is_published_anew_when_changes_cannot_be_told(
     assert "all reviews are published anew" in service.log("worker-1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_running", [True, False], ids=["by-the-worker", "without-workers"])
 async def test_republication(facade: Facade, service: Service, is_running: bool) -> None:
     await load(facade, requests=2)
@@ -169,6 +172,7 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
     assert await latest(service) == before == await stored(service)
 
 
+@pytest.mark.long
 async def test_republication_after_a_clock_was_ahead(facade: Facade, service: Service) -> None:
     await load(facade, requests=1)
     await until_equal(service)

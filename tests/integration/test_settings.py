@@ -33,6 +33,7 @@ def of_another(tmp_path: Path) -> Iterator[list[str]]:
     data.chmod(0o700)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["config", "demo", "api", "doctor", "dlq list"])
 def test_the_data_of_another_user_are_told(of_another: list[str], tmp_path: Path, command: str) -> None:
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}

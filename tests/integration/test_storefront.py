@@ -97,6 +97,7 @@ async def test_photos_that_nobody_is_shown_are_none(facade: Facade, store: str, 
     assert await found("false") == [(first, 0)]
 
 
+@pytest.mark.long
 async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product: str) -> None:
     ratings = [5, 3.5, 3.4, 1, 4.5]
     ids = []

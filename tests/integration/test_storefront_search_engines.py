@@ -56,6 +56,7 @@ async def describe(service: Service, product: str, kind: str = "Product", **fact
     await service.publish("object-updates", message(fact, f"{kind}:{product}"))
 
 
+@pytest.mark.long
 async def test_the_page_of_an_object_tells_its_rating(
     service: Service, facade: Facade, store: str, product: str
 ) -> None:
@@ -171,6 +172,7 @@ def _many(store: str, products: int, first: int, moments: list[datetime]) -> lis
     ]
 
 
+@pytest.mark.long
 @pytest.mark.scaled
 async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
     store = await own_facade.open_store()

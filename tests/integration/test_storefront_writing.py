@@ -111,6 +111,7 @@ def refused(response: httpx.Response, status: int = 403) -> str:
     return code
 
 
+@pytest.mark.long
 async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, service: Service) -> None:
     http = page.facade.http
     response = await http.get(f"{page.path}/form", headers={"origin": ORIGIN})
@@ -170,6 +171,7 @@ async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> 
     assert problem_of(other, 422)["type"].endswith("idempotency-key-reused")
 
 
+@pytest.mark.long
 async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
@@ -275,6 +277,7 @@ async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facad
     assert refused(await closed.write()) == "reviews-disabled"
 
 
+@pytest.mark.long
 async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: Service) -> None:
     id, browser = await page.approved(), new_id("browser-of-somebody")
 
@@ -355,6 +358,7 @@ async def test_uploads_that_are_refused(page: Page) -> None:
     await page.taken(await page.upload(image, stamp=page.stamp(timedelta(0))))
 
 
+@pytest.mark.long
 async def test_a_service_with_a_check_and_rates_of_its_own(servers: Servers, tmp_path: Path, product: str) -> None:
     settings = {"PLAUDIT_STOREFRONT__CHECK": "true", "PLAUDIT_STOREFRONT__REVIEWS_PER_HOUR": "2"}
     async with running_service(servers, tmp_path, **settings) as service, facade_of(service) as facade:

@@ -134,6 +134,7 @@ async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
             await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
+@pytest.mark.long
 async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
     await service.idle()
     _, before = await scraped(metrics_address(service, "worker"))
@@ -165,6 +166,7 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
     assert store not in str(api)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
     async def lag() -> float | None:

@@ -62,16 +62,19 @@ async def test_keys(prepared: Service) -> None:
     assert all(said.count(part) >= 2 for part in SHOWN.split(" :bomb: "))
 
 
+@pytest.mark.long
 async def test_dead_letters(prepared: Service) -> None:
     assert (await printed(prepared, "dlq", "list")).count(SHOWN) == 3
     assert (await printed(prepared, "dlq", "show", "review-submissions", *await place(prepared))).count(SHOWN) == 5
 
 
+@pytest.mark.long
 async def test_the_data_of_a_person(prepared: Service) -> None:
     (letter,) = json.loads(await printed(prepared, "privacy", "export", "--customer", "anna"))["deadLetters"]
     assert letter["value"]["review"] == NASTY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [("doctor",), ("doctor", "--json")])
 async def test_the_doctor(prepared: Service, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"PLAUDIT_{NASTY}", "1")

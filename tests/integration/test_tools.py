@@ -125,6 +125,7 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
         assert await stored(tools, kind) == good
 
 
+@pytest.mark.long
 async def test_an_import_into_another_installation_begins_anew(
     tools: Service, servers: Servers, tmp_path: Path
 ) -> None:
@@ -274,6 +275,7 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     assert await stored(tools, kind) == 1
 
 
+@pytest.mark.long
 async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
     await tools.idle()
 
@@ -296,6 +298,7 @@ async def doctor_says(service: Service, *patterns: str) -> None:
     await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
 
 
+@pytest.mark.long
 async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, tmp_path: Path) -> None:
     broken = Service(servers, tmp_path)
     await run(broken, "init")
@@ -317,6 +320,7 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     )
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_path: Path) -> None:
     standing = Service(servers, tmp_path)

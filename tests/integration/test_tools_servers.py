@@ -46,6 +46,7 @@ async def topics_of(servers: Servers, prefix: str) -> Sequence[str]:
         return [name for name in await admin.list_topics() if name.startswith(prefix)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", OF_TOPICS)
 async def test_another_prefix_is_told_before_anything_is_done(service: Service, tmp_path: Path, command: str) -> None:
     mistyped = beside(service, tmp_path, PLAUDIT_KAFKA__TOPIC_PREFIX="mistyped.")
@@ -58,6 +59,7 @@ async def test_another_prefix_is_told_before_anything_is_done(service: Service, 
         assert await database["outbox"].count_documents({"messages.0.0": {"$regex": r"^mistyped\."}}) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", OF_THE_DATABASE)
 async def test_another_database_is_told(service: Service, tmp_path: Path, command: str) -> None:
     (tmp_path / "reviews.csv").write_text("entityId\n")
@@ -69,6 +71,7 @@ async def test_another_database_is_told(service: Service, tmp_path: Path, comman
         assert "mistyped" not in await database.client.list_database_names()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["ratings verify", "privacy export --customer 4711", "keys list", "reminders run"])
 async def test_a_database_that_is_away_is_waited_for(servers: Servers, tmp_path: Path, command: str) -> None:
     away = Service(replace(servers, mongo=f"mongodb://127.0.0.1:{free_port()}"), tmp_path)

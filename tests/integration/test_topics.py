@@ -41,6 +41,7 @@ async def stored(service: Service) -> set[str]:
         return set(await database["reviews"].distinct("entityId"))
 
 
+@pytest.mark.long
 async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
@@ -55,6 +56,7 @@ async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tm
         await eventually(partial(stored, service), set(products).__eq__)
 
 
+@pytest.mark.long
 async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
@@ -68,6 +70,7 @@ async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Serv
     assert told == {"partitions": PARTITIONS, "grown": []}
 
 
+@pytest.mark.long
 async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
@@ -92,6 +95,7 @@ async def growths(service: Service) -> set[Growth]:
         return set((await GrowthRepository(database).all()).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
     servers: Servers, tmp_path: Path, number: signal.Signals

@@ -28,6 +28,7 @@ class _Obliging(KafkaProcess):
         return {**super()._settings(), "auto.create.topics.enable": "true"}
 
 
+@pytest.mark.long
 async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Service, own_facade: Facade) -> None:
     service, gone = own_service, own_service.topic("review-claims")
 
@@ -48,6 +49,7 @@ async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Ser
     await eventually(told, lambda ready: ready["status"] == "pass")
 
 
+@pytest.mark.long
 async def test_what_waits_for_a_topic_says_which(own_service: Service, own_facade: Facade, product: str) -> None:
     gone = own_service.topic("events")
     await delete_topic(own_service.servers, gone)
@@ -58,6 +60,7 @@ async def test_what_waits_for_a_topic_says_which(own_service: Service, own_facad
     await eventually(partial(own_service.records, "events"))
 
 
+@pytest.mark.long
 async def test_looking_at_topics_makes_none(servers: Servers, tmp_path: Path) -> None:
     runtime = await set_up_kafka(print)
     async with _Obliging(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:

@@ -32,6 +32,7 @@ _SLOW: Final = {"alerts_hours_test.yml": pytest.mark.slow}
 """Hours minute by minute."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", [pytest.param(each, id=each.name, marks=_SLOW.get(each.name, ())) for each in TESTS])
 def test_promtool_finds_the_alerts_as_their_tests_say(file: Path) -> None:
     if shutil.which("promtool") is None:

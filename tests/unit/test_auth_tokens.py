@@ -128,6 +128,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 async def test_forged_tokens_open_nothing(issuer: Issuer, known: Tokens, forge: Callable[[Issuer], str]) -> None:
     with pytest.raises(RefusedCredentialError):

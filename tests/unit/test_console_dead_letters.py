@@ -7,6 +7,8 @@ import re
 from html import unescape
 from typing import Any
 
+import pytest
+
 from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
@@ -31,6 +33,7 @@ def replay(asked: Asked) -> tuple[int, Any]:
     return 200, {"results": [{"id": "order-events/0/1", "outcome": "applied"}]}
 
 
+@pytest.mark.long
 async def test_a_large_letter_is_mended_as_it_came() -> None:
     """Not by lines, as it is edited: with them it would be too large. Numbers and strings stay as they were typed."""
     asked: list[Asked] = []

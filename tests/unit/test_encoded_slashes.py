@@ -96,6 +96,7 @@ async def asked(app: ASGIApp, raw_path: str | None, path: str | None = None, met
     return answer["status"], answer["body"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

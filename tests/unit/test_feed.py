@@ -119,6 +119,7 @@ def test_hostile_texts_are_texts(text: str) -> None:
 filled = st.text(min_size=1).filter(str.strip)
 
 
+@pytest.mark.long
 @given(text=filled, name=st.none() | st.text(), codes=st.lists(st.text(max_size=9)).map(tuple))
 def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
     place = ObjectPlace(CAMERA, "shop")

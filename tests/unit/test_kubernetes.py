@@ -48,6 +48,7 @@ def selected(manifests: Manifests, labels: dict[str, str]) -> list[Document]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["1.28", "1.37"])
 def test_objects_are_valid_for_the_oldest_and_the_newest(manifests: Manifests, version: str) -> None:
     for document in manifests.documents:

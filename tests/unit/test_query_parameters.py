@@ -51,6 +51,7 @@ def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
             assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
 async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
     # An idempotency key that is none ends each command here, and what has no server isn't reached.

@@ -59,6 +59,7 @@ def test_a_header_name_that_is_no_text_spoils_its_record_alone(codec: int) -> No
     assert "header" in records[2].value.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("size", [MAX_EXPANDED_BYTES + 1, 100 * 1024 * 1024])
 def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:

@@ -133,6 +133,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(quantities, steps)
 def test_a_history_leaves_what_a_plain_model_leaves(

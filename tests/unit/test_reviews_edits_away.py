@@ -36,6 +36,7 @@ async def status_of(caller: Caller, id: str | None = "r") -> int:
     return 202
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("permissions", "status"),
     [

@@ -28,6 +28,7 @@ def _running(hang: str, at_most: float) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hang", ["time.sleep(600)", "await asyncio.sleep(600)"])
 def test_one_that_hangs_is_ended(hang: str) -> None:
     with _running(hang, at_most=3) as process:

@@ -277,6 +277,7 @@ LARGEST = order_review_context(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("part", ["text", "html"])
 def test_no_template_takes_long_or_writes_much(name: str, part: Literal["text", "html"]) -> None:
@@ -309,6 +310,7 @@ def test_a_usual_template_with_all_items_is_far_from_the_bounds() -> None:
     assert mail.html.count("<tr") == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILTERS)
 def test_no_filter_lets_data_become_html(name: str) -> None:
     """Each filter on the data, with the data as arguments, and after another one."""
@@ -341,6 +343,7 @@ async def test_work_on_templates_leaves_the_event_loop_free() -> None:
     assert await waiting
 
 
+@pytest.mark.long
 def test_there_is_no_way_to_load_templates_or_to_run_code() -> None:
     assert {"include", "render", "liquid", "echo", "tablerow", "extends", "import"}.isdisjoint(TAGS)
     assert {"safe", "date", "uniq", "strip_html", "url_decode", "base64_decode", "escape_once"}.isdisjoint(FILTERS)
