@@ -18,7 +18,7 @@ MOST_OVERDUE: Final = 500
 
 
 class Overdue(NamedTuple):
-    """What is told of a parked command in the end: its record, and the item that is answered."""
+    """The end of a parked command, as it is told: its record, and the item that is answered."""
 
     topic: Topic
     position: RecordPosition

@@ -19,7 +19,7 @@ _USUAL: Final = re.compile(
 """Addresses that need no parser, which takes a hundred times as long."""
 _ASCII_LABEL: Final = re.compile("[a-z0-9_-]+")
 _NO_DOMAIN: Final = re.compile(r'[()<>@,:;"\\\s]')
-"""What ends a domain, or an address. Encoded words hide it from the parser."""
+"""Characters that end a domain, or an address. Encoded words hide them from the parser."""
 _NO_TEXT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200b\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )

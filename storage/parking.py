@@ -1,4 +1,4 @@
-"""What came before the submission it is about: moderation, feedback, commands about images, and verdicts."""
+"""Messages that came before the submission they are about: moderation, feedback, commands about images, verdicts."""
 
 from __future__ import annotations
 
