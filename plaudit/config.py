@@ -255,7 +255,10 @@ class Settings(BaseSettings):
     def _endpoint(self, name: str, variable: str) -> str:
         endpoints = self.endpoints()
         if endpoints is None:
-            raise MissingAddressError(f"Set {variable}, or start `plaudit up`, which brings its own servers.")
+            raise MissingAddressError(
+                f"Set {variable}, or start `plaudit up`, which brings its own servers: none runs in {self.data}. "
+                "One that was started with another PLAUDIT_DATA (`make` calls it DATA) is found by the same."
+            )
         return str(endpoints[name])
 
     def endpoints(self) -> dict[str, Any] | None:
