@@ -90,6 +90,7 @@ async def fill(http: httpx.AsyncClient) -> str:
 async def shoot(page: Page, name: str, path: str) -> None:
     """Write one picture."""
     await page.goto(ADDRESS + path)
+    await page.get_by_text("without JavaScript").wait_for(state="detached")
     await page.wait_for_timeout(700)
     await page.screenshot(path=FOLDER / f"{name}.png")
 
