@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 
 from consumers import housekeeping
@@ -21,6 +22,7 @@ from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from messaging.decoding import decoded
 from messaging.feedback import FEEDBACK_COMMAND
+from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.moderation import MODERATION_COMMAND
@@ -153,6 +155,28 @@ async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(ser
         await delete_topic(servers, service.topic("moderation-commands"))
         await service.run("init")
         assert await eventually(partial(moment_of, objections, 1))
+
+
+@pytest.mark.long
+async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
+        objections, topic = Objections(lag), service.topic("review-changes")
+        # In another partition than the one that is left.
+        await service.publish("review-changes", message({"id": "x"}, "x"))
+        assert await moment_of(objections, 1) is None
+        await delete_topic(servers, topic)
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+        assert await eventually(partial(moment_of, objections, 1))
+
+
+async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
+    async with lag_of(service) as lag:
+        assert await moment_of(Objections(lag), 6) is None
 
 
 @asynccontextmanager
