@@ -15,7 +15,7 @@ from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 
 from consumers import housekeeping
-from consumers.housekeeping import keep_house
+from consumers.housekeeping import PARKING_LIMIT, keep_house
 from consumers.publications import Objections
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
@@ -244,6 +244,25 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
         ]
         answers = await services.outcomes.answers([("one", id), ("two", id)])
         assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
+
+
+async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
+    servers: Servers,
+) -> None:
+    """Its owner stands behind a backlog, or can't use the review."""
+    async with opened_desk(servers) as desk:
+        parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
+        await desk.submit(desk.records(review))
+        approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
+        await desk.services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now - 2 * PARKING_LIMIT)
+        desk.kafka.published.clear()
+        desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
+        with pytest.raises(BrokerAwayError):
+            await parked.report_overdue(now - PARKING_LIMIT)
+        for passed, later in ((1, timedelta()), (1, timedelta()), (1, PARKING_LIMIT / 2), (2, PARKING_LIMIT * 1.1)):
+            assert await parked.report_overdue(now + later - PARKING_LIMIT) == 0
+            assert [each.topic for each in desk.kafka.published] == [TOPICS.name(Topic.REVIEW_CHANGES)] * passed
+        assert await desk.database["parkedCommands"].count_documents({}) == 1
 
 
 class HangingFiles(ImageFiles):
