@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from domain.addresses import InvalidAddressError, address_in, bare_address, mailbox, one_line
 
 ANNA = "anna@example.com"
-PIECES = st.sampled_from(
-    [*'ab @<>()[]"\\.,:;=?\t\u200bä\uff20\uff0c\uff08', *"=?utf-8?q? =?utf-8?b? ?= =5B =5D =40 a@b".split(), "\udc80"]
-)
+SIGNS = 'ab @<>()[]"\\.,:;=?\t\u200bä\uff20\uff0c\uff08\udc80'
+PIECES = st.sampled_from([*SIGNS, "=?utf-8?q?", "=?utf-8?b?", "?=", "=5B", "=5D", "=40", "a@b"])
 
 
 def domain_of(length: int) -> str:
