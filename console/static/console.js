@@ -12,6 +12,7 @@ const MOST_HEARD = 500;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
+const ACCEPTED = "Accepted; it takes effect in a moment.";
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
 
 const one = (selector, within = document) => within.querySelector(selector);
@@ -83,9 +84,10 @@ class Decisions {
   }
 
   /** Returns what became of a decision, or throws an Error with the message of the service. */
-  make(id, seen, action, expected, reasonCode) {
+  make(id, seen, action, expected, reasonCode, isUndoing) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ id, seen, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
+      const like = JSON.stringify({ action, expected, reasonCode: reasonCode || undefined, undoing: isUndoing ? "1" : undefined });
+      this.waiting.push({ id, seen, like, resolve, reject });
       this.go();
     });
   }
@@ -255,22 +257,28 @@ class Queue {
   /** Nobody decides about a row until this work is over. */
   hold(row, work) {
     this.pending.set(row, work);
-    work.finally(() => { if (this.pending.get(row) === work) this.pending.delete(row); });
+    work.finally(() => {
+      if (this.pending.get(row) !== work) return;
+      this.pending.delete(row);
+      this.tellOthers(row);
+    });
   }
 
   /** There is nothing to undo of it any more. */
   drop(made) { this.done = this.done.filter((each) => each !== made); }
 
-  async send(row, action, expected, reasonCode) {
+  async send(row, action, expected, reasonCode, isUndoing = false) {
     const { id } = row.dataset;
     this.others.delete(id);
     // The news that tell of it are to come, perhaps only once the next decision has been made.
     const isTold = AFTER[action] !== expected;
     if (isTold) row.echoes = [...(row.echoes ?? []), AFTER[action]];
     try {
-      const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode);
+      const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode, isUndoing);
       const heard = this.others.get(id);
-      const isAccepted = told.outcome === "accepted";
+      // Its news may be here before its answer.
+      const isHeard = isTold && !row.echoes.includes(AFTER[action]);
+      const isAccepted = told.outcome === "accepted" && !isHeard;
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
         row.dataset.reason = heard?.reason ?? "";
@@ -281,9 +289,11 @@ class Queue {
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
+      // What others did before this one took effect: its own news are to come behind theirs.
+      if (isTold && !isHeard && !isAccepted) this.others.delete(id);
       // The sign of open reports: this decision has settled them.
       row.dataset.seen = row.dataset.seen.replace("!", "");
-      this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
+      this.say(row, isAccepted ? ACCEPTED : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
       if (isTold) row.echoes.pop();
       row.classList.add("failed");
@@ -307,6 +317,7 @@ class Queue {
   /** Undo a decision once it has been made; of one that failed there is nothing to undo. */
   async takeBack(last, making) {
     await making;
+    this.tellOthers(last.row);
     if (!this.done.includes(last)) return;
     if (last.isOvertaken) {
       const { by, status } = this.others.get(last.row.dataset.id) ?? {};
@@ -317,7 +328,7 @@ class Queue {
     this.say(last.row, "Undoing …");
     const reasonCode = (last.back === "reject" && last.reasonCode) || "";
     try {
-      await this.send(last.row, last.back, last.status, reasonCode);
+      await this.send(last.row, last.back, last.status, reasonCode, true);
     } catch (error) {
       last.isTakenBack = false;
       if (error.isFinal) this.drop(last);
@@ -388,20 +399,28 @@ class Queue {
     const echoes = row.echoes ?? [];
     const at = told.by === this.me ? echoes.indexOf(told.status) : -1;
     if (at < 0) return false;
-    // News of one review come in their order: those before this one were missed.
+    // News of one review come in their order: those before this one were missed, and others decided before it.
     echoes.splice(0, at + 1);
+    this.others.delete(told.id);
     // Where nobody signs in, it may be somebody else's: the last one that was made here is as the row says.
     return echoes.length > 0 || this.pending.has(row) || row.dataset.status === told.status;
   }
 
   decided(row, told) {
     this.others.set(told.id, told);
-    if (this.pending.has(row)) return;
+    if (!this.pending.has(row)) this.tellOthers(row);
+  }
+
+  /** The last decision of others, if there is one since the last of ours. */
+  tellOthers(row) {
+    const told = this.others.get(row.dataset.id);
+    if (!told) return;
     row.dataset.reason = told.reason ?? "";
     const isSame = row.dataset.status === (told.status ?? "");
     if (isSame && told.by === this.me) return;
     this.isOfOthers(row, told.status ?? "");
-    if (isSame) return;
+    // Theirs has taken effect: whether ours will isn't known.
+    if (isSame && one(".outcome", row).textContent !== ACCEPTED) return;
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
