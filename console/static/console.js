@@ -254,6 +254,12 @@ class Queue {
     if (this.current?.classList.contains("settled")) this.advance();
   }
 
+  /** A decision, here or of others: what was asked before is older, and nothing that was decided before is awaited. */
+  begin(row) {
+    row.turn = (row.turn ?? 0) + 1;
+    row.awaited = null;
+  }
+
   /** Nobody decides about a row until this work is over. */
   hold(row, work) {
     this.pending.set(row, work);
@@ -270,6 +276,7 @@ class Queue {
   async send(row, action, expected, reasonCode, isUndoing = false) {
     const { id } = row.dataset;
     this.others.delete(id);
+    this.begin(row);
     // The news that tell of it are to come, perhaps only once the next decision has been made.
     const isTold = AFTER[action] !== expected;
     if (isTold) row.echoes = [...(row.echoes ?? []), AFTER[action]];
@@ -289,6 +296,8 @@ class Queue {
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
+      // The status until it takes effect.
+      if (isAccepted && isTold) row.awaited = expected;
       // What others did before this one took effect: its own news are to come behind theirs.
       if (isTold && !isHeard && !isAccepted) this.others.delete(id);
       // The sign of open reports: this decision has settled them.
@@ -396,6 +405,7 @@ class Queue {
     row.told ??= new Set();
     if (row.told.has(name)) return true;
     row.told.add(name);
+    this.begin(row);
     const echoes = row.echoes ?? [];
     const at = told.by === this.me ? echoes.indexOf(told.status) : -1;
     if (at < 0) return false;
@@ -434,10 +444,14 @@ class Queue {
   /** What others did while this page heard no news. */
   async catchUp() {
     const rows = this.rows.filter((row) => !this.pending.has(row));
+    const turns = new Map(rows.map((row) => [row, row.turn]));
     const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
     const told = await send(`${QUEUE}/rows`, fields).catch(() => null);
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
+      // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
+      if (row.turn !== turns.get(row) || row.awaited === each.status) continue;
+      row.awaited = null;
       const isDecided = each.status !== (row.dataset.status || null);
       // Somebody else's that comes to the same as one that was made here.
       const isAgain = each.by !== this.me && this.done.some((made) => made.row === row);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,31 +15,37 @@ from playwright.async_api import Locator, Page
 from tests.support.chromium import Watch, chromium, opened, show
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 PATIENCE_S: Final = 120
 PERMISSIONS: Final = ("read", "update", "create", "createForOthers")
 NO_NEWS: Final = "window.EventSource = class extends EventTarget { close() {} };"
 HELD: Final = """const ask = window.fetch;
-let holding = null;
-let begin;
-window.hold = (next) => {
-  holding = next;
-  window.isHeld = new Promise((resolve) => { begin = resolve; });
+const holds = {};
+window.hold = (path, isSent, told) => {
+  const each = (holds[path] = { isSent, told });
+  each.begun = new Promise((resolve) => { each.begin = resolve; });
+  each.isOver = new Promise((resolve) => { each.end = resolve; });
 };
+window.begun = (path) => holds[path].begun;
+window.letGo = (path) => holds[path].end();
 window.fetch = async (address, options) => {
-  if (!holding || !address.endsWith(holding.path)) return ask(address, options);
-  const { isSent, told } = holding;
-  holding = null;
-  const early = isSent && (await ask(address, options));
-  await new Promise((letGo) => {
-    window.letGo = letGo;
-    begin();
-  });
+  const each = Object.entries(holds).find(([path, { isUsed }]) => !isUsed && address.endsWith(path))?.[1];
+  if (!each) return ask(address, options);
+  each.isUsed = true;
+  const early = each.isSent && (await ask(address, options));
+  each.begin();
+  await each.isOver;
   const response = early || (await ask(address, options));
-  return told ? new Response(JSON.stringify(told), { headers: { "Content-Type": "application/json" } }) : response;
+  return each.told ? Response.json(each.told) : response;
 };"""
 DECISIONS: Final = "/queue/decisions"
+ROWS: Final = "/queue/rows"
+APPROVE: Final = """(id) => fetch("/console/queue/decisions", {
+  method: "POST",
+  body: new URLSearchParams({ ids: id, action: "approve", expected: "New", key: crypto.randomUUID() }),
+}).then((response) => response.json())"""
 NONE_YET: Final[Json] = {"results": []}
 """The answer to a decision that isn't known to have taken effect."""
 
@@ -147,9 +154,14 @@ async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_
 async def held(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
     """The next question to an address, asked inside, is answered at the end, or like this. Where it `is_sent`, its own
     answer is made before; otherwise it goes then."""
-    await page.evaluate("hold", {"path": path, "isSent": is_sent, "told": told})
+    await page.evaluate("([path, isSent, told]) => hold(path, isSent, told)", [path, is_sent, told])
     yield
-    await page.evaluate("letGo()")
+    await page.evaluate("letGo", path)
+
+
+async def begun(page: Page, path: str) -> None:
+    """Wait until a question that is held was asked, and was sent where that comes before."""
+    await page.evaluate("begun", path)
 
 
 async def test_what_others_decide_while_a_decision_is_on_its_way_is_none_to_undo(keyed: Keyed) -> None:
@@ -157,7 +169,7 @@ async def test_what_others_decide_while_a_decision_is_on_its_way_is_none_to_undo
     async with queue_of(keyed, HELD) as queue:
         async with held(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
             await queue.page.keyboard.press("a")
-            await queue.page.evaluate("isHeld")
+            await begun(queue.page, DECISIONS)
             await queue.bob.moderate("approve", queue.ids[0])
             await queue.bob_is_told_of(1)
         await queue.outcomes[0].get_by_text("bob: Approved.").wait_for()
@@ -170,7 +182,40 @@ async def test_others_decide_behind_a_decision_whose_answer_is_to_come(keyed: Ke
     async with queue_of(keyed, HELD) as queue:
         async with held(queue.page, DECISIONS, is_sent=True):
             await queue.page.keyboard.press("a")
-            await queue.page.evaluate("isHeld")
+            await begun(queue.page, DECISIONS)
             await queue.bob.moderate("reject", queue.ids[0])
             await queue.bob_is_told_of(1)
         await queue.outcomes[0].get_by_text("bob: Rejected.").wait_for()
+
+
+async def test_an_answer_about_rows_that_is_older_than_a_decision_says_nothing_of_it(keyed: Keyed) -> None:
+    """Asked for as the page came into view again, and here only once the decision was made."""
+    async with queue_of(keyed, HELD) as queue:
+        page, outcome = queue.page, queue.outcomes[0]
+        async with held(page, DECISIONS, is_sent=True, told=NONE_YET), held(page, ROWS, is_sent=True):
+            await show(page, is_hidden=True)
+            await show(page, is_hidden=False)
+            await begun(page, ROWS)
+            await page.keyboard.press("a")
+            await begun(page, DECISIONS)
+        await outcome.get_by_text(re.compile("Accepted|Approved")).wait_for()
+        await page.keyboard.press("z")
+        await outcome.get_by_text("Undone").wait_for()
+        await eventually(queue.statuses, lambda found: found == ["New"] * 3)
+
+
+async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed) -> None:
+    """Of a page that is put into the background meanwhile, and comes back."""
+    async with queue_of(keyed) as queue:
+        page, outcome = queue.page, queue.outcomes[0]
+        await page.route(f"**{DECISIONS}", lambda route: route.fulfill(json=NONE_YET), times=1)
+        await page.keyboard.press("a")
+        await outcome.get_by_text("Accepted").wait_for()
+        await show(page, is_hidden=True)
+        async with page.expect_response(f"**{ROWS}"):
+            await show(page, is_hidden=False)
+        await page.evaluate(APPROVE, queue.ids[0])
+        await queue.bob_is_told_of(1)
+        await page.keyboard.press("z")
+        await outcome.get_by_text("Undone").wait_for()
+        await eventually(queue.statuses, lambda found: found == ["New", "Rejected", "New"])
