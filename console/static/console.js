@@ -441,7 +441,7 @@ class Queue {
     for (const each of this.done) if (each.row === row) each.isOvertaken = true;
   }
 
-  /** What others did while this page heard no news. */
+  /** What others did while this page heard no news. Returns false where there is no answer. */
   async catchUp() {
     const rows = this.rows.filter((row) => !this.pending.has(row));
     const turns = new Map(rows.map((row) => [row, row.turn]));
@@ -462,6 +462,7 @@ class Queue {
         this.hear("edited", each, true);
       }
     }
+    return told !== null;
   }
 
   unclaim(row) {
@@ -503,15 +504,16 @@ function listen(queue) {
     heard.delete(id);
     if (fresh.delete(id)) draw();
   };
-  // Also the first time: reviews come between the page and its news.
+  // Also the first time: reviews come between the page and its news. False where there is no answer.
   const ask = async (hasMissed) => {
     const known = [...heard].slice(-MOST_HEARD);
     const fields = [["since", place.dataset.since], ...known.map((id) => ["ids", id])];
     if (hasMissed) fields.push(["missed", "1"], ...(queue?.rows ?? []).map((row) => ["rows", row.dataset.id]));
     const told = await send(`${QUEUE}/since?${query}`, fields).catch(() => null);
-    if (!told) return;
+    if (!told) return false;
     for (const id of known) if (!told.ids.includes(id)) forget(id);
     tell(told.ids);
+    return true;
   };
   // It came, or came back. Only the service knows what a filter finds: it is asked, once for all that come in a moment.
   const come = (told) => {
@@ -521,6 +523,14 @@ function listen(queue) {
     else tell([told.id]);
   };
   let source = null;
+  let openings = 0;
+  // Until it is answered, or the news have ended: once they come again, all is asked anew.
+  const insist = async (question) => {
+    const opening = openings;
+    while (opening === openings && source.readyState === EventSource.OPEN && !(await question())) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  };
   let isBack = document.hidden;
   // A browser has six connections to one host: hidden pages leave them to the one that is looked at.
   const connect = () => {
@@ -528,8 +538,10 @@ function listen(queue) {
     source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
-      ask(isBack);
-      if (isBack) queue?.catchUp();
+      openings += 1;
+      const hasMissed = isBack;
+      insist(() => ask(hasMissed));
+      if (hasMissed && queue) insist(() => queue.catchUp());
       isBack = true;
     });
     for (const kind of ["new", "reported", "claimed", "decided", "edited"]) {
