@@ -48,7 +48,7 @@ async def decide(visit: Visit) -> Response:
     other = await stale(visit, marks_in(form, ids), str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
-    counts.update(other.values())
+    counts.update(each["reason"] for each in other.values())
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 

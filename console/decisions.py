@@ -23,6 +23,7 @@ _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "N
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
 
+_STATUS_CHANGED: Final = "status-changed"
 _STALE: Final = {
     CHANGED: "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again.",
     KEPT: "Somebody has kept it meanwhile, and settled its reports. Look at it as it is now, then decide again.",
@@ -38,7 +39,7 @@ async def decide(visit: Visit) -> Response:
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
     try:
-        await _check_seen(visit, form, action)
+        await _check_seen(visit, form, action, _undone(form))
         answer = await command(visit, form, [id], expected, wait=WAIT_S)
     except Refused as refused:
         return _told(visit, refused, back)
@@ -58,8 +59,8 @@ async def decide_together(visit: Visit) -> Response:
     answer is for its script: the outcome of each, none where they are still to take effect."""
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
-    other = await stale(visit, marks_in(form, given), str(form.get("action", "")))
-    results = [{"id": id, "outcome": "refused", "reason": reason} for id, reason in other.items()]
+    other = await stale(visit, marks_in(form, given), str(form.get("action", "")), _undone(form))
+    results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
         answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
@@ -85,11 +86,11 @@ def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
     return {id: str(form.get(f"seen-{id}", "")) for id in ids}
 
 
-async def stale(visit: Visit, seen: Mapping[str, str], action: str) -> dict[str, str]:
-    """The ids of those reviews that are no longer as the page showed them, with the reason for leaving them alone.
-    `seen` has the marks by id, empty for a review that nobody says to have seen. None while the database is away, when
-    decisions are taken all the same: they take effect once it is back, on reviews that are in the same status. Raises
-    Refused."""
+async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> dict[str, dict[str, Any]]:
+    """The results of those reviews that are left alone as they are no longer as the page showed them, by id. `seen` has
+    the marks by id, empty for a review that nobody says to have seen; `undone`: the status of the decision that an
+    undoing takes back. None while the database is away, when decisions are taken all the same: they take effect once it
+    is back, on reviews that are in the same status. Raises Refused."""
     marked = {id: mark for id, mark in seen.items() if mark}
     if not marked or not visit.may("customerReviews:read"):
         return {}
@@ -100,8 +101,16 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str) -> dict[str,
         if refused.status != 503:
             raise
         return {}
-    reasons = {row["id"]: staleness(marked[row["id"]], row, action) for row in found["results"]}
-    return {id: reason for id, reason in reasons.items() if reason}
+    results: dict[str, dict[str, Any]] = {}
+    for row in found["results"]:
+        told = {"id": row["id"], "outcome": "refused"}
+        if reason := staleness(marked[row["id"]], row, action):
+            results[row["id"]] = {**told, "reason": reason}
+        elif undone == row["reviewStatus"] and _is_of_others(visit, row):
+            # Somebody else's that comes to the same: to the interface it is as it is expected.
+            status = {"status": row["reviewStatus"], "moderator": row["moderator"]}
+            results[row["id"]] = {**told, "reason": _STATUS_CHANGED, **status}
+    return results
 
 
 async def decide_by_status(visit: Visit, form: FormData, statuses: Mapping[str, str], *, wait: int) -> Counter[str]:
@@ -144,11 +153,23 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         return dict(refused.problem)
 
 
-async def _check_seen(visit: Visit, form: FormData, action: str) -> None:
-    """Raises Refused where the review of the page is no longer as the form showed it."""
+def _undone(form: FormData) -> str:
+    """The status of the decision that a form takes back; empty where it is no undoing."""
+    return str(form.get("expected", "")) if "undoing" in form else ""
+
+
+def _is_of_others(visit: Visit, row: Mapping[str, Any]) -> bool:
+    """True if somebody else has decided last. Where nobody signs in, that isn't known."""
+    return None not in (visit.caller.subject, row["moderator"]) and row["moderator"] != visit.caller.subject
+
+
+async def _check_seen(visit: Visit, form: FormData, action: str, undone: str = "") -> None:
+    """Raises Refused where the review of the page is no longer as the form showed it, or the decision that is `undone`
+    is somebody else's."""
     id = visit.path["id"]
-    if reason := (await stale(visit, {id: str(form.get("seen", ""))}, action)).get(id):
-        raise Refused(409, {"detail": _STALE[reason]})
+    if result := (await stale(visit, {id: str(form.get("seen", ""))}, action, undone)).get(id):
+        detail = _STALE.get(result["reason"])
+        raise Refused(409, {"detail": detail} if detail else {"results": [result]})
 
 
 def _told(visit: Visit, refused: Refused, back: str) -> Response:
@@ -164,7 +185,7 @@ def _in_words(refused: Refused) -> Refused:
     if not refused.results:
         return refused
     told = refused.results[0]
-    if told.get("reason") == "status-changed":
+    if told.get("reason") == _STATUS_CHANGED:
         faster = f"{told.get('moderator') or 'Somebody else'} was faster"
         return Refused(409, {"detail": f"{faster}: it is {told.get('status') or 'decided'}. Nothing was changed."})
     if told["outcome"] == "not-found":

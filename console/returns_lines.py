@@ -92,7 +92,8 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
-    by now, too. What was typed for a new line goes into one that somebody else has added meanwhile."""
+    by now, too. What was typed for a new line goes into one that somebody else has added meanwhile, a reason alone
+    beside their quantity."""
     messages: dict[int, str] = {}
     for told in refused.errors:
         if place := _PLACE.match(told["pointer"]):
@@ -104,8 +105,13 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
         # One that has gone meanwhile would be a new one.
         rows[id, own if own in known else ""] = (quantity, reason, error)
     added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
-    found = ((line, rows.get((line.id, line.own)) or added.pop(line.id, None)) for line in lines)
+    found = ((line, rows.get((line.id, line.own)) or _added(line, added.pop(line.id, None))) for line in lines)
     return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
+
+
+def _added(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
+    """What was typed for a new line, as it stands in that of somebody else."""
+    return (line.quantity, *row[1:]) if row and row[0] in ("", "0") else row
 
 
 def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:

@@ -4,6 +4,7 @@ const QUEUE = "/console/queue";
 const LIVE_MS = 400;
 const AT_ONCE_MS = 1_000;
 const AGAIN_MS = 15_000;
+const SKEW_MS = 5_000;
 const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
@@ -12,6 +13,7 @@ const MOST_HEARD = 500;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const CHANGED = "It was changed meanwhile: load the page anew.";
+const ACCEPTED = "Accepted; it takes effect in a moment.";
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
 
 const one = (selector, within = document) => within.querySelector(selector);
@@ -83,9 +85,10 @@ class Decisions {
   }
 
   /** Returns what became of a decision, or throws an Error with the message of the service. */
-  make(id, seen, action, expected, reasonCode) {
+  make(id, seen, action, expected, reasonCode, isUndoing) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ id, seen, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
+      const like = JSON.stringify({ action, expected, reasonCode: reasonCode || undefined, undoing: isUndoing ? "1" : undefined });
+      this.waiting.push({ id, seen, like, resolve, reject });
       this.go();
     });
   }
@@ -252,25 +255,38 @@ class Queue {
     if (this.current?.classList.contains("settled")) this.advance();
   }
 
+  /** A decision, here or of others: what was asked before is older, and nothing that was decided before is awaited. */
+  begin(row) {
+    row.turn = (row.turn ?? 0) + 1;
+    row.awaited = null;
+  }
+
   /** Nobody decides about a row until this work is over. */
   hold(row, work) {
     this.pending.set(row, work);
-    work.finally(() => { if (this.pending.get(row) === work) this.pending.delete(row); });
+    work.finally(() => {
+      if (this.pending.get(row) !== work) return;
+      this.pending.delete(row);
+      this.tellOthers(row);
+    });
   }
 
   /** There is nothing to undo of it any more. */
   drop(made) { this.done = this.done.filter((each) => each !== made); }
 
-  async send(row, action, expected, reasonCode) {
+  async send(row, action, expected, reasonCode, isUndoing = false) {
     const { id } = row.dataset;
     this.others.delete(id);
+    this.begin(row);
     // The news that tell of it are to come, perhaps only once the next decision has been made.
     const isTold = AFTER[action] !== expected;
     if (isTold) row.echoes = [...(row.echoes ?? []), AFTER[action]];
     try {
-      const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode);
+      const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode, isUndoing);
       const heard = this.others.get(id);
-      const isAccepted = told.outcome === "accepted";
+      // Its news may be here before its answer.
+      const isHeard = isTold && !row.echoes.includes(AFTER[action]);
+      const isAccepted = told.outcome === "accepted" && !isHeard;
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
         row.dataset.reason = heard?.reason ?? "";
@@ -281,9 +297,13 @@ class Queue {
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
+      // The status until it takes effect.
+      if (isAccepted && isTold) row.awaited = expected;
+      // What others did before this one took effect: its own news are to come behind theirs.
+      if (isTold && !isHeard && !isAccepted) this.others.delete(id);
       // The sign of open reports: this decision has settled them.
       row.dataset.seen = row.dataset.seen.replace("!", "");
-      this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
+      this.say(row, isAccepted ? ACCEPTED : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
       if (isTold) row.echoes.pop();
       row.classList.add("failed");
@@ -307,6 +327,7 @@ class Queue {
   /** Undo a decision once it has been made; of one that failed there is nothing to undo. */
   async takeBack(last, making) {
     await making;
+    this.tellOthers(last.row);
     if (!this.done.includes(last)) return;
     if (last.isOvertaken) {
       const { by, status } = this.others.get(last.row.dataset.id) ?? {};
@@ -317,7 +338,7 @@ class Queue {
     this.say(last.row, "Undoing …");
     const reasonCode = (last.back === "reject" && last.reasonCode) || "";
     try {
-      await this.send(last.row, last.back, last.status, reasonCode);
+      await this.send(last.row, last.back, last.status, reasonCode, true);
     } catch (error) {
       last.isTakenBack = false;
       if (error.isFinal) this.drop(last);
@@ -385,23 +406,32 @@ class Queue {
     row.told ??= new Set();
     if (row.told.has(name)) return true;
     row.told.add(name);
+    this.begin(row);
     const echoes = row.echoes ?? [];
     const at = told.by === this.me ? echoes.indexOf(told.status) : -1;
     if (at < 0) return false;
-    // News of one review come in their order: those before this one were missed.
+    // News of one review come in their order: those before this one were missed, and others decided before it.
     echoes.splice(0, at + 1);
+    this.others.delete(told.id);
     // Where nobody signs in, it may be somebody else's: the last one that was made here is as the row says.
     return echoes.length > 0 || this.pending.has(row) || row.dataset.status === told.status;
   }
 
   decided(row, told) {
     this.others.set(told.id, told);
-    if (this.pending.has(row)) return;
+    if (!this.pending.has(row)) this.tellOthers(row);
+  }
+
+  /** The last decision of others, if there is one since the last of ours. */
+  tellOthers(row) {
+    const told = this.others.get(row.dataset.id);
+    if (!told) return;
     row.dataset.reason = told.reason ?? "";
     const isSame = row.dataset.status === (told.status ?? "");
     if (isSame && told.by === this.me) return;
     this.isOfOthers(row, told.status ?? "");
-    if (isSame) return;
+    // Theirs has taken effect: whether ours will isn't known.
+    if (isSame && one(".outcome", row).textContent !== ACCEPTED) return;
     row.classList.toggle("settled", told.status !== "New");
     this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
@@ -412,13 +442,17 @@ class Queue {
     for (const each of this.done) if (each.row === row) each.isOvertaken = true;
   }
 
-  /** What others did while this page heard no news. */
+  /** What others did while this page heard no news. Returns false where there is no answer. */
   async catchUp() {
     const rows = this.rows.filter((row) => !this.pending.has(row));
+    const turns = new Map(rows.map((row) => [row, row.turn]));
     const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
     const told = await send(`${QUEUE}/rows`, fields).catch(() => null);
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
+      // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
+      if (row.turn !== turns.get(row) || row.awaited === each.status) continue;
+      row.awaited = null;
       const isDecided = each.status !== (row.dataset.status || null);
       // Somebody else's that comes to the same as one that was made here.
       const isAgain = each.by !== this.me && this.done.some((made) => made.row === row);
@@ -429,6 +463,7 @@ class Queue {
         this.hear("edited", each, true);
       }
     }
+    return told !== null;
   }
 
   unclaim(row) {
@@ -470,15 +505,16 @@ function listen(queue) {
     heard.delete(id);
     if (fresh.delete(id)) draw();
   };
-  // Also the first time: reviews come between the page and its news.
+  // Also the first time: reviews come between the page and its news. False where there is no answer.
   const ask = async (hasMissed) => {
     const known = [...heard].slice(-MOST_HEARD);
     const fields = [["since", place.dataset.since], ...known.map((id) => ["ids", id])];
     if (hasMissed) fields.push(["missed", "1"], ...(queue?.rows ?? []).map((row) => ["rows", row.dataset.id]));
     const told = await send(`${QUEUE}/since?${query}`, fields).catch(() => null);
-    if (!told) return;
+    if (!told) return false;
     for (const id of known) if (!told.ids.includes(id)) forget(id);
     tell(told.ids);
+    return true;
   };
   // It came, or came back. Only the service knows what a filter finds: it is asked, once for all that come in a moment.
   const come = (told) => {
@@ -488,6 +524,14 @@ function listen(queue) {
     else tell([told.id]);
   };
   let source = null;
+  let openings = 0;
+  // Until it is answered, or the news have ended: once they come again, all is asked anew.
+  const insist = async (question) => {
+    const opening = openings;
+    while (opening === openings && source.readyState === EventSource.OPEN && !(await question())) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  };
   let isBack = document.hidden;
   // A browser has six connections to one host: hidden pages leave them to the one that is looked at.
   const connect = () => {
@@ -495,20 +539,24 @@ function listen(queue) {
     source = new EventSource(`${QUEUE}/news`);
     source.addEventListener("open", () => {
       one(".signed-out", place)?.remove();
-      ask(isBack);
-      if (isBack) queue?.catchUp();
+      openings += 1;
+      const hasMissed = isBack;
+      insist(() => ask(hasMissed));
+      if (hasMissed && queue) insist(() => queue.catchUp());
       isBack = true;
     });
     for (const kind of ["new", "reported", "claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => {
         const told = JSON.parse(event.data);
         // What is older stands in the page: the news of a process that has just begun tell it again.
-        const isSince = told.at >= Date.parse(place.dataset.since);
+        const since = Date.parse(place.dataset.since);
+        const isSince = told.at >= since;
         const isBackHere = told.status === "New" && isSince;
         if (kind === "new" || isBackHere || (kind === "reported" && isReported && isSince)) come(told);
         // What is decided isn't new any more.
         else if (kind === "decided" && told.status !== "New") forget(told.id);
-        if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) queue?.hear(kind, told, isSince);
+        // The clock of a worker may be behind that of the facade. What a row says already does no harm.
+        if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) queue?.hear(kind, told, told.at >= since - SKEW_MS);
       });
     }
     // A browser connects again by itself, unless it was answered by something else.

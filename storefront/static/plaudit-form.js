@@ -208,6 +208,8 @@ export async function open(shop, place, failures) {
       const images = await photos.ids();
       const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
+      /** Its words are a draft, which another form may send by now. */
+      if (!fields.isConnected) throw Error();
       const body = JSON.stringify(said);
       if (body != attempt.body) attempt = { body, key: shop.random() };
       save();

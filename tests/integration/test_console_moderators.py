@@ -2,52 +2,220 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
 import httpx
 import pytest
+from playwright.async_api import Locator, Page
 
 from tests.support.chromium import Watch, chromium, opened, show
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Servers, running_service
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 120
-PERMISSIONS = ("read", "update", "create", "createForOthers")
+PATIENCE_S: Final = 120
+PERMISSIONS: Final = ("read", "update", "create", "createForOthers")
+NO_NEWS: Final = "window.EventSource = class extends EventTarget { close() {} };"
+HELD: Final = """const ask = window.fetch;
+const holds = {};
+window.hold = (path, isSent, told) => {
+  const each = (holds[path] = { isSent, told });
+  each.begun = new Promise((resolve) => { each.begin = resolve; });
+  each.isOver = new Promise((resolve) => { each.end = resolve; });
+};
+window.begun = (path) => holds[path].begun;
+window.letGo = (path) => holds[path].end();
+window.fetch = async (address, options) => {
+  const each = Object.entries(holds).find(([path, { isUsed }]) => !isUsed && address.endsWith(path))?.[1];
+  if (!each) return ask(address, options);
+  each.isUsed = true;
+  const early = each.isSent && (await ask(address, options));
+  each.begin();
+  await each.isOver;
+  const response = early || (await ask(address, options));
+  return each.told ? Response.json(each.told) : response;
+};"""
+DECISIONS: Final = "/queue/decisions"
+ROWS: Final = "/queue/rows"
+APPROVE: Final = """(id) => fetch("/console/queue/decisions", {
+  method: "POST",
+  body: new URLSearchParams({ ids: id, action: "approve", expected: "New", key: crypto.randomUUID() }),
+}).then((response) => response.json())"""
+NONE_YET: Final[Json] = {"results": []}
+"""The answer to a decision that isn't known to have taken effect."""
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_missed(
-    servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Though it comes to the same; one's own is undone."""
-    word, modes = new_id("word"), {"PLAUDIT_AUTH__MODE": "api_key"}
-    async with running_service(servers, tmp_path_factory.mktemp("moderators"), **modes) as service:
+@dataclass(frozen=True)
+class Keyed:
+    """A service that its callers need keys for, one of each moderator."""
+
+    service: Service
+    ann: str
+    bob: str
+
+
+@pytest.fixture(scope="module")
+async def keyed(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Keyed]:
+    folder, modes = tmp_path_factory.mktemp("moderators"), {"PLAUDIT_AUTH__MODE": "api_key"}
+    async with running_service(servers, folder, **modes) as service:
         options = [each for name in PERMISSIONS for each in ("--permission", f"customerReviews:{name}")]
-        mine, other = [(await service.run("keys", "create", name, *options)).stdout.strip() for name in ("ann", "bob")]
-        async with (
-            httpx.AsyncClient(base_url=service.address, timeout=PATIENCE_S, headers={"x-api-key": other}) as http,
-            chromium() as browser,
-            opened(browser, service.address, Watch()) as page,
-        ):
-            colleague = Facade(http)
-            await colleague.submit(*(submission(new_id(), 4, title=word) for _ in range(3)))
-            await page.goto(f"/console/queue?q={word}")
-            await page.get_by_label("API key").fill(mine)
-            await page.get_by_role("button", name="Sign in").click()
-            await page.locator("#list > li.focus").wait_for()
-            await page.wait_for_load_state()  # its script comes behind its text
-            ids = await page.locator("#list > li").evaluate_all("rows => rows.map((row) => row.dataset.id)")
-            outcomes = [page.locator(f"#r-{id} .outcome") for id in ids]
-            for n in range(2):
-                await page.keyboard.press("a")
-                await outcomes[n].get_by_text("Approved.").wait_for()
+        keys = [(await service.run("keys", "create", name, *options)).stdout.strip() for name in ("ann", "bob")]
+        yield Keyed(service, *keys)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Ann's queue of three reviews of one object, whose news come in their order: their ids, the places that say what
+    became of them, and her colleague Bob."""
+
+    page: Page
+    ids: list[str]
+    outcomes: list[Locator]
+    bob: Facade
+
+    async def statuses(self) -> list[str]:
+        return [(await self.bob.review(id))["reviewStatus"] for id in self.ids]
+
+    async def bob_is_told_of(self, at: int) -> None:
+        """Bob rejects another review: what he did before is known to the page, too."""
+        await self.bob.moderate("reject", self.ids[at])
+        await self.outcomes[at].get_by_text("bob: Rejected.").wait_for()
+
+
+@asynccontextmanager
+async def queue_of(keyed: Keyed, script: str = "") -> AsyncIterator[Queue]:
+    word, entity = new_id("word"), new_id()
+    address = keyed.service.address
+    async with (
+        httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, headers={"x-api-key": keyed.bob}) as http,
+        chromium() as browser,
+        opened(browser, address, Watch()) as page,
+    ):
+        bob = Facade(http)
+        await bob.submit(*(submission(entity, 4, title=word) for _ in range(3)))
+        await page.add_init_script(script)
+        await page.goto(f"/console/queue?q={word}")
+        await page.get_by_label("API key").fill(keyed.ann)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.locator("#list > li.focus").wait_for()
+        await page.wait_for_load_state()  # its script comes behind its text
+        ids = await page.locator("#list > li").evaluate_all("rows => rows.map((row) => row.dataset.id)")
+        yield Queue(page, ids, [page.locator(f"#r-{id} .outcome") for id in ids], bob)
+
+
+async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_missed(keyed: Keyed) -> None:
+    """Though it comes to the same; one's own is undone."""
+    async with queue_of(keyed) as queue:
+        page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
+        for n in range(2):
+            await page.keyboard.press("a")
+            await outcomes[n].get_by_text("Approved.").wait_for()
+        await show(page, is_hidden=True)
+        await bob.moderate("reset", ids[1])
+        await bob.moderate("approve", ids[1])
+        await bob.moderate("reject", ids[2])
+        await show(page, is_hidden=False)
+        await outcomes[2].get_by_text("Rejected.").wait_for()
+        await page.keyboard.press("z")
+        await outcomes[1].get_by_text("was faster: it is Approved. Nothing was changed.").wait_for()
+        await page.keyboard.press("z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+        assert await queue.statuses() == ["New", "Approved", "Rejected"]
+
+
+async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_of(keyed: Keyed) -> None:
+    """By a key, and by the button on the next page."""
+    async with queue_of(keyed, NO_NEWS) as queue:
+        page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
+        await page.keyboard.press("a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await bob.moderate("reset", ids[0])
+        await bob.moderate("approve", ids[0])
+        await page.keyboard.press("z")
+        await outcomes[0].get_by_text("bob was faster: it is Approved. Nothing was changed.").wait_for()
+        await page.keyboard.press("j")
+        for _ in range(2):
+            await page.keyboard.press("a")
+        undo = page.get_by_role("button", name="Undo")
+        await undo.wait_for()
+        await bob.moderate("reset", ids[2])
+        await bob.moderate("approve", ids[2])
+        await undo.click()
+        await page.get_by_text("bob was faster: it is Approved. Nothing was changed.").wait_for()
+        assert await queue.statuses() == ["Approved"] * 3
+
+
+@asynccontextmanager
+async def held(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
+    """The next question to an address, asked inside, is answered at the end, or like this. Where it `is_sent`, its own
+    answer is made before; otherwise it goes then."""
+    await page.evaluate("([path, isSent, told]) => hold(path, isSent, told)", [path, is_sent, told])
+    yield
+    await page.evaluate("letGo", path)
+
+
+async def begun(page: Page, path: str) -> None:
+    """Wait until a question that is held was asked, and was sent where that comes before."""
+    await page.evaluate("begun", path)
+
+
+async def test_what_others_decide_while_a_decision_is_on_its_way_is_none_to_undo(keyed: Keyed) -> None:
+    """An approval that comes before one's own, whose outcome isn't known for all that were sent with it."""
+    async with queue_of(keyed, HELD) as queue:
+        async with held(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
+            await queue.page.keyboard.press("a")
+            await begun(queue.page, DECISIONS)
+            await queue.bob.moderate("approve", queue.ids[0])
+            await queue.bob_is_told_of(1)
+        await queue.outcomes[0].get_by_text("bob: Approved.").wait_for()
+        await queue.page.keyboard.press("z")
+        await queue.outcomes[0].get_by_text("bob was faster: it is Approved. Nothing was changed.").wait_for()
+        assert await queue.statuses() == ["Approved", "Rejected", "New"]
+
+
+async def test_others_decide_behind_a_decision_whose_answer_is_to_come(keyed: Keyed) -> None:
+    async with queue_of(keyed, HELD) as queue:
+        async with held(queue.page, DECISIONS, is_sent=True):
+            await queue.page.keyboard.press("a")
+            await begun(queue.page, DECISIONS)
+            await queue.bob.moderate("reject", queue.ids[0])
+            await queue.bob_is_told_of(1)
+        await queue.outcomes[0].get_by_text("bob: Rejected.").wait_for()
+
+
+async def test_an_answer_about_rows_that_is_older_than_a_decision_says_nothing_of_it(keyed: Keyed) -> None:
+    """Asked for as the page came into view again, and here only once the decision was made."""
+    async with queue_of(keyed, HELD) as queue:
+        page, outcome = queue.page, queue.outcomes[0]
+        async with held(page, DECISIONS, is_sent=True, told=NONE_YET), held(page, ROWS, is_sent=True):
             await show(page, is_hidden=True)
-            await colleague.moderate("reset", ids[1])
-            await colleague.moderate("approve", ids[1])
-            await colleague.moderate("reject", ids[2])
             await show(page, is_hidden=False)
-            await outcomes[2].get_by_text("Rejected.").wait_for()
-            await page.keyboard.press("z")
-            await outcomes[1].get_by_text("was faster: it is Approved. Nothing was changed.").wait_for()
-            await page.keyboard.press("z")
-            await outcomes[0].get_by_text("Undone").wait_for()
-            reviews = [await colleague.review(id) for id in ids]
-    assert [each["reviewStatus"] for each in reviews] == ["New", "Approved", "Rejected"]
+            await begun(page, ROWS)
+            await page.keyboard.press("a")
+            await begun(page, DECISIONS)
+        await outcome.get_by_text(re.compile("Accepted|Approved")).wait_for()
+        await page.keyboard.press("z")
+        await outcome.get_by_text("Undone").wait_for()
+        await eventually(queue.statuses, lambda found: found == ["New"] * 3)
+
+
+async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed) -> None:
+    """Of a page that is put into the background meanwhile, and comes back."""
+    async with queue_of(keyed) as queue:
+        page, outcome = queue.page, queue.outcomes[0]
+        await page.route(f"**{DECISIONS}", lambda route: route.fulfill(json=NONE_YET), times=1)
+        await page.keyboard.press("a")
+        await outcome.get_by_text("Accepted").wait_for()
+        await show(page, is_hidden=True)
+        async with page.expect_response(f"**{ROWS}"):
+            await show(page, is_hidden=False)
+        await page.evaluate(APPROVE, queue.ids[0])
+        await queue.bob_is_told_of(1)
+        await page.keyboard.press("z")
+        await outcome.get_by_text("Undone").wait_for()
+        await eventually(queue.statuses, lambda found: found == ["New", "Rejected", "New"])

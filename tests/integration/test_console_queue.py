@@ -306,6 +306,39 @@ async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Fa
         await page.get_by_text("1 new review").wait_for()
 
 
+async def test_what_a_page_missed_is_asked_for_until_it_is_told(browser: Browser, place: Service, own: Facade) -> None:
+    """Its news are back before the service has time to tell."""
+    (id,) = await reviews_of(own, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.clock.install()
+        await page.goto("/console/queue")
+        await page.locator("#list > li.focus").wait_for()
+        await show(page, is_hidden=True)
+        await own.moderate("approve", id)
+        await reviews_of(own, 1, new_id())
+        rows, since = (re.compile(f"/console/queue/{name}") for name in ("rows", "since"))
+        for path in (rows, since):
+            await page.route(path, lambda route: route.fulfill(status=503, json={"message": "Later"}), times=1)
+        async with page.expect_response(rows), page.expect_response(since):
+            await show(page, is_hidden=False)
+        await page.clock.fast_forward(15_000)
+        await page.locator(f"#r-{id}.settled", has_text="Somebody else: Approved.").wait_for()
+        await page.get_by_role("link", name="1 new review").wait_for()
+
+
+async def test_decisions_of_a_worker_whose_clock_is_behind_are_told(
+    browser: Browser, place: Service, own: Facade
+) -> None:
+    (id,) = await reviews_of(own, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.locator("#list > li.focus").wait_for()
+        # As if the facade were ahead.
+        await page.evaluate("news.dataset.since = new Date(Date.now() + 4_000).toISOString()")
+        await own.moderate("approve", id)
+        await page.locator(f"#r-{id}.settled", has_text="Somebody else: Approved.").wait_for()
+
+
 async def test_news_that_are_told_again_are_nobody_elses(browser: Browser, place: Service, own: Facade) -> None:
     """A process that begins tells what happened in the last minutes, also one's own decisions: they stay one's own."""
     ids = await reviews_of(own, 3, new_id())

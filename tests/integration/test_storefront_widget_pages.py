@@ -457,3 +457,36 @@ async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, fill
         await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
         await expect(form.get_by_role("listitem")).to_have_count(0)
         assert await page.evaluate(drafts) == [kept]
+
+
+async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, filled: Filled) -> None:
+    """It waits for its photo as the page changes: what was written is a draft again, and one review once it is sent."""
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    product, sent = new_id("camera"), list[str]()
+
+    def note(asked: Request) -> None:
+        if asked.method == "POST" and asked.url.endswith("/reviews"):
+            sent.append(asked.headers["idempotency-key"])
+
+    async with shopping(browser, filled.show("/gone", product)) as page:
+        page.on("request", note)
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route("**/images?*", coming.put)
+        await form.get_by_label("photos").set_input_files(
+            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
+        )
+        upload = await coming.get()
+        await form.get_by_role("button", name="Send review").click()
+        gone = await form.element_handle()
+        for language in ("de", "en"):
+            await page.locator("plaudit-reviews").evaluate("(one, lang) => one.setAttribute('lang', lang)", language)
+        form = await open_form(page)
+        await expect(form.get_by_label("Your review")).to_have_value(WORDS)
+        await upload.continue_()
+        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
+        # It had less to wait for than this one, had it gone on.
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+    assert len(sent) == 1

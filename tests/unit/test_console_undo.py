@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from console.seen import mark_for_decision
 from console.undo import COOKIE
 from domain.permissions import Permission
 from tests.support.app import client_of
@@ -67,3 +68,27 @@ async def test_no_cookie_breaks_the_queue(odd: str) -> None:
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(odd)}"})
         assert len(decide_forms(page)) == 1
+
+
+@pytest.mark.parametrize(
+    ("moderator", "expected", "is_undone"),
+    [("anna", "Approved", True), ("berta", "Approved", False), ("berta", "New", True), (None, "Approved", True)],
+)
+async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
+    moderator: str | None, expected: str, is_undone: bool
+) -> None:
+    """By the form of a page, and by the queue's script. What has another status yet is told by the interface."""
+    asked: list[Asked] = []
+    row = {**ROW, "reviewStatus": "Approved", "moderator": moderator}
+    found = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/reset": DONE}
+    form = {"ids": "r", "action": "reset", "expected": expected, "seen-r": mark_for_decision(row), "undoing": "1"}
+    async with client_of(faked([each.value for each in Permission], found, asked)) as http:
+        by_page = await http.post(DECIDE, data={**form, "seen": form["seen-r"]})
+        by_script = (await http.post("/console/queue/decisions", data=form)).json()
+        told = {"id": "r", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "berta"}
+        assert by_script["results"] == ([] if is_undone else [told])
+        assert by_page.status_code == (303 if is_undone else 409)
+        assert ("berta was faster: it is Approved. Nothing was changed." in by_page.text) is not is_undone
+        del form["undoing"]
+        assert (await http.post("/console/queue/decisions", data=form)).json() == {"results": []}
+    assert len([each for each in asked if each.path == "customerReviews/reset"]) == (3 if is_undone else 1)

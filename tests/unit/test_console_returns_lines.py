@@ -1,0 +1,32 @@
+"""The lines of a return in a form that comes too late: what was typed, beside what is stored by now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.datastructures import FormData
+
+from console.facade import Refused
+from console.returns_lines import changed_lines, lines_of_return, typed
+
+
+def line(id: str, of: str, quantity: int, reason: str | None = None) -> dict[str, Any]:
+    fields = {"price": 1.0, "availableQuantity": 5}
+    return {"id": id, "orderLineItemId": of, "quantity": quantity, "reason": reason, **fields}
+
+
+def form(*rows: tuple[str, str, str, str]) -> FormData:
+    names = ("line", "own", "quantity", "reason")
+    return FormData([pair for row in rows for pair in zip(names, row, strict=True)])
+
+
+def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
+    """It was typed for a line that somebody else has added meanwhile: their quantity stays."""
+    stored = {"lineItems": [line("a1", "A", 1), line("b1", "B", 2, "broken")]}
+    sent = form(("A", "a1", "3", ""), ("B", "", "0", "wrong size"))
+    fields = typed(lines_of_return(stored, None), sent, Refused(409, {}), is_late=True)
+    told = [(each.own, each.quantity, each.reason, each.now) for each in fields]
+    assert told == [("a1", "3", "", "Now 1"), ("b1", "2", "wrong size", "Now 2: broken")]
+    again = form(*((each.id, each.own, each.quantity, each.reason) for each in fields))
+    quantities = {each["id"]: each["quantity"] for each in changed_lines(again, stored)}
+    assert quantities == {"a1": 3, "b1": 2}
