@@ -173,7 +173,7 @@ async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(serv
         await outcomes[0].get_by_text("Approved.").wait_for()
         await press(page, "k", "u")
         await outcomes[0].get_by_text("New.").wait_for()
-        await page.wait_for_function("late.length === 2")
+        await eventually(lambda: page.evaluate("late.length === 2"))
         await page.evaluate("late.splice(0).forEach((each) => each())")
         await press(page, "z")
         await outcomes[0].get_by_text("Undone").wait_for()

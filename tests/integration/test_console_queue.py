@@ -281,7 +281,8 @@ async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser,
         await context.get_by_text("and its end").wait_for()
         await context.focus()
         await page.keyboard.press("End")
-        await page.wait_for_function("(each => each.scrollTop + each.clientHeight >= each.scrollHeight - 1)(context)")
+        end = "(each => each.scrollTop + each.clientHeight >= each.scrollHeight - 1)(context)"
+        await eventually(lambda: page.evaluate(end))
         for part in (context.get_by_role("heading", name="History"), page.locator(f"#r-{first} h2")):
             place_of = await part.bounding_box()
             assert place_of is not None
