@@ -569,7 +569,11 @@ function listen(queue) {
       place.prepend(told);
     });
   };
-  document.addEventListener("visibilitychange", () => (document.hidden ? source?.close() : connect()));
+  document.addEventListener("visibilitychange", () => {
+    isBack ||= document.hidden;
+    if (document.hidden) source?.close();
+    else connect();
+  });
   window.addEventListener("pagehide", () => source?.close());
   connect();
 }
