@@ -123,7 +123,7 @@ class ImageCommandConsumer:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
 
         Those whose image has come, to a worker of a version that lets none go on, are applied. Those about a review
-        that is damaged wait until somebody has mended it.
+        that is damaged, or has a damaged image that they are about, wait until somebody has mended it.
         """
         parking = self.services.parked_image_commands
         overdue = await parking.parked_before(before, MOST_OVERDUE)
@@ -131,7 +131,7 @@ class ImageCommandConsumer:
             try:
                 await self.release({id})
             except StoredDocumentError as error:
-                log.error("commands about images of a damaged review wait", review=id, error=str(error))
+                log.error("commands about images wait for something damaged", review=id, error=str(error))
                 overdue = [each for each in overdue if each.review_id != id]
         return len(await give_up(self.services, parking, overdue, _overdue))
 

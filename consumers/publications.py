@@ -27,6 +27,7 @@ log = structlog.get_logger()
 _MOST: Final = 200
 
 _OBJECTIONS: Final = (
+    frozenset({Topic.DEAD_LETTER_COMMANDS}),
     frozenset({Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_VERDICTS, Topic.MODERATION_COMMANDS}),
     frozenset({Topic.REVIEW_CHANGES}),
 )
@@ -53,7 +54,7 @@ class Objections:
         while True:
             unread = await self.lag.measure()
             if not all(place in unread and unread[place].next_offset >= end for place, end in self._ends.items()):
-                if any(place in unread and _end(unread[place]) < end for place, end in self._ends.items()):
+                if _is_made_anew(self._ends, unread):
                     self._since = None
                 return None
             if not self._left:
@@ -65,6 +66,13 @@ class Objections:
                 return None
             self._ends = {place: _end(each) for place, each in told.items() if place[0] in self._left[0]}
             self._left = self._left[1:]
+
+
+def _is_made_anew(ends: Mapping[Place, int], unread: Mapping[Place, Unread]) -> bool:
+    """True if a topic ends before what it had, or has fewer partitions."""
+    topics = {topic for topic, _ in unread}
+    gone = (place not in unread or _end(unread[place]) < end for place, end in ends.items() if place[0] in topics)
+    return any(gone)
 
 
 def _end(unread: Unread) -> int:

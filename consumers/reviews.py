@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -155,7 +155,10 @@ class SubmissionConsumer:
         answered = await self.services.outcomes.answers(keys)
         for submission in rivals:
             if place.refused is None:
-                decisions.decide(submission, submission.at(place))
+                decision = submission.at(place)
+                decisions.decide(submission, decision)
+                # Of several of one moment, the first one was stored.
+                place = replace(place, is_told=place.is_told or (decision is not None and decision.is_stored))
                 continue
             again, reason = submission.news(place), decisions.reason(submission)
             if again is not None and submission.answer_key in answered:

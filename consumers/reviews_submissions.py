@@ -43,7 +43,7 @@ class Key(NamedTuple):
 class Decision(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
-    `is_stored`: its review is there, because of this very submission, and it may still have to be told and verified.
+    `is_stored`: its review was stored because of this very submission, and may still have to be told and verified.
     `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits. `created`: the
     time of the record that was stored, where that may not be the first one.
     """
@@ -179,8 +179,9 @@ class Submission(NamedTuple):
         # Records before it may have been refused.
         is_first = place.created == self.since(place.created).created
         if place.identity is None or place.written is None:
-            if is_first:
-                return Decision(Outcome.APPLIED, is_repeat=True)  # the review was of this very record
+            if is_first:  # the review was of this very record, and may have been deleted before it was told
+                told = place.is_told
+                return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=told, created=place.created)
             return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
         if not is_same_review(self.key.identity, place.identity, self.right):
             return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)

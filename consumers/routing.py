@@ -73,13 +73,17 @@ class CommandRouter:
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
 
-        Those whose review has come are told of once more.
+        Those whose review has come are passed on once more, and wait anew: for as long as their owner stands behind a
+        backlog, or can't use the review, each is passed on once in a parking time. Passed on first: a worker that dies
+        in between, or one of two at a time, does so at once again.
         """
         services = self.services
         waiting = await services.parking.parked_before(before, MOST_OVERDUE)
         places = await services.reviews.entities({command.review_id for command in waiting})
         come = {id: entity for id, entity in places.items() if entity is not None}
-        await self._pass_on([command for command in waiting if command.review_id in come], come)
+        late = [command for command in waiting if command.review_id in come]
+        await self._pass_on(late, come)
+        await services.parking.wait_anew(late, datetime.now(UTC))
         overdue = [command for command in waiting if command.review_id not in come]
         given_up = await give_up(services, services.parking, overdue, _overdue)
         _count(given_up)

@@ -13,7 +13,6 @@ from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.topics import Topic, TopicNames
 
 _LOOK_S: Final = 0.05
-_NOWHERE: Final = Unread(0, -1)
 
 
 class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -44,17 +43,28 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
             self._begun = assignment
 
     async def _until_applied(self) -> None:
-        """Wait until the changes that are there now have been applied."""
+        """Wait until the changes that are there now have been applied, or are gone with their topic."""
         lag = ConsumerLag(self._connection, self._topics)
         try:
-            ahead = {number: each.next_offset + each.records for number, each in (await _changes(lag)).items()}
+            ahead = {number: _end(each) for number, each in (await _changes(lag)).items()}
             while ahead:
                 now = await _changes(lag)
-                ahead = {number: end for number, end in ahead.items() if now.get(number, _NOWHERE).next_offset < end}
+                ahead = {number: end for number, end in ahead.items() if _may_come(now, number, end)}
                 if ahead:
                     await asyncio.sleep(_LOOK_S)
         finally:
             await lag.stop()
+
+
+def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
+    """True if changes before this end of a partition are still to be applied. A topic that was made anew has none of
+    them; while there is no topic, it may come back with them."""
+    each = now.get(number)
+    return not now if each is None else each.next_offset < end <= _end(each)
+
+
+def _end(unread: Unread) -> int:
+    return unread.next_offset + unread.records
 
 
 async def _changes(lag: ConsumerLag) -> Mapping[int, Unread]:

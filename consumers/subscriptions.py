@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
@@ -42,6 +42,9 @@ _FETCH_BYTES: Final = 16 * 1024 * 1024
 GRACE_S: Final = 6.0
 """At a stop, a batch in progress may take so long; what is not done by then is delivered again."""
 
+AFTER_REFUSAL_S: Final = 2.0
+"""The wait after a commit that Kafka refuses. The batch comes again, with all that it publishes, like dead letters."""
+
 _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
 
 
@@ -67,6 +70,9 @@ class Batch:
                 await self.consumer.commit({place: processed[place] for place in ours})
         except (CommitFailedError, IllegalStateError):
             ours = set()
+        except KafkaError:
+            await asyncio.sleep(AFTER_REFUSAL_S)
+            raise
         if left := len(processed) - len(ours):
             log.warning(
                 "a batch isn't committed: its partitions have been assigned anew",

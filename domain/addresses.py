@@ -18,8 +18,8 @@ _USUAL: Final = re.compile(
 )
 """Addresses that need no parser, which takes a hundred times as long."""
 _ASCII_LABEL: Final = re.compile("[a-z0-9_-]+")
-_NO_DOMAIN: Final = re.compile(r'[()<>@,:;"\\\s]')
-"""Characters that end a domain, or an address. Encoded words hide them from the parser."""
+_DOMAIN: Final = re.compile(r'[^\[\]()<>@,:;"\\\s]+|\[(IPv6:)?[0-9A-Fa-f:.]+\]')
+"""A domain, or the number of a server, without what ends an address: encoded words hide that from the parser."""
 _NO_TEXT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200b\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -47,7 +47,7 @@ def mailbox(text: str) -> Address:
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
     if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
         raise InvalidAddressError
-    if not (address.username + domain).isprintable() or (domain[0] != "[" and _NO_DOMAIN.search(domain)):
+    if not (address.username + domain).isprintable() or not _DOMAIN.fullmatch(domain):
         raise InvalidAddressError
     return Address(one_line(address.display_name), address.username, domain)
 

@@ -13,8 +13,10 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.images import ImageState, StoredImage, UploadRefusal
+from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, write_all
 from storage.seen import seen_document, seen_from
+from storage.shapes import DATE, STRING, Field, Shape, read
 
 COLLECTION: Final = "images"
 
@@ -32,6 +34,25 @@ _TO_GONE: Final[list[Document]] = [
 _NOT_GONE: Final[Document] = {"state": {"$ne": ImageState.GONE.value}}
 
 
+def _state(document: Document) -> str:
+    """The state, by what an image has in that state alone."""
+    if "goneAt" in document:
+        return ImageState.GONE.value
+    if "refusal" in document:
+        return ImageState.REFUSED.value
+    return (ImageState.READY if "width" in document else ImageState.AWAITED).value
+
+
+def _at(document: Document) -> datetime:
+    for value in (document.get("goneAt"), document.get("unusedSince")):
+        if isinstance(value, datetime):
+            return value
+    return EPOCH
+
+
+IMAGE: Final = Shape(COLLECTION, {"state": Field(STRING, _state), "at": Field(DATE, _at)}, {"goneAt": None})
+
+
 class ImageRepository:
     """Reads and writes images."""
 
@@ -39,11 +60,11 @@ class ImageRepository:
         self._images = database[COLLECTION]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredImage]:
-        """These images by id; unknown ones are left out."""
+        """These images by id; unknown ones are left out. Raises StoredDocumentError."""
         if not ids:
             return {}
         found = self._images.find({"_id": {"$in": list(ids)}}, session=session)
-        return {document["_id"]: _image(document) async for document in found}
+        return {document["_id"]: read(IMAGE, _image, document) async for document in found}
 
     async def get(self, id: str) -> StoredImage | None:
         """One image, or None."""
@@ -119,7 +140,7 @@ class ImageRepository:
     async def of_person(self, person: str, review_ids: Collection[str]) -> list[StoredImage]:
         """The images that a person uploaded, and those of these reviews, by id."""
         theirs = {"$or": [{"uploader": person}, {"reviewId": {"$in": list(review_ids)}}]}
-        return [_image(document) async for document in self._images.find(theirs).sort("_id")]
+        return [read(IMAGE, _image, document) async for document in self._images.find(theirs).sort("_id")]
 
 
 def _document(image: StoredImage) -> Document:

@@ -14,6 +14,7 @@ from domain.ratings import Entity
 from domain.reviews import Review
 from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import SIZE, id_ranges
+from storage.images import IMAGE
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
 from storage.returns_documents import RETURN
@@ -22,7 +23,7 @@ from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_wanting
 
-SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER)}
+SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER, IMAGE)}
 """Returns before orders: what is returned of an order is told by them."""
 
 Id = Hashable

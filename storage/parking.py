@@ -126,6 +126,11 @@ class ParkingRepository(Generic[T]):
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
         return [self._parking.read(document) async for document in found]
 
+    async def wait_anew(self, commands: Iterable[T], at: datetime) -> None:
+        """Commands that are still parked count as parked at that moment, or later if they do already."""
+        if ids := [self._id(command) for command in commands]:
+            await self._parked.update_many({"_id": {"$in": ids}}, {"$max": {"parkedAt": at}})
+
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         """The items of a command of any kind that still wait for a review, by its id or that of its image, with the
         mark of the command."""

@@ -1,6 +1,6 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
-An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, goneAt}`, by which a redelivery is
+An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, told, goneAt}`, by which a redelivery is
 told from somebody who wants the id, and a refused submission `{_id, refused, goneAt, seen}`, so that a late redelivery
 finds its id and inserts nothing; both are forgotten in time. They have no `createdDate`, which tells them from reviews.
 
@@ -153,7 +153,7 @@ class ReviewRepository:
         if deleted:
             await self._reviews.update_many(
                 {"_id": {"$in": deleted}},
-                [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "goneAt": "$$NOW"}}],
+                [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "told": "$told", "goneAt": "$$NOW"}}],
                 session=session,
             )
             await self._claims.free(deleted, session)

@@ -55,9 +55,9 @@ def place_from(document: Document) -> TakenId:
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return TakenId(refused=RefusedSubmission(document["_id"], reason, seen))
-    if is_gone(document):
-        return TakenId(document.get("submittedAt"))
     is_told = document.get("told", False)
+    if is_gone(document):
+        return TakenId(document.get("submittedAt"), is_told=is_told)
     whole = filled(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
     return TakenId(created, identity_from(whole), read(REVIEW, written_from, document), is_told=is_told)

@@ -144,6 +144,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         """The records that aiokafka has fetched; none once where a partition has to be read from its oldest one."""
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+            self._attempts.forget(found)
             return found
         except NoOffsetForPartitionError:
             await self._begin(await self._committed(self._cleared))

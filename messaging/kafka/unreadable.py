@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from aiokafka import ConsumerRecord, TopicPartition
@@ -39,7 +40,7 @@ def unreadable_record(partition: TopicPartition, offset: int, error: Exception) 
 
 
 class Attempts:
-    """The record of each partition that raised last, and how often it did."""
+    """The record of each partition that raised since one was read, and how often it did."""
 
     def __init__(self) -> None:
         self._failed: dict[TopicPartition, tuple[int, int]] = {}
@@ -49,7 +50,13 @@ class Attempts:
 
         A batch that is damaged as a whole fails for each of its records: those behind the first get one attempt.
         """
-        failed_at, count = self._failed.get(partition, (-1, 0))
-        count = count + 1 if offset == failed_at else TRIES if offset == failed_at + 1 else 1
+        failed_at, count = self._failed.get(partition, (offset, 0))
+        is_behind = offset == failed_at + 1 and count >= TRIES
+        count = count + 1 if offset == failed_at else TRIES if is_behind else 1
         self._failed[partition] = offset, count
         return count >= TRIES
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Records of these were read: what raises next is another one, or this one anew."""
+        for partition in partitions:
+            self._failed.pop(partition, None)

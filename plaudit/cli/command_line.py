@@ -107,26 +107,32 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end. SIGTERM and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at once.
-    Processes of the service handle both on their own."""
-    loop, task, is_cancelled = asyncio.get_running_loop(), asyncio.current_task(), False
-
-    def interrupt() -> None:
-        if is_cancelled:
-            raise KeyboardInterrupt
-        cancel()
+    """Run it to its end. SIGTERM and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at once,
+    also where it waits for a file. Processes of the service handle both on their own."""
+    loop, task, is_interrupted = asyncio.get_running_loop(), asyncio.current_task(), False
 
     def cancel() -> None:
-        nonlocal is_cancelled
-        is_cancelled = True
         if task is not None:
             task.cancel()
             # PyMongo may lose one: see `storage.pymongo_internals`.
             loop.call_later(CANCEL_AGAIN_S, cancel)
 
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            raise KeyboardInterrupt
+        is_interrupted = True
+        loop.call_soon_threadsafe(cancel)
+
     loop.add_signal_handler(signal.SIGTERM, cancel)
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    return await work
+    # A handler of the loop would wait for its turn. Whoever ignores Ctrl-C, as a shell has its background do, goes on.
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        return await work
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -88,6 +88,27 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
             assert data["at"] == timestamp(created)
 
 
+async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: Desk) -> None:
+    store = await desk.open_store(moderationRules=RULES)
+    plain, fair, good = desk.review(), desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
+    reviews = (plain, fair, good)
+    ruled = desk.records(good)
+    await desk.submit(ruled)
+    # The same review in other words, and a rival for its id, in records of the same millisecond.
+    others = {**plain, "review": "Sharper."}, {**plain, "EntityId": new_id()}
+    records = [*ruled, *desk.records(plain, fair, *others, at=LONG_AGO)]
+    desk.kafka.failures.append(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await desk.submit(records)
+    await desk.moderate(*(("delete", review["id"]) for review in reviews))
+    for _ in range(2):
+        await desk.submit(records)
+        assert desk.told(plain["id"]) == ["ReviewDeleted", "ReviewSubmitted"]
+        assert desk.told(fair["id"]) == ["ReviewDeleted", "ReviewSubmitted"]
+        assert desk.told(good["id"]) == ["ReviewSubmitted", "ReviewApproved", "ReviewDeleted"]
+    assert {(await desk.stored(review["id"])).get("goneAt") is None for review in reviews} == {False}
+
+
 async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first = desk.review(storeId=store)

@@ -30,7 +30,7 @@ async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None
                     await page.goto(path)
                 await page.goto(f"{here}/rules")
                 await page.get_by_text("Try them on").click()
-                await page.get_by_text("On the last 1 reviews").wait_for()
+                await page.get_by_text("On the last 1 review of").wait_for()
             async with opened(browser, service.address, Watch(), color_scheme=scheme, bypass_csp=True) as page:
                 for path in paths:
                     await page.goto(path)

@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 
 from consumers import housekeeping
-from consumers.housekeeping import keep_house
+from consumers.housekeeping import PARKING_LIMIT, keep_house
 from consumers.publications import Objections
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from messaging.decoding import decoded
 from messaging.feedback import FEEDBACK_COMMAND
+from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.moderation import MODERATION_COMMAND
@@ -155,6 +157,28 @@ async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(ser
         assert await eventually(partial(moment_of, objections, 1))
 
 
+@pytest.mark.long
+async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
+        objections, topic = Objections(lag), service.topic("review-changes")
+        # In another partition than the one that is left.
+        await service.publish("review-changes", message({"id": "x"}, "x"))
+        assert await moment_of(objections, 1) is None
+        await delete_topic(servers, topic)
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+        assert await eventually(partial(moment_of, objections, 1))
+
+
+async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
+    async with lag_of(service) as lag:
+        assert await moment_of(Objections(lag), 6) is None
+
+
 @asynccontextmanager
 async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]:
     lag = StumblingLag(service, *failing)
@@ -220,6 +244,25 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
         ]
         answers = await services.outcomes.answers([("one", id), ("two", id)])
         assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
+
+
+async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
+    servers: Servers,
+) -> None:
+    """Its owner stands behind a backlog, or can't use the review."""
+    async with opened_desk(servers) as desk:
+        parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
+        await desk.submit(desk.records(review))
+        approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
+        await desk.services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now - 2 * PARKING_LIMIT)
+        desk.kafka.published.clear()
+        desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
+        with pytest.raises(BrokerAwayError):
+            await parked.report_overdue(now - PARKING_LIMIT)
+        for passed, later in ((1, timedelta()), (1, timedelta()), (1, PARKING_LIMIT / 2), (2, PARKING_LIMIT * 1.1)):
+            assert await parked.report_overdue(now + later - PARKING_LIMIT) == 0
+            assert [each.topic for each in desk.kafka.published] == [TOPICS.name(Topic.REVIEW_CHANGES)] * passed
+        assert await desk.database["parkedCommands"].count_documents({}) == 1
 
 
 class HangingFiles(ImageFiles):

@@ -16,6 +16,7 @@ from domain.images import digest_of
 from domain.reviews import ReviewStatus
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, image_command_in
+from storage.mending import Mender
 from storage.privacy import PersonalData
 from storage.reviews_facts import images_from
 from tests.support.consumers import Desk, opened_desk
@@ -181,6 +182,46 @@ async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_u
         [],
         [Outcome.NOT_FOUND],
     ]
+
+
+@pytest.mark.long
+async def test_a_damaged_image_keeps_no_command_about_others_from_being_given_up(desk: Desk) -> None:
+    image, missing = await desk.upload(picture()), str(uuid4())
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    await desk.database["images"].update_one({"_id": image}, {"$set": {"state": "strange"}})
+    (hide,) = desk.records(command("hide", review, image, "one"))
+    # By a worker that stopped before it looked again.
+    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
+    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
+    assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
+    assert await outcomes(desk, image, "one") == []
+    assert await outcomes(desk, missing, "two") == [Outcome.NOT_FOUND]
+    await desk.command_images(desk.records(command("hide", review, image, "three")))
+    assert dict(desk.kafka.published[-1].headers)["x-error-code"] == b"stored-document"
+
+
+@pytest.mark.parametrize("field", ["state", "at"])
+async def test_commands_take_effect_on_an_image_that_has_lost_a_field_until_it_is_mended(
+    desk: Desk, field: str
+) -> None:
+    images = [await desk.upload(picture()), str(uuid4()), await desk.upload(b"no picture")]
+    await desk.services.image_files.put_upload(images[1], digest_of(picture()), picture())
+    review = desk.review(images=images[:2])
+    await desk.submit(desk.records(review))
+    stored = desk.database["images"]
+    before = await stored.find().sort("_id").to_list()
+    await stored.update_many({}, {"$unset": {field: ""}})
+    await desk.command_images(desk.records(*(command("hide", review, image, "hide") for image in images[:2])))
+    assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True] * 2
+    mender = Mender(desk.database, "images")
+    assert await mender.count(most=9, patience_ms=60_000) == 3
+    async with desk.database.client.start_session() as session:
+        assert (await mender.mend(images, {}, session)).filled == 3
+    if field == "state":
+        assert [each["state"] async for each in stored.find().sort("_id")] == [each["state"] for each in before]
+    assert await mender.count(most=9, patience_ms=60_000) == 0
 
 
 async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:

@@ -12,16 +12,19 @@ from uuid import uuid4
 import pytest
 from aiokafka.errors import KafkaError
 
+from consumers import routing_handover
 from consumers.routing_handover import Handover
 from domain.places import bucket_in, bucket_of, placed
 from domain.ratings import Entity
 from domain.schema import NEWEST
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import TopicNames
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, facade_of, new_id, once, submission
 from tests.support.messages import message, review_message
 from tests.support.patience import decided
 from tests.support.service import Json, Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 
@@ -232,6 +235,33 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     waiting.cancel()
     await asyncio.wait([waiting])
     service.start("worker")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("partitions", [4, 1])
+async def test_what_is_gone_with_its_topic_is_not_waited_for(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    service, has_looked, is_there_anew = Service(servers, tmp_path), asyncio.Event(), asyncio.Event()
+    await service.run("init")
+    await service.publish("review-changes", *(message({"id": key}, key) for key in "abcdefghijkl"))
+
+    class PausingLag(ConsumerLag):
+        async def measure(self) -> Lag:
+            found = await super().measure()
+            has_looked.set()
+            await is_there_anew.wait()
+            return found
+
+    monkeypatch.setattr(routing_handover, "ConsumerLag", PausingLag)
+    handover = Handover(KafkaConnection(servers.kafka), TopicNames(service.prefix))
+    waiting = asyncio.create_task(handed_over(handover))
+    await has_looked.wait()
+    await delete_topic(servers, service.topic("review-changes"))
+    service.count = partitions
+    await service.run("init")
+    is_there_anew.set()
+    await asyncio.wait_for(waiting, 60)
 
 
 @pytest.mark.long

@@ -141,7 +141,9 @@ async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp
         await secure.kafka.deny(may_alter)
         said = (await growing).stderr
         assert "Kafka refuses more partitions" in said
-        assert await topics.find({}, {"_id": False}).to_list() == [{"count": PARTITIONS, "to": None}]
+        given_up = await topics.find({}, {"_id": False}).to_list()
+        assert given_up
+        assert all((each["count"], each["to"]) == (PARTITIONS, None) for each in given_up)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from domain.addresses import InvalidAddressError, address_in, bare_address, mailbox, one_line
 
 ANNA = "anna@example.com"
-PIECES = st.sampled_from(
-    [*'ab @<>()[]"\\.,:;=?\t\u200bä\uff20\uff0c\uff08', "=?utf-8?q?", "=?utf-8?b?", "?=", "a@b", "\udc80"]
-)
+SIGNS = 'ab @<>()[]"\\.,:;=?\t\u200bä\uff20\uff0c\uff08\udc80'
+PIECES = st.sampled_from([*SIGNS, "=?utf-8?q?", "=?utf-8?b?", "?=", "=5B", "=5D", "=40", "a@b"])
 
 
 def domain_of(length: int) -> str:
@@ -38,6 +37,8 @@ def named(characters: int) -> str:
         ("anna@r3---sn。bücher.example", "", "anna", "r3---sn.xn--bcher-kva.example"),
         ("anna@a_b.example", "", "anna", "a_b.example"),
         ("anna@x", "", "anna", "x"),
+        ("anna@[192.0.2.1]", "", "anna", "[192.0.2.1]"),
+        ("anna@[IPv6:2001:db8::1]", "", "anna", "[IPv6:2001:db8::1]"),
         (f"anna@{domain_of(255)}", "", "anna", domain_of(255)),
         (named(640), "A" * 621, "anna", "example.com"),
     ],
@@ -62,6 +63,8 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *("anna@x\uff08y.example", "anna@⑴.example", "anna@x.example\uff1e", "anna@ä\uff0e\uff0eexample"),
         *("anna@x\uff1cy.example", "anna@x\uff0fy.example", "anna@x\uff1a25.example"),
         *("anna@a!b.bücher.example", "anna@bücher。", "anna@=?utf-8?q?x@y?="),
+        *("anna@=?utf-8?q?=5Bx=3E=2Cb=40c=2Ede?=", "anna@=?utf-8?q?=5Ba=40b=2Ede=5D?=", "anna@=?utf-8?q?=5Bx?="),
+        *("anna@[]", "anna@[a@b]", "anna@[x]", "anna@=?utf-8?q?x=5D?="),
     ],
     ids=count(),
 )

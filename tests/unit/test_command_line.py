@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -16,14 +17,13 @@ from plaudit.cli.command_line import until_terminated
 
 
 @pytest.fixture
-async def handlers() -> AsyncIterator[None]:
-    """The handlers of signals go with the test."""
+async def handler() -> AsyncIterator[None]:
+    """The loop's handler of a signal goes with the test."""
     yield
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().remove_signal_handler(number)
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
 
-@pytest.mark.usefixtures("handlers")
+@pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals
@@ -56,3 +56,41 @@ def test_the_second_ctrl_c_ends_a_command_at_once() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         uvloop.run(until_terminated(work()))
+
+
+def test_the_second_ctrl_c_ends_a_command_also_where_it_waits_for_a_file() -> None:
+    """Nothing else of its process has a turn then."""
+    reading, writing = os.pipe()
+    interrupts = [threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)) for after in (0.1, 0.2)]
+    # So that the test fails, and does not hang.
+    end = threading.Timer(20, os.write, (writing, b"end"))
+
+    async def work() -> bytes:
+        for each in (*interrupts, end):
+            each.start()
+        return os.read(reading, 3)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            uvloop.run(until_terminated(work()))
+    finally:
+        for each in (*interrupts, end):
+            each.cancel()
+            each.join()
+        os.close(reading)
+        os.close(writing)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_command_in_the_background_of_a_shell_goes_on_at_ctrl_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    async def work() -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.1)  # a handler of the loop would have its turn
+        return "done"
+
+    try:
+        assert uvloop.run(until_terminated(work())) == "done"
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -24,9 +24,10 @@ from aiokafka.errors import (
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from aiokafka.structs import OffsetAndMetadata
 
+from consumers import subscriptions
 from consumers.subscriptions import Batch
 from messaging.kafka.patient_consumer import PatientConsumer
-from messaging.kafka.unreadable import TRIES
+from messaging.kafka.unreadable import TRIES, Attempts
 from tests.support.records import Record
 
 PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
@@ -161,6 +162,7 @@ async def test_nothing_is_committed_in_another_generation(member: Member, genera
 
 async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """FastStream goes on behind it: where no other record comes, what it holds would look unread for ever."""
+    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
     member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     for place in (PLACE, OTHER):
         member.seek(place, 20)
@@ -171,6 +173,7 @@ async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkey
 
 
 async def test_partitions_may_go_to_others_while_it_goes_back(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
     member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     with pytest.raises(UnknownError):
         await member.batch().commit()
@@ -258,6 +261,35 @@ async def test_a_record_that_cannot_be_read_is_handed_over_as_such(
     }
     assert all(type(error).__name__ in told.value.reason for (told,) in found.values())
     assert member.group.joins == 0
+
+
+async def test_a_batch_that_is_committed_in_vain_is_not_delivered_again_at_once(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 60)
+    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
+    committing = asyncio.ensure_future(member.batch().commit())
+    await asyncio.wait([committing], timeout=0.2)
+    assert not committing.done()
+    committing.cancel()
+
+
+def test_each_record_has_its_attempts_but_for_those_behind_one_that_had_them() -> None:
+    """As those of a batch that is damaged as a whole. The oldest one of a topic is behind none."""
+    attempts = Attempts()
+    first = [attempts.are_over(PLACE, 0) for _ in range(TRIES)]
+    assert (first, attempts.are_over(PLACE, 1), attempts.are_over(PLACE, 2)) == ([False, False, True], True, True)
+    assert [attempts.are_over(OTHER, offset) for offset in (5, 6, 6, 6)] == [False, False, False, True]
+
+
+async def test_a_record_that_was_read_after_all_has_all_its_attempts_again(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    for _ in range(2):
+        # Each of them fails two times, and is read whole the third time.
+        monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [CorruptRecordException()] * 6))
+        assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
 async def test_a_rebalance_while_a_consumer_begins_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
