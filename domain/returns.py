@@ -110,11 +110,11 @@ def decide(
         if order is not None and not request.is_deletion:
             return changed_return(known, request, order, statuses)
     elif request.is_new:
-        return new_return(request, order, number, statuses) if order and number else None
+        return created_return(request, order, number, statuses) if order and number else None
     return _unknown_return(request.id)
 
 
-def new_return(
+def created_return(
     request: ReturnRequest, order: Order, number: str, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
     """The return that a request makes of an order, or every reason against it."""

@@ -14,8 +14,8 @@ from domain.returns import (
     Return,
     ReturnRequest,
     changed_return,
+    created_return,
     decide,
-    new_return,
     with_return,
 )
 from domain.returns_lines import LineRequest, ReturnLine
@@ -61,7 +61,7 @@ def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
 
 
 def create(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> Return | list[RefusalReason]:
-    return new_return(a_request(ReturnStep("create", "r", status, list(lines))), order, "RET1")
+    return created_return(a_request(ReturnStep("create", "r", status, list(lines))), order, "RET1")
 
 
 def stored(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> tuple[Return, Order]:
@@ -152,7 +152,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
             accepted = model.accepted(step)
             known, request = returns.get(step.id), a_request(step, offset)
             if (known is None) == request.is_new:
-                after = changed_return(known, request, order) if known else new_return(request, order, step.id)
+                after = changed_return(known, request, order) if known else created_return(request, order, step.id)
                 assert isinstance(after, Return) == accepted, after
                 if isinstance(after, Return):
                     order, returns[step.id] = with_return(order, known, after), after
@@ -166,7 +166,7 @@ def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[Retu
     order, returns = order_with(ordered), dict[str, Return]()
     for offset, step in enumerate(history):
         known, request = returns.get(step.id), a_request(step, offset)
-        after = changed_return(known, request, order) if known else new_return(request, order, step.id)
+        after = changed_return(known, request, order) if known else created_return(request, order, step.id)
         if isinstance(after, Return):
             order, returns[step.id] = with_return(order, known, after), after
         assert all(0 < quantity <= ordered[line] for line, quantity in order.returned.items())
@@ -177,7 +177,7 @@ def test_the_price_is_that_of_the_order_line_unless_given() -> None:
         a_request(ReturnStep("create", "r", None, None)),
         lines=(LineRequest("a", 1), LineRequest("b", 1), LineRequest("c", 1, price=0.0)),
     )
-    made = new_return(request, order_with({"a": 1, "b": 1, "c": 1}), "RET1")
+    made = created_return(request, order_with({"a": 1, "b": 1, "c": 1}), "RET1")
     assert isinstance(made, Return)
     assert [line.price for line in made.lines] == [9.5, None, 0.0]
 
@@ -283,7 +283,7 @@ def test_a_new_return_as_it_is_stored() -> None:
     order = replace(order_with({"a": 3, "b": 1}), store_id="shop")
     step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])
     request = replace(a_request(step, 7), by="anna", resolution="Refund")
-    made = new_return(request, order, "RET1")
+    made = created_return(request, order, "RET1")
     assert isinstance(made, Return)
     assert made == Return(
         *("r", "RET1", "o", ReturnStatus.NEW, "Refund"),
@@ -300,7 +300,7 @@ def test_a_new_return_as_it_is_stored() -> None:
         seen=Seen().after(request.position),
         store_id="shop",
     )
-    assert new_return(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
+    assert created_return(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
         made, status=ReturnStatus.APPROVED
     )
 
@@ -313,7 +313,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
         resolution="Refund",
         lines=(LineRequest("a", 1, "Broken", 2.5),),
     )
-    known = new_return(first, order, "RET1")
+    known = created_return(first, order, "RET1")
     assert isinstance(known, Return)
     assert [(line.reason, line.price) for line in known.lines] == [("Broken", 2.5)]
     order, later = with_return(order, None, known), AT.replace(hour=5)
@@ -361,11 +361,11 @@ def test_the_rule_that_a_request_falls_under() -> None:
 def test_whose_business_an_order_is() -> None:
     order = replace(order_with({"a": 5}), store_id="shop")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), stores=["other"])
-    assert new_return(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
-    known = new_return(replace(request, stores=["other", "shop"]), order, "RET1")
+    assert created_return(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
+    known = created_return(replace(request, stores=["other", "shop"]), order, "RET1")
     assert isinstance(known, Return)
     assert changed_return(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
-    assert new_return(request, replace(order, store_id=None), "RET1") != known
+    assert created_return(request, replace(order, store_id=None), "RET1") != known
 
 
 @pytest.mark.parametrize(
@@ -460,14 +460,14 @@ def test_others_cannot_delete_it() -> None:
 def test_statuses_are_those_of_the_settings() -> None:
     order, statuses = order_with({"a": 3}), ("New", "In transit", "Canceled")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="in TRANSIT ")
-    made = new_return(request, order, "RET1", statuses)
+    made = created_return(request, order, "RET1", statuses)
     assert isinstance(made, Return)
     assert made.status == "In transit"
     assert decide(request, None, order, "RET1", statuses) == made
     again = replace(request, is_new=False)
     before = replace(made, status="New")
     assert decide(again, before, order, None, statuses) == changed_return(before, again, order, statuses)
-    refused = new_return(replace(request, status="Approved"), order, "RET1", statuses)
+    refused = created_return(replace(request, status="Approved"), order, "RET1", statuses)
     message = "Approved is no status of returns. There are: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
 
@@ -495,7 +495,7 @@ def test_statuses_are_those_of_the_settings() -> None:
 
 def test_a_change_of_what_somebody_else_has_changed_is_refused() -> None:
     order = order_with({"a": 3})
-    made = new_return(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
+    made = created_return(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
     assert isinstance(made, Return)
     change = replace(a_request(ReturnStep("change", "r", None, None), 1), status="Approved", expected_status="new")
     done = changed_return(made, change, with_return(order, None, made))
