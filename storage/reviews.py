@@ -1,8 +1,9 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
-An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, told, goneAt}`, by which a redelivery
-is told from somebody who wants the id, and a refused submission `{_id, refused, goneAt, seen}`, so that a late redelivery
-finds its id and inserts nothing; both are forgotten in time. They have no `createdDate`, which tells them from reviews.
+An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, told, goneAt}`, by which a
+redelivery is told from somebody who wants the id, and a refused submission `{_id, refused, goneAt, seen}`, so that a
+late redelivery finds its id and inserts nothing; both are forgotten in time. They have no `createdDate`, which tells
+them from reviews.
 
 Indexes are kept few, and none is changed by an approval (`reviews_queue`).
 """
