@@ -103,17 +103,18 @@ def decide(
         return [_ID_TAKEN] if request.is_new else _unknown_return(request.id)
     if known is not None:
         if request.is_new:
-            return repeated(known, request) or known
+            is_repeat = request.order_id == known.order_id and is_within(request.stores, known.store_id)
+            return known if is_repeat else [_ID_TAKEN]
         if order is not None and request.is_deletion and request.may_touch(order):
             return DeletedReturn(known.id, known.seen.after(request.position))
         if order is not None and not request.is_deletion:
-            return changed(known, request, order, statuses)
+            return changed_return(known, request, order, statuses)
     elif request.is_new:
-        return created(request, order, number, statuses) if order and number else None
+        return created_return(request, order, number, statuses) if order and number else None
     return _unknown_return(request.id)
 
 
-def created(
+def created_return(
     request: ReturnRequest, order: Order, number: str, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
     """The return that a request makes of an order, or every reason against it."""
@@ -137,14 +138,7 @@ def created(
     return _unknown_status(request, status, statuses) + _objections(wanted, None, order) or wanted
 
 
-def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
-    """Every reason why a request to create what is there can't be a repeat; none: it is one, and changes nothing."""
-    if request.order_id == known.order_id and is_within(request.stores, known.store_id):
-        return []
-    return [_ID_TAKEN]
-
-
-def changed(
+def changed_return(
     known: Return, request: ReturnRequest, order: Order, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
     """The return after a change, `known` itself where that says nothing new, or every reason against it.

@@ -9,7 +9,7 @@ from api.commands import Command
 from api.services import Services
 from api.web.problems import ItemError, invalid
 from domain.delivery import RecordPosition
-from domain.returns import Return, changed, created
+from domain.returns import Return, changed_return, created_return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
 from messaging.returns import CreateReturn, NewReturn, NewReturnLine, SavedReturn, UpdateReturn, return_request
 
@@ -30,7 +30,7 @@ async def check_new(services: Services, command: Command, id: str, wanted: Creat
         message = f"Order {wanted.return_.order_id} is unknown"
         raise invalid([{"pointer": "/orderId", "code": ReturnRefusal.UNKNOWN_ORDER.value, "message": message}])
     statuses = (await services.lookups.general()).return_statuses
-    outcome = created(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, "", statuses)
+    outcome = created_return(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, "", statuses)
     # Looked up after the order: a return that this order counts already is found.
     if (
         isinstance(outcome, list)
@@ -69,7 +69,7 @@ async def check_change(services: Services, command: Command, known: Return, want
     if order is None:
         return
     statuses = (await services.lookups.general()).return_statuses
-    outcome = changed(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order, statuses)
+    outcome = changed_return(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order, statuses)
     # Looked up again: what changed meanwhile may be what the order counts already.
     if (
         isinstance(outcome, list)

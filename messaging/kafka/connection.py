@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -50,6 +53,16 @@ _MOST_PORT: Final = 65_535
 
 class BrokerAwayError(Exception):
     """Kafka can't be reached or didn't acknowledge in time."""
+
+
+@asynccontextmanager
+async def in_time(seconds: float, message: str) -> AsyncIterator[None]:
+    """Let the block take this long. Raises BrokerAwayError with this message once it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise BrokerAwayError(message) from error
 
 
 class UnusableConnectionError(Exception):

@@ -14,7 +14,7 @@ from aiokafka import TopicPartition
 from messaging.dead_letters_replays import FLOW, REPLAYED_FROM, LetterPlace, header, letter_id
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.connection import KafkaConnection, in_time
 from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
 
@@ -24,6 +24,7 @@ PREVIEW_BYTES: Final = 4 * 1024
 _TEXT_LENGTH: Final = 1_000
 _READS_AT_ONCE: Final = 2
 _PATIENCE_S: Final = 10.0
+_TOO_LATE: Final = "Kafka did not answer in time"
 _SEARCH_S: Final = 4.0
 _MOST_SEARCHED: Final = 5_000
 """Letters that are looked at for a page, however few of them are wanted."""
@@ -91,20 +92,11 @@ class DeadLetterReader:
         """The letters that are there, connected within the block."""
         names = {self._topics.dead_letters(topic): topic for topic in FLOW}
         async with self._turns, AsyncExitStack() as stack:
-            async with _in_time():
+            async with in_time(_PATIENCE_S, _TOO_LATE):
                 async with admin_client(self._connection) as admin:
                     partitions = await partitions_of(admin, list(names))
                 reader = await stack.enter_async_context(TopicReader.opened(self._connection))
             yield OpenedLetters(reader, {p: LetterPlace(names[p.topic], p.partition, 0) for p in partitions})
-
-
-@asynccontextmanager
-async def _in_time() -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            yield
-    except TimeoutError as error:
-        raise BrokerAwayError("Kafka did not answer in time") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,7 @@ class OpenedLetters:
         """The letter at a place, None if there is none (any more)."""
         for partition, first in self.partitions.items():
             if (first.topic, first.partition) == (place.topic, place.partition):
-                async with _in_time():
+                async with in_time(_PATIENCE_S, _TOO_LATE):
                     return await self.reader.record(partition, place.offset)
         return None
 
@@ -129,7 +121,7 @@ class OpenedLetters:
 
         A search that finds little ends after thousands of letters, or some seconds; the rest says where it goes on.
         """
-        async with _in_time():
+        async with in_time(_PATIENCE_S, _TOO_LATE):
             spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
             left = {p: self._before(p, span, ends) for p, span in spans.items()}
             merge = _Merge(self, {p: span for p, span in left.items() if span})

@@ -14,11 +14,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka.administration import partitions_of
-from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection, in_time
 from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
 
 _READING_S: Final = 15.0
+_TOO_LATE: Final = "Kafka did not tell in time what is read"
 
 
 class Unread(NamedTuple):
@@ -100,7 +101,7 @@ class ConsumerLag:
         """The time in the first record at or behind each of these offsets, in seconds of Unix time, None where it says
         none since 1970. Partitions without such a record are left out."""
         places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
-        async with _in_time(_READING_S), TopicReader.opened(self._connection) as reader:
+        async with in_time(_READING_S, _TOO_LATE), TopicReader.opened(self._connection) as reader:
             found = await reader.firsts({partition: offsets[place] for partition, place in places.items()})
         return {
             places[partition]: record.timestamp / 1000 if record.timestamp >= 0 else None
@@ -119,7 +120,7 @@ class ConsumerLag:
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[None]:
         try:
-            async with _in_time(self._timeout):
+            async with in_time(self._timeout, _TOO_LATE):
                 yield
         except BaseException:
             await self.stop()
@@ -162,15 +163,6 @@ class ConsumerLag:
             )
             for place, offset in following.items()
         }
-
-
-@asynccontextmanager
-async def _in_time(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise BrokerAwayError("Kafka did not tell in time what is read") from error
 
 
 async def _group(admin: AIOKafkaAdminClient, name: str) -> _Group:

@@ -13,10 +13,9 @@ from domain.returns import (
     DeletedReturn,
     Return,
     ReturnRequest,
-    changed,
-    created,
+    changed_return,
+    created_return,
     decide,
-    repeated,
     with_return,
 )
 from domain.returns_lines import LineRequest, ReturnLine
@@ -62,7 +61,7 @@ def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
 
 
 def create(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> Return | list[RefusalReason]:
-    return created(a_request(ReturnStep("create", "r", status, list(lines))), order, "RET1")
+    return created_return(a_request(ReturnStep("create", "r", status, list(lines))), order, "RET1")
 
 
 def stored(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> tuple[Return, Order]:
@@ -74,7 +73,7 @@ def stored(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = 
 def change(
     known: Return, order: Order, status: ReturnStatus | None = None, lines: Lines | None = None
 ) -> Return | list[RefusalReason]:
-    return changed(known, a_request(ReturnStep("change", known.id, status, lines), 1), order)
+    return changed_return(known, a_request(ReturnStep("change", known.id, status, lines), 1), order)
 
 
 @dataclass
@@ -153,7 +152,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
             accepted = model.accepted(step)
             known, request = returns.get(step.id), a_request(step, offset)
             if (known is None) == request.is_new:
-                after = changed(known, request, order) if known else created(request, order, step.id)
+                after = changed_return(known, request, order) if known else created_return(request, order, step.id)
                 assert isinstance(after, Return) == accepted, after
                 if isinstance(after, Return):
                     order, returns[step.id] = with_return(order, known, after), after
@@ -167,7 +166,7 @@ def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[Retu
     order, returns = order_with(ordered), dict[str, Return]()
     for offset, step in enumerate(history):
         known, request = returns.get(step.id), a_request(step, offset)
-        after = changed(known, request, order) if known else created(request, order, step.id)
+        after = changed_return(known, request, order) if known else created_return(request, order, step.id)
         if isinstance(after, Return):
             order, returns[step.id] = with_return(order, known, after), after
         assert all(0 < quantity <= ordered[line] for line, quantity in order.returned.items())
@@ -178,7 +177,7 @@ def test_the_price_is_that_of_the_order_line_unless_given() -> None:
         a_request(ReturnStep("create", "r", None, None)),
         lines=(LineRequest("a", 1), LineRequest("b", 1), LineRequest("c", 1, price=0.0)),
     )
-    made = created(request, order_with({"a": 1, "b": 1, "c": 1}), "RET1")
+    made = created_return(request, order_with({"a": 1, "b": 1, "c": 1}), "RET1")
     assert isinstance(made, Return)
     assert [line.price for line in made.lines] == [9.5, None, 0.0]
 
@@ -242,7 +241,7 @@ def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
     request = replace(a_request(ReturnStep("change", "r", None, None), 1), at=AT.replace(hour=5), by="clerk")
 
     def lines_after(*lines: LineRequest) -> tuple[ReturnLine, ...]:
-        after = changed(known, replace(request, lines=lines), order)
+        after = changed_return(known, replace(request, lines=lines), order)
         assert isinstance(after, Return)
         return after.lines
 
@@ -260,7 +259,7 @@ def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None
         LineRequest("b", 1, id=id),
         LineRequest("b", 1),
     )
-    reasons = changed(known, replace(request, lines=lines), order)
+    reasons = changed_return(known, replace(request, lines=lines), order)
     assert reasons == [
         RefusalReason(
             ReturnRefusal.UNKNOWN_RETURN_LINE,
@@ -274,7 +273,7 @@ def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None
 def test_only_the_line_that_changes_is_marked() -> None:
     known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1), ("b", 1))
     request = replace(a_request(ReturnStep("change", "r", None, [("a", 1), ("b", 2)]), 1), at=AT.replace(hour=5))
-    after = changed(known, replace(request, by="clerk"), order)
+    after = changed_return(known, replace(request, by="clerk"), order)
     assert isinstance(after, Return)
     assert [line.modified_by for line in after.lines] == [None, "clerk"]
     assert after.lines[0] == known.lines[0]
@@ -284,7 +283,7 @@ def test_a_new_return_as_it_is_stored() -> None:
     order = replace(order_with({"a": 3, "b": 1}), store_id="shop")
     step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])
     request = replace(a_request(step, 7), by="anna", resolution="Refund")
-    made = created(request, order, "RET1")
+    made = created_return(request, order, "RET1")
     assert isinstance(made, Return)
     assert made == Return(
         *("r", "RET1", "o", ReturnStatus.NEW, "Refund"),
@@ -301,7 +300,7 @@ def test_a_new_return_as_it_is_stored() -> None:
         seen=Seen().after(request.position),
         store_id="shop",
     )
-    assert created(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
+    assert created_return(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
         made, status=ReturnStatus.APPROVED
     )
 
@@ -314,26 +313,26 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
         resolution="Refund",
         lines=(LineRequest("a", 1, "Broken", 2.5),),
     )
-    known = created(first, order, "RET1")
+    known = created_return(first, order, "RET1")
     assert isinstance(known, Return)
     assert [(line.reason, line.price) for line in known.lines] == [("Broken", 2.5)]
     order, later = with_return(order, None, known), AT.replace(hour=5)
     nothing = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
     seen = known.seen.after(nothing.position)
     touched = replace(known, modified=later, modified_by="clerk", seen=seen)
-    assert changed(known, nothing, order) is known
+    assert changed_return(known, nothing, order) is known
     again = replace(nothing, lines=(LineRequest("a", 1),), resolution="Refund", status="new")
-    assert changed(known, again, order) is known
+    assert changed_return(known, again, order) is known
     some = replace(nothing, lines=(LineRequest("a", 3),))
     line = replace(known.lines[0], quantity=3, modified=later, modified_by="clerk")
-    assert changed(known, some, order) == replace(touched, lines=(line,))
+    assert changed_return(known, some, order) == replace(touched, lines=(line,))
     moved = replace(order, store_id="moved")  # its number is one of the store's in which it was made
-    assert changed(known, some, moved) == replace(touched, lines=(line,))
+    assert changed_return(known, some, moved) == replace(touched, lines=(line,))
     everything = replace(
         some, lines=(LineRequest("a", 3, "", 0.0),), resolution="", status=ReturnStatus.COMPLETED, stores=["shop"]
     )
     line = replace(line, reason="", price=0.0)
-    assert changed(known, everything, order) == replace(
+    assert changed_return(known, everything, order) == replace(
         touched, lines=(line,), resolution="", status=ReturnStatus.COMPLETED
     )
 
@@ -352,9 +351,9 @@ def test_the_rule_that_a_request_falls_under() -> None:
     taken = decide(replace(new, order_id="p"), known, other, "RET2")
     assert isinstance(taken, list)
     assert [reason.code for reason in taken] == [ReturnRefusal.ID_TAKEN]
-    assert decide(change_of_it, known, after, None) == changed(known, change_of_it, after)
+    assert decide(change_of_it, known, after, None) == changed_return(known, change_of_it, after)
     elsewhere = RefusalReason(ReturnRefusal.ID_TAKEN, "The return is of order o, and stays there")
-    assert changed(known, replace(change_of_it, told_order_id="p"), after) == [elsewhere]
+    assert changed_return(known, replace(change_of_it, told_order_id="p"), after) == [elsewhere]
     assert decide(change_of_it, known, None, None) == unknown
     assert decide(change_of_it, None, after, None) == unknown
 
@@ -362,11 +361,11 @@ def test_the_rule_that_a_request_falls_under() -> None:
 def test_whose_business_an_order_is() -> None:
     order = replace(order_with({"a": 5}), store_id="shop")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), stores=["other"])
-    assert created(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
-    known = created(replace(request, stores=["other", "shop"]), order, "RET1")
+    assert created_return(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
+    known = created_return(replace(request, stores=["other", "shop"]), order, "RET1")
     assert isinstance(known, Return)
-    assert changed(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
-    assert created(request, replace(order, store_id=None), "RET1") != known
+    assert changed_return(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
+    assert created_return(request, replace(order, store_id=None), "RET1") != known
 
 
 @pytest.mark.parametrize(
@@ -377,10 +376,10 @@ def test_whose_business_an_order_is() -> None:
 def test_a_request_with_a_known_id_repeats_it_or_is_refused(
     order_id: str, stores: list[str] | None, is_repeat: bool
 ) -> None:
-    known, _ = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
+    known, order = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
     request = replace(a_request(ReturnStep("create", "r", None, [])), order_id=order_id, stores=stores)
     taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
-    assert repeated(known, request) == ([] if is_repeat else [taken])
+    assert decide(request, known, order, "RET2") == (known if is_repeat else [taken])
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
@@ -461,14 +460,14 @@ def test_others_cannot_delete_it() -> None:
 def test_statuses_are_those_of_the_settings() -> None:
     order, statuses = order_with({"a": 3}), ("New", "In transit", "Canceled")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="in TRANSIT ")
-    made = created(request, order, "RET1", statuses)
+    made = created_return(request, order, "RET1", statuses)
     assert isinstance(made, Return)
     assert made.status == "In transit"
     assert decide(request, None, order, "RET1", statuses) == made
     again = replace(request, is_new=False)
     before = replace(made, status="New")
-    assert decide(again, before, order, None, statuses) == changed(before, again, order, statuses)
-    refused = created(replace(request, status="Approved"), order, "RET1", statuses)
+    assert decide(again, before, order, None, statuses) == changed_return(before, again, order, statuses)
+    refused = created_return(replace(request, status="Approved"), order, "RET1", statuses)
     message = "Approved is no status of returns. There are: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
 
@@ -476,7 +475,7 @@ def test_statuses_are_those_of_the_settings() -> None:
         change = replace(a_request(ReturnStep("change", "r", None, None), 1), status=status)
         known = replace(made, status=before) if isinstance(made, Return) else None
         assert known is not None
-        return changed(known, change, with_return(order, None, made), statuses)
+        return changed_return(known, change, with_return(order, None, made), statuses)
 
     # A status that the settings have dropped stays until it is changed.
     for status, former, after in (
@@ -496,11 +495,11 @@ def test_statuses_are_those_of_the_settings() -> None:
 
 def test_a_change_of_what_somebody_else_has_changed_is_refused() -> None:
     order = order_with({"a": 3})
-    made = created(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
+    made = created_return(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
     assert isinstance(made, Return)
     change = replace(a_request(ReturnStep("change", "r", None, None), 1), status="Approved", expected_status="new")
-    done = changed(made, change, with_return(order, None, made))
+    done = changed_return(made, change, with_return(order, None, made))
     assert isinstance(done, Return)
     assert done.status == "Approved"
-    refused = changed(done, replace(change, status="Canceled"), with_return(order, None, made))
+    refused = changed_return(done, replace(change, status="Canceled"), with_return(order, None, made))
     assert refused == [RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return is Approved by now")]
