@@ -129,7 +129,7 @@ def _not_found(id: str) -> ItemResult:
 
 async def _waiting_for(services: Services, command_id: str) -> dict[str, CommandMark | None]:
     """The items that are parked until what they are about comes."""
-    reviews = await services.parking.waiting_for(command_id)
+    reviews = await services.parked_moderation.waiting_for(command_id)
     return reviews | await services.parked_returns.waiting_for(command_id)
 
 

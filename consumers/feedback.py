@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
-from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
+from consumers.parking import Overdue, give_up_overdue, places_or_parked
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -44,14 +44,7 @@ class FeedbackConsumer:
     async def __call__(self, batch: Sequence[Received[FeedbackCommand]]) -> None:
         """Apply a batch."""
         commands = [feedback_in(received) for received in batch]
-        reviews = self.services.reviews
-        places = await reviews.entities({command.review_id for command in commands})
-        unknown = [command for command in commands if command.review_id not in places]
-        if unknown:
-            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
-            # sees the other.
-            await self.services.parked_feedback.park(unknown, datetime.now(UTC))
-            places |= await reviews.entities({command.review_id for command in unknown})
+        places = await places_or_parked(self.services, self.services.parked_feedback, commands)
         await self._apply([c for c in commands if c.review_id in places], places.keys())
 
     async def release(self, review_ids: Collection[str]) -> None:
@@ -60,9 +53,7 @@ class FeedbackConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was."""
-        parking = self.services.parked_feedback
-        overdue = await parking.parked_before(before, MOST_OVERDUE)
-        return len(await give_up(self.services, parking, overdue, _overdue))
+        return await give_up_overdue(self.services, self.services.parked_feedback, before, _overdue)
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, each behind those that were parked about its review before it came."""

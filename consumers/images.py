@@ -11,7 +11,7 @@ from time import monotonic
 import structlog
 
 from consumers.images_rebuild import rebuild
-from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
+from consumers.parking import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.images import (

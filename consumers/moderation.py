@@ -53,7 +53,7 @@ class ReviewChangeConsumer:
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         services = self.services
-        parked = await services.parking.about({command.review_id for command in commands})
+        parked = await services.parked_moderation.about({command.review_id for command in commands})
         waiting = _behind(parked, commands)
         moderated, early = await services.transactions.run(partial(self._moderate, waiting, parked))
         for command, outcome in zip(waiting, moderated.outcomes, strict=True):
@@ -66,7 +66,7 @@ class ReviewChangeConsumer:
         if early:
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
             # sees the other.
-            await services.parking.park([c for c in waiting if c.review_id in early], datetime.now(UTC))
+            await services.parked_moderation.park([c for c in waiting if c.review_id in early], datetime.now(UTC))
             come = await services.reviews.entities(early)
             if come:
                 await self._apply([command for command in waiting if command.review_id in come])
@@ -126,7 +126,7 @@ class ReviewChangeConsumer:
         for command, result in results:
             if command.command_id and command.review_id not in early:
                 work.answers.append(_answer(command.command_id, command, result))
-        await work.repositories.parking.release([c for c in parked if c.review_id not in early], work.session)
+        await work.repositories.parked_moderation.release([c for c in parked if c.review_id not in early], work.session)
         return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:

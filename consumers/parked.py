@@ -32,7 +32,12 @@ class ParkedCommands:
     async def are_overdue(self, before: datetime) -> bool:
         """True if any was parked before that moment."""
         services = self.moderation.services
-        waiting = (services.parking, services.parked_feedback, services.parked_verdicts, services.parked_image_commands)
+        waiting = (
+            services.parked_moderation,
+            services.parked_feedback,
+            services.parked_verdicts,
+            services.parked_image_commands,
+        )
         return any([await each.parked_before(before, limit=1) for each in waiting])
 
     async def report_overdue(self, before: datetime) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
+from consumers.parking import MOST_OVERDUE, Overdue, give_up, places_or_parked
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
@@ -55,20 +55,13 @@ class CommandRouter:
             )
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
-        reviews = self.services.reviews
-        places = await reviews.entities({command.review_id for command in placeless})
-        unknown = [command for command in placeless if command.review_id not in places]
-        if unknown:
-            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
-            # sees the other.
-            await self.services.parking.park(unknown, datetime.now(UTC))
-            places |= await reviews.entities({command.review_id for command in unknown})
-        await self._pass_on([*await self.services.parking.about(places.keys()), *commands], places)
+        places = await places_or_parked(self.services, self.services.parked_moderation, placeless)
+        await self._pass_on([*await self.services.parked_moderation.about(places.keys()), *commands], places)
         await self._refuse([c for c in placeless if c.review_id in places and places[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""
-        await self._pass_on(await self.services.parking.about(entities.keys()), entities)
+        await self._pass_on(await self.services.parked_moderation.about(entities.keys()), entities)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
@@ -78,14 +71,14 @@ class CommandRouter:
         in between, or one of two at a time, does so at once again.
         """
         services = self.services
-        waiting = await services.parking.parked_before(before, MOST_OVERDUE)
+        waiting = await services.parked_moderation.parked_before(before, MOST_OVERDUE)
         places = await services.reviews.entities({command.review_id for command in waiting})
         come = {id: entity for id, entity in places.items() if entity is not None}
         late = [command for command in waiting if command.review_id in come]
         await self._pass_on(late, come)
-        await services.parking.wait_anew(late, datetime.now(UTC))
+        await services.parked_moderation.wait_anew(late, datetime.now(UTC))
         overdue = [command for command in waiting if command.review_id not in come]
-        given_up = await give_up(services, services.parking, overdue, _overdue)
+        given_up = await give_up(services, services.parked_moderation, overdue, _overdue)
         _count(given_up)
         return len(given_up)
 
@@ -115,7 +108,7 @@ class CommandRouter:
             if command.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
-        await self.services.parking.release(commands)
+        await self.services.parked_moderation.release(commands)
         _count(commands)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from consumers.moderation_rules import approved
-from consumers.parked_overdue import MOST_OVERDUE, Overdue, give_up
+from consumers.parking import Overdue, give_up_overdue, places_or_parked
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
@@ -39,13 +39,8 @@ class VerdictConsumer:
     async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
         """Apply a batch."""
         verdicts = [each.message.about(each.position, cause_of(each.position)) for each in batch]
-        services = self.services
-        known = set(await services.reviews.entities({verdict.review_id for verdict in verdicts}))
-        if unknown := [verdict for verdict in verdicts if verdict.review_id not in known]:
-            # Parked first, looked up then: the consumer of submissions does it the other way round.
-            await services.parked_verdicts.park(unknown, datetime.now(UTC))
-            known |= set(await services.reviews.entities({verdict.review_id for verdict in unknown}))
-        await self._apply([verdict for verdict in verdicts if verdict.review_id in known])
+        places = await places_or_parked(self.services, self.services.parked_verdicts, verdicts)
+        await self._apply([verdict for verdict in verdicts if verdict.review_id in places])
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the parked verdicts about these reviews, which are stored by now."""
@@ -55,9 +50,7 @@ class VerdictConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
-        parking = self.services.parked_verdicts
-        overdue = await parking.parked_before(before, MOST_OVERDUE)
-        return len(await give_up(self.services, parking, overdue, _overdue))
+        return await give_up_overdue(self.services, self.services.parked_verdicts, before, _overdue)
 
     async def _apply(self, verdicts: Sequence[Verdict]) -> None:
         """Apply verdicts, each behind those that were parked about its review before it came."""

@@ -58,7 +58,7 @@ class Repositories:
         self.parked_image_commands = ParkingRepository(database, IMAGES)
         self.parked_returns = ReturnParking(database)
         self.parked_verdicts = ParkingRepository(database, VERDICTS)
-        self.parking = ParkingRepository(database, MODERATION)
+        self.parked_moderation = ParkingRepository(database, MODERATION)
         self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
         self.erasures = Erasures(database, erasure_key)

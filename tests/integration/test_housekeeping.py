@@ -232,7 +232,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
         await desk.judge(desk.verdicts(review, "flag"))
         approve = {"action": "approve", "ids": [id], "commandId": "one"}
         approval = MODERATION_COMMAND.validate_python(approve, strict=False)
-        await services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now)
+        await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)), now)
         vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
         votes, _ = decoded(desk.records(vote), FEEDBACK_COMMAND.validate_json)
         await workers[0].feedback(votes)
@@ -254,7 +254,9 @@ async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in
         parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
         await desk.submit(desk.records(review))
         approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
-        await desk.services.parking.park(approval.moderations(RecordPosition(0, 1, 1)), now - 2 * PARKING_LIMIT)
+        await desk.services.parked_moderation.park(
+            approval.moderations(RecordPosition(0, 1, 1)), now - 2 * PARKING_LIMIT
+        )
         desk.kafka.published.clear()
         desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
         with pytest.raises(BrokerAwayError):

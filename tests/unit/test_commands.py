@@ -120,7 +120,7 @@ class _Services:
     def __init__(self, *answers: Answer) -> None:
         self.outcomes = _Outcomes(answers)
         self.waits = Waits(self.outcomes.answers, most=1, most_per_client=1)
-        self.parking = self.returns = _Nothing()
+        self.parked_moderation = self.returns = _Nothing()
 
 
 async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_else() -> None:

@@ -1,13 +1,16 @@
-"""The end of what waited for its review in vain: a dead letter, and the answer "not-found"."""
+"""The wait of commands for a review that is unknown, and its end where that never comes: a dead letter, and the answer
+"not-found"."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
+from domain.ratings import Entity
 from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
@@ -27,6 +30,27 @@ class Overdue(NamedTuple):
     command_id: str | None = None
     mark: CommandMark | None = None
     error: InvalidMessageError = review_never_came()
+
+
+async def places_or_parked(
+    services: Services, parking: ParkingRepository[T], commands: Collection[T]
+) -> dict[str, Entity | None]:
+    """The objects of the reviews that these commands are about, by id, None for those that are gone. Commands about
+    others are parked."""
+    places = await services.reviews.entities({command.review_id for command in commands})
+    if unknown := [command for command in commands if command.review_id not in places]:
+        # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two sees
+        # the other.
+        await parking.park(unknown, datetime.now(UTC))
+        places |= await services.reviews.entities({command.review_id for command in unknown})
+    return places
+
+
+async def give_up_overdue(
+    services: Services, parking: ParkingRepository[T], before: datetime, told: Callable[[T], Overdue]
+) -> int:
+    """Give up what was parked before that moment, some of it at a time. Returns how much there was."""
+    return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), told))
 
 
 async def give_up(
