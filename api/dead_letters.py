@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import DeadLetterReader, DeadLetterReplayer
 from api.commands import Command, CommandAnswer, Commanded, carry_out, command_answers
-from api.dead_letters_pages import ends_in, ends_text, moment_of, text_of
+from api.dead_letters_pages import ends_in, ends_text, moment_of
 from api.outcomes import ItemResult
 from api.services import Injected, Services
 from api.stores.bounds import check_unbound
@@ -34,10 +34,10 @@ from messaging.dead_letters_replays import (
     LetterState,
     PlaceText,
     place_in,
+    text_of,
 )
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
-from messaging.kafka.dead_letters import DeadLetterReader as Letters
-from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, Search, preview_of
+from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, OpenedLetters, Search, preview_of
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
@@ -248,7 +248,7 @@ async def _refusal(topic: Topic, value: bytes | None) -> RefusedAgain | None:
     return {"code": error.code, "message": str(error), "errors": errors}
 
 
-def _letters(services: Services) -> Letters:
+def _letters(services: Services) -> DeadLetterTopics:
     if services.letters is None:
         raise unavailable("The message broker")
     return services.letters

@@ -36,11 +36,6 @@ def ends_in(text: str) -> Ends:
     return ends
 
 
-def text_of(data: bytes) -> str:
-    """Bytes as text; what is no UTF-8 is written as `\\xff`."""
-    return data.decode(errors="backslashreplace")
-
-
 def moment_of(milliseconds: int) -> str | None:
     """The moment of a record; None if it carries none that can be one."""
     return timestamp(from_milliseconds(milliseconds)) if 0 <= milliseconds <= LATEST_MS else None

@@ -19,7 +19,7 @@ from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.kafka.checks import KafkaExamination
-from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.dead_letters import DeadLetterTopics
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
@@ -50,7 +50,7 @@ class Services(Repositories):
         limits: Limits = _LIMITS,
         token_keys: Sequence[bytes] = (),
         image_files: ImageFiles | None = None,
-        letters: DeadLetterReader | None = None,
+        letters: DeadLetterTopics | None = None,
         examination: KafkaExamination | None = None,
         erasure_key: str | None = None,
     ) -> None:

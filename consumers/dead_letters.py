@@ -18,7 +18,7 @@ from messaging.dead_letters_replays import (
 )
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import mark_in
-from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.dead_letters import DeadLetterTopics
 from storage.audit import AuditEntry, Replaying
 from storage.dead_letters_replays import hindrance_of
 from storage.unit_of_work import UnitOfWork
@@ -34,7 +34,7 @@ class ReplayConsumer:
     """
 
     services: Services
-    letters: DeadLetterReader
+    letters: DeadLetterTopics
 
     async def __call__(self, batch: Sequence[Received[ReplayCommand]]) -> None:
         """Replay a batch, one transaction for each letter: they are few, and may be large."""

@@ -40,7 +40,7 @@ from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.dead_letters import DeadLetterTopics
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.publisher import Publisher
@@ -102,7 +102,7 @@ async def running_worker(
     parked, returns = _parked_commands(services, handover), ReturnConsumer(services)
     commands, submissions = parked.moderation, SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
-    orders, replays = OrderConsumer(services, returns), ReplayConsumer(services, DeadLetterReader(connection, topics))
+    orders, replays = OrderConsumer(services, returns), ReplayConsumer(services, DeadLetterTopics(connection, topics))
     broker = subscribed_broker(
         connection,
         topics,

@@ -73,6 +73,11 @@ class LetterPlace:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
+def text_of(data: bytes) -> str:
+    """Bytes as text; what is no UTF-8 is written as `\\xff`."""
+    return data.decode(errors="backslashreplace")
+
+
 def place_in(text: str) -> LetterPlace:
     """The place that a text names. Raises ValueError."""
     found = _PLACE.fullmatch(text)

@@ -68,14 +68,14 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterPage:
+class FoundLetters:
     """Dead letters, the newest first, and where the next page begins: None if there is nothing more."""
 
     letters: list[LetterPreview]
     rest: Ends | None
 
 
-class DeadLetterReader:
+class DeadLetterTopics:
     """Reads dead letters without a consumer group, and commits nothing.
 
     At most two reads of a process at a time, so that memory holds what Kafka answers to those. Raises BrokerAwayError
@@ -116,7 +116,7 @@ class OpenedLetters:
 
     async def newest(
         self, topics: Collection[Topic], *, take: int, search: Search, ends: Ends | None = None
-    ) -> LetterPage:
+    ) -> FoundLetters:
         """Letters of these topics that the search is for, the newest first, before `ends`.
 
         A search that finds little ends after thousands of letters, or some seconds; the rest says where it goes on.
@@ -126,7 +126,7 @@ class OpenedLetters:
             left = {p: self._before(p, span, ends) for p, span in spans.items()}
             merge = _Merge(self, {p: span for p, span in left.items() if span})
             letters = await merge.take(take, search)
-        return LetterPage(letters, merge.rest())
+        return FoundLetters(letters, merge.rest())
 
     def _before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
         first = self.partitions[partition]

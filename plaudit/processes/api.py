@@ -23,7 +23,7 @@ from console.queue_news import TOPICS as CONSOLE_NEWS
 from console.queue_news import QueueNews
 from console.visits import Options
 from messaging.kafka.checks import KafkaExamination
-from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.dead_letters import DeadLetterTopics
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.tail import Tail
@@ -125,7 +125,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         version=version("plaudit"),
         entity_types=registered_entity_types(settings),
         lag=lag,
-        letters=DeadLetterReader(connection, settings.topics),
+        letters=DeadLetterTopics(connection, settings.topics),
         examination=KafkaExamination(connection, expected),
         erasure_key=settings.privacy.key(),
         token_keys=settings.review_tokens.keys(),

@@ -8,9 +8,8 @@ from datetime import datetime
 
 from aiokafka import TopicPartition
 
-from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import FLOW, LetterPlace, header
+from messaging.dead_letters_replays import FLOW, LetterPlace, header, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader

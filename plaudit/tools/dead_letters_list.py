@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from api.dead_letters_pages import text_of
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import LetterState, header
+from messaging.dead_letters_replays import LetterState, header, text_of
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter
