@@ -9,6 +9,7 @@ import typer
 
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
 from plaudit.cli.command_line import AsJson, Moment, errors, run, to
+from plaudit.config import Settings
 
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
 
@@ -100,23 +101,18 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Publish dead letters to their topic again, in order, each once."""
-    from plaudit.tools.dead_letters import Filter
+    from plaudit.tools.dead_letters import Filter, named_letter
     from plaudit.tools.dead_letters_replay import Replay, replay_dead_letters
 
-    wanted = Filter(
-        topics=topic or (),
-        codes=code or (),
-        since=since,
-        until=until,
-        limit=limit,
-        partition=partition,
-        offset=offset,
-        places=places or (),
-    )
     mended = value.read_bytes() if value else None
-    order = Replay(wanted, mended=mended, again=again, dry_run=dry_run)
+
+    def order(settings: Settings) -> Replay:
+        named = [*(places or ()), *named_letter(settings.topics, topic or (), partition, offset)]
+        wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=named)
+        return Replay(wanted, mended=mended, again=again, dry_run=dry_run)
+
     with to(as_json) as out:
-        run(lambda settings: replay_dead_letters(settings, out, errors, order))
+        run(lambda settings: replay_dead_letters(settings, out, errors, order(settings)))
 
 
 @app.command()

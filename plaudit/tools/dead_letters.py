@@ -32,33 +32,35 @@ class Filter:
     codes: Sequence[str] = ()
     since: datetime | None = None
     limit: int | None = None
-    partition: int | None = None
-    offset: int | None = None
     until: datetime | None = None
     places: Sequence[LetterPlace] = ()
 
     @property
     def names_letters(self) -> bool:
-        """True if each letter is named. Raises UsageError."""
-        return self.is_one or bool(self.places)
+        """True if each letter is named."""
+        return bool(self.places)
 
     @property
     def is_everything(self) -> bool:
         """True without any criterion."""
         return not (self.topics or self.codes or self.since or self.until or self.names_letters)
 
-    @property
-    def is_one(self) -> bool:
-        """True if it names one letter. Raises UsageError if it names one incompletely."""
-        named = (self.partition is not None, self.offset is not None)
-        if any(named) and not (all(named) and len(self.topics) == 1):
-            raise UsageError("One letter is named by --topic, --partition and --offset together.")
-        return all(named)
+
+def named_letter(
+    names: TopicNames, topics: Sequence[str], partition: int | None, offset: int | None
+) -> list[LetterPlace]:
+    """The place of the one letter that is named by topic, partition and offset; none without the last two. Raises
+    UsageError where it is named incompletely."""
+    if partition is None and offset is None:
+        return []
+    if partition is None or offset is None or len(topics) != 1:
+        raise UsageError("One letter is named by --topic, --partition and --offset together.")
+    return [LetterPlace(topic, partition, offset) for topic in topics_of(names, topics)]
 
 
 async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partition: int, offset: int) -> None:
-    """Print a letter; raises CommandError."""
-    wanted = Filter(topics=(topic,), partition=partition, offset=offset)
+    """Print a letter; raises UsageError or CommandError."""
+    wanted = Filter(places=named_letter(settings.topics, (topic,), partition, offset))
     async for (letter,) in dead_letters(settings, wanted):
         out.tell(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
@@ -90,8 +92,6 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
     async with TopicReader.opened(connection) as reader:
         if wanted.names_letters:
             named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in wanted.places]
-            if wanted.is_one:
-                named.append((names[0], wanted.partition or 0, wanted.offset or 0))
             found = _named(reader, partitions, named)
         else:
             found = _of_topics(reader, partitions, names, wanted)

@@ -69,8 +69,8 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     A letter that fails again is the same letter: it is replayed if it is named, or `again`. What becomes a dead letter
     during the replay is left for the next one. Raises UsageError or CommandError.
     """
-    if order.mended is not None and not order.wanted.is_one:
-        raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")
+    if order.mended is not None and len(order.wanted.places) != 1:
+        raise UsageError("--value mends one letter: name it by its place, like review-submissions/3/17.")
     replayed, left_out = 0, Counter[Hindrance]()
     topics = topics_of(settings.topics, order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):

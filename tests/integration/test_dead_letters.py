@@ -244,8 +244,8 @@ async def test_a_replay_overwrites_nothing_that_was_told_behind_its_letter(
     await service.publish(topic, told("Second"))
     await eventually(newest, lambda found: found == "Second")
     (service.folder / "mended.json").write_bytes(told("First").value or b"")
-    place = ("--topic", topic, "--partition", str(letter.partition), "--offset", str(letter.offset))
-    await service.run("dlq", "replay", *place, "--value", "mended.json")
+    place = f"{topic}/{letter.partition}/{letter.offset}"
+    await service.run("dlq", "replay", place, "--value", "mended.json")
     await service.publish(topic, told(8))
     await service.letters(topic, id, 2)
     assert await newest() == "Second"
