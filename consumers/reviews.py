@@ -18,7 +18,15 @@ from consumers.purchases import verify_submissions
 from consumers.reviews_decisions import SubmissionDecisions, count, of_edit
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import Decision, Key, Submission, beside, known_submissions, settled_entities
+from consumers.reviews_submissions import (
+    Decision,
+    Key,
+    Submission,
+    beside,
+    known_submissions,
+    settled_entities,
+    stored_before,
+)
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -169,11 +177,8 @@ class SubmissionConsumer:
             after = again.refused(reason, place.refused.seen) if reason else None
             if not await self._replace(place.refused, after, again, decisions):
                 return False
-            outcome = Outcome.REFUSED if reason else Outcome.APPLIED
-            created = None if reason else again.created
-            decisions.decide(
-                submission, Decision(outcome, reason, is_repeat=True, is_stored=not reason, created=created)
-            )
+            decision = Decision(Outcome.REFUSED, reason, is_repeat=True) if reason else stored_before(again.created)
+            decisions.decide(submission, decision)
             place = again.place(after)
         return True
 

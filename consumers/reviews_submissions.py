@@ -57,7 +57,14 @@ class Decision(NamedTuple):
     created: datetime | None = None
 
 
-STORED = Decision(Outcome.APPLIED, is_stored=True)
+STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
+ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
+
+
+def stored_before(created: datetime | None, *, is_told: bool = False) -> Decision:
+    """The decision about a submission whose review was stored before, by the record of that time."""
+    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=is_told, created=created)
 
 
 class Submission(NamedTuple):
@@ -179,19 +186,16 @@ class Submission(NamedTuple):
         # Records before it may have been refused.
         is_first = place.created == self.since(place.created).created
         if place.identity is None or place.written is None:
-            if is_first:  # the review was of this very record, and may have been deleted before it was told
-                told = place.is_told
-                return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=told, created=place.created)
-            return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+            # The review was of this very record, and may have been deleted before it was told.
+            return stored_before(place.created, is_told=place.is_told) if is_first else ID_TAKEN
         if not is_same_review(self.key.identity, place.identity, self.right):
-            return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+            return ID_TAKEN
         is_known = self.key.message in place.written.messages
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            told = place.is_told
-            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=told, created=place.created)
-        return Decision(Outcome.UNCHANGED, is_repeat=True)
+            return stored_before(place.created, is_told=place.is_told)
+        return REPEATED
 
 
 def submissions_of(
@@ -252,7 +256,7 @@ def beside(submission: Submission, first: Submission, reason: Refusal | None) ->
         return STORED
     if is_same_review(submission.key.identity, first.key.identity, submission.right):
         return None
-    return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+    return ID_TAKEN
 
 
 def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
