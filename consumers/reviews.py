@@ -17,7 +17,7 @@ from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_decisions import SubmissionDecisions, count, of_edit
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
+from consumers.reviews_rules import BatchRules, Beside, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import (
     Decision,
     Key,
@@ -79,7 +79,9 @@ class SubmissionConsumer:
             self._go_on(submissions, decisions, settled_entities(decided)),
         )
 
-    async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
+    async def _read(
+        self, batch: Sequence[Received[Sequence[SubmittedReview]]]
+    ) -> tuple[dict[Key, Submission], BatchRules]:
         """The submissions of a batch, with what the rules have against them."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
         submissions = await known_submissions(

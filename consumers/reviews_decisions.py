@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from consumers.moderation_rules import Ruled, count_ruling
-from consumers.reviews_rules import Rules
+from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import Decision, Key, Submission
 from domain.commands import Outcome
 from domain.reviews import Review
@@ -20,7 +20,7 @@ from messaging.metrics import SUBMISSIONS
 class SubmissionDecisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
-    rules: Rules
+    rules: BatchRules
     decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)

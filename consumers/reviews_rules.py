@@ -27,7 +27,7 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 
 
 @dataclass(slots=True)
-class Rules:
+class BatchRules:
     """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
     used up for it just now, or (`used_before`) perhaps by an attempt that was cut off. Reasons are added later where a
     claim turns out to be another review's. `bought` are those for which an order was looked up and found, `proven`
@@ -53,7 +53,9 @@ class Beside(NamedTuple):
     uploaded: Collection[str]
 
 
-async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
+async def rules_about(
+    services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
+) -> BatchRules:
     """Look up what the rules say, by one query of each kind. The tokens of those that may be stored are used up."""
     places = {s.key: ObjectPlace(s.review.entity, s.review.store_id) for s in submissions}
     proofs = {s.key: proof for s in submissions if (proof := s.review.proof(token_keys, s.created))}
@@ -68,7 +70,7 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     return rules
 
 
-async def _look_at_images(services: Services, submissions: Collection[Submission], rules: Rules) -> None:
+async def _look_at_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> None:
     """Note what speaks against images. Reviews with images are stored in a transaction, as those with claims are."""
     if not submissions:
         return
@@ -81,7 +83,7 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
             rules.reasons.setdefault(submission.key, reason)
 
 
-async def release_tokens(services: Services, rules: Rules, refused: Collection[Key]) -> None:
+async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:
     """Give the tokens of submissions back that were refused in the end, but for those by which another submission of
     the batch stored the review, or an earlier one."""
     kept = {used.token.line for key, used in rules.used.items() if key not in refused}
@@ -97,7 +99,7 @@ def _never_had(key: Key, place: TakenId | None) -> bool:
     return place is None or place.refused is not None or place.identity not in (None, key.identity)
 
 
-async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
+async def _use_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> None:
     proven = {key: UsedToken(proof, key.id) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
     wanted = {key: used for key, used in proven.items() if key not in rules.reasons}
     fresh, holders = await services.review_tokens.use(wanted.values())
@@ -111,7 +113,7 @@ async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
     rules.used_before = {key: used for key, used in proven.items() if key not in rules.used}
 
 
-async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> Rules:
+async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> BatchRules:
     with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
     stores = await services.stores.of_ids({store_id for _, store_id in with_store})
     known = [(s, stores[store_id]) for s, store_id in with_store if store_id in stores]
@@ -124,7 +126,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     made = await services.purchases.made(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
-    rules = Rules(claims=dict(claims), bought=bought, stores=stores)
+    rules = BatchRules(claims=dict(claims), bought=bought, stores=stores)
     for submission, store_id in with_store:
         key = submission.key
         reason = refusal(

@@ -75,7 +75,6 @@ def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
     unapproved = (reviews_queue.BEFORE,) if mark.has_queue else ()
     return {
         returns.COLLECTION: returns.SUPERSEDED,
-        orders.COLLECTION: orders.SUPERSEDED,
         reviews.COLLECTION: unapproved,
     }
 

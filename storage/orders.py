@@ -23,9 +23,6 @@ from storage.shapes import read, require, shown
 COLLECTION: Final = "orders"
 _RETURNS: Final = "returns"
 
-SUPERSEDED: Final = (*reminders_states.SUPERSEDED, "customer_store")
-"""Indexes of earlier versions that others have taken the place of."""
-
 INDEXES: Final = [
     IndexModel([("customerId", ASCENDING), *NEWEST], name="customer_newest"),
     IndexModel([("storeId", ASCENDING), *NEWEST], name="store_newest"),

@@ -11,7 +11,6 @@ from domain.orders import ReminderState
 from storage.database import Document
 from storage.moments import microseconds, moment
 
-SUPERSEDED: Final = ("reminder_due",)
 INDEX_KEYS: Final = [
     ("statusKey", ASCENDING),
     ("storeId", ASCENDING),
