@@ -21,8 +21,8 @@ from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criter
 
 COLLECTION: Final = "returns"
 
-SUPERSEDED: Final = ("store",)
-"""Indexes of earlier versions: this one is a part of `store_numbered`."""
+SUPERSEDED: Final = ("number", "store")
+"""Indexes of earlier versions: one had numbers unique over all stores, the other is a part of `store_numbered`."""
 _NUMBERED: Final = [("number", ASCENDING), ("_id", ASCENDING)]
 _OLDEST: Final = [("createdDate", ASCENDING), ("_id", ASCENDING)]
 

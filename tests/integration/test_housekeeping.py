@@ -171,6 +171,7 @@ async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers
         assert await eventually(partial(moment_of, objections, 1))
 
 
+@pytest.mark.long
 async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
