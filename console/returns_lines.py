@@ -110,7 +110,7 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
 
 
 def _added(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
-    """What was typed for a new line, as it stands in that of somebody else."""
+    """The row that was typed for a new line, as it stands in that of somebody else."""
     return (line.quantity, *row[1:]) if row and row[0] in ("", "0") else row
 
 

@@ -64,19 +64,15 @@ class Objections:
             told = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in told}:
                 return None
-            self._ends = {place: _end(each) for place, each in told.items() if place[0] in self._left[0]}
+            self._ends = {place: each.end for place, each in told.items() if place[0] in self._left[0]}
             self._left = self._left[1:]
 
 
 def _is_made_anew(ends: Mapping[Place, int], unread: Mapping[Place, Unread]) -> bool:
     """True if a topic ends before what it had, or has fewer partitions."""
     topics = {topic for topic, _ in unread}
-    gone = (place not in unread or _end(unread[place]) < end for place, end in ends.items() if place[0] in topics)
+    gone = (place not in unread or unread[place].end < end for place, end in ends.items() if place[0] in topics)
     return any(gone)
-
-
-def _end(unread: Unread) -> int:
-    return unread.next_offset + unread.records
 
 
 async def publish_due(services: Services, now: datetime, objections: Objections) -> int:

@@ -46,7 +46,7 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         """Wait until the changes that are there now have been applied, or are gone with their topic."""
         lag = ConsumerLag(self._connection, self._topics)
         try:
-            ahead = {number: _end(each) for number, each in (await _changes(lag)).items()}
+            ahead = {number: each.end for number, each in (await _changes(lag)).items()}
             while ahead:
                 now = await _changes(lag)
                 ahead = {number: end for number, end in ahead.items() if _may_come(now, number, end)}
@@ -60,11 +60,7 @@ def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
     """True if changes before this end of a partition are still to be applied. A topic that was made anew has none of
     them; while there is no topic, it may come back with them."""
     each = now.get(number)
-    return not now if each is None else each.next_offset < end <= _end(each)
-
-
-def _end(unread: Unread) -> int:
-    return unread.next_offset + unread.records
+    return not now if each is None else each.next_offset < end <= each.end
 
 
 async def _changes(lag: ConsumerLag) -> Mapping[int, Unread]:

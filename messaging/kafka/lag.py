@@ -30,6 +30,11 @@ class Unread(NamedTuple):
     next_offset: int
     missed: int = 0
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last of them."""
+        return self.next_offset + self.records
+
 
 Place = tuple[Topic, int]
 """A topic and the number of one of its partitions."""
