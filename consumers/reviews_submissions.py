@@ -271,6 +271,8 @@ def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedRev
     if earlier is None:
         return review
     missing = [name for name in ("title", "user_name", "entity_name") if getattr(review, name) is None]
+    if review.images is None:
+        missing += ["images", "hidden_images"]
     return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})
 
 

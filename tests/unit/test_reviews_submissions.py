@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -75,3 +76,11 @@ def test_the_last_one_in_a_record_counts_and_has_what_it_leaves_out_from_the_one
     # A command counts once, where it comes first.
     (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
     assert (submission.review.review, submission.review.title) == ("B", "Title")
+
+
+def test_the_last_one_in_a_record_keeps_images_unless_it_says_which_it_has() -> None:
+    first = {"images": [str(UUID(int=1))], "hiddenImages": [str(UUID(int=1))], "source": "import"}
+    for said, expected in (({}, (str(UUID(int=1)),)), ({"images": []}, ()), ({"images": None}, (str(UUID(int=1)),))):
+        (submission,) = submissions(received(0, [first, {"review": "B", "source": "import", **said}]))
+        assert submission.review.images == expected
+        assert submission.review.hidden_images == (expected or None)
