@@ -37,6 +37,8 @@ _WORDS: Final = {
 
 _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
 
+_EMPTIED: Final = "The value is empty. Write another one, or load this page anew for its own."
+
 screens = Screens()
 
 
@@ -71,6 +73,8 @@ async def mend(visit: Visit) -> Response:
     """Try a letter or replay it, as it is or mended. What would be refused again is replayed only by `anyway`."""
     form, letter = await visit.form(), await _letter(visit)
     typed = str(form.get("value") or "").replace("\r\n", "\n")
+    if "value" in form and not typed.strip() and (_editable(letter) or "").strip():
+        return _page(visit, letter, status=422, typed=typed, hindrance=_EMPTIED)
     order: dict[str, Any] = {"places": [letter["place"]]}
     if typed.strip() and typed != _editable(letter):
         order["value"] = typed if _editable(letter) == letter["value"] else _in_one_line(typed)

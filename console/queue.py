@@ -66,13 +66,16 @@ async def queue(visit: Visit) -> Response:
     """The rows of one page, without a count: it is asked for by the page."""
     query, now = visit.query, timestamp(datetime.now(UTC))
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
-    found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
-    focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     undo = offered(visit.request)
+    about = {"ids": [undo["id"]], "take": 1, "withTotal": False} if undo else None
+    searches = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in (body, about) if each]
+    found, *undone = await asyncio.gather(*searches)
+    focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     page = visit.page(
         "queue.html",
         rows=found["results"],
         undo=undo,
+        undone=next((row for each in undone for row in each["results"]), None),
         since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),

@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from messaging.schemas import ID_LENGTH
+
 COOKIE: Final = "plaudit-undo"
 """The console's script writes it, too."""
 
@@ -37,7 +39,7 @@ def offered(request: Request) -> dict[str, str] | None:
         undo = {name: str(told.get(name) or "") for name in _FIELDS}
     except (ValueError, AttributeError, RecursionError):
         return None
-    return undo if undo["id"] and undo["action"] in _ACTIONS else None
+    return undo if 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS else None
 
 
 def withdraw(response: Response) -> None:

@@ -4,6 +4,7 @@ const QUEUE = "/console/queue";
 const LIVE_MS = 400;
 const AT_ONCE_MS = 1_000;
 const AGAIN_MS = 15_000;
+const RARELY_MS = 240_000;
 const SKEW_MS = 5_000;
 const PATIENCE_MS = 60_000;
 const REQUESTS = 3;
@@ -153,6 +154,7 @@ class Queue {
     const before = this.current;
     before?.classList.remove("focus");
     before?.removeAttribute("aria-current");
+    for (const looked of [before, row]) if (looked) looked.isUnread = false;
     row.classList.add("focus");
     row.setAttribute("aria-current", "true");
     row.scrollIntoView({ block: "nearest", behavior: "instant" });
@@ -211,8 +213,13 @@ class Queue {
     if (this.isFinishing) return;
     this.isFinishing = true;
     while (this.pending.size) await Promise.allSettled(this.pending.values());
-    if (this.rows.some((row) => !row.classList.contains("settled"))) {
+    // Not before somebody can have read that the last ones failed: a key goes on then.
+    const unread = this.rows.filter((row) => row.isUnread);
+    for (const row of unread) row.isUnread = false;
+    const left = this.rows.find((row) => !row.classList.contains("settled")) ?? unread[0];
+    if (left) {
       this.isFinishing = false;
+      if (this.current.classList.contains("settled")) this.goTo(left);
       return;
     }
     const last = this.done.at(-1);
@@ -259,6 +266,7 @@ class Queue {
   begin(row) {
     row.turn = (row.turn ?? 0) + 1;
     row.awaited = null;
+    row.edit = null;
   }
 
   /** Nobody decides about a row until this work is over. */
@@ -268,6 +276,7 @@ class Queue {
       if (this.pending.get(row) !== work) return;
       this.pending.delete(row);
       this.tellOthers(row);
+      if (row.edit) this.hear("edited", row.edit, true);
     });
   }
 
@@ -290,7 +299,9 @@ class Queue {
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
         row.dataset.reason = heard?.reason ?? "";
-        throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
+        const by = told.moderator ?? heard?.by ?? null;
+        if (by !== null && by === this.me) throw final(`It is ${row.dataset.status} already: you have decided so.`);
+        throw final(`${by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
       if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
@@ -305,7 +316,14 @@ class Queue {
       row.dataset.seen = row.dataset.seen.replace("!", "");
       this.say(row, isAccepted ? ACCEPTED : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
     } catch (error) {
+      // The answer alone was lost.
+      if (isTold && !error.isFinal && !row.echoes.includes(AFTER[action])) {
+        row.dataset.status = AFTER[action];
+        this.say(row, `${AFTER[action]}.`);
+        return;
+      }
       if (isTold) row.echoes.pop();
+      row.isUnread = true;
       row.classList.add("failed");
       row.classList.toggle("settled", error.isFinal === true);
       this.say(row, error.message, true);
@@ -386,7 +404,8 @@ class Queue {
     if (kind === "edited") {
       // Its author brings a decided one back.
       const isBack = told.status === "New" && row.dataset.status !== "New";
-      if (this.pending.has(row) || (row.classList.contains("settled") && !isBack)) return;
+      row.edit = this.pending.has(row) ? told : null;
+      if (row.edit || (row.classList.contains("settled") && !isBack)) return;
       if (isBack) {
         this.others.delete(told.id);
         this.isOfOthers(row, "New");
@@ -399,13 +418,14 @@ class Queue {
     if (isSince && !this.isKnown(row, told)) this.decided(row, told);
   }
 
-  /** True for news of a decision that was made here, and for news that were heard before: a process that begins tells
-   *  those of the last minutes again. */
+  /** True for news of a decision that was made here, for news that were heard before, and for older ones than those: a
+   *  process that begins tells those of the last minutes again. */
   isKnown(row, told) {
     const name = `${told.at} ${told.status}`;
     row.told ??= new Set();
-    if (row.told.has(name)) return true;
+    if (row.told.has(name) || told.at < row.latest - SKEW_MS) return true;
     row.told.add(name);
+    row.latest = Math.max(row.latest ?? 0, told.at);
     this.begin(row);
     const echoes = row.echoes ?? [];
     const at = told.by === this.me ? echoes.indexOf(told.status) : -1;
@@ -442,8 +462,9 @@ class Queue {
     for (const each of this.done) if (each.row === row) each.isOvertaken = true;
   }
 
-  /** What others did while this page heard no news. Returns false where there is no answer. */
+  /** What others did while this page heard no news. Returns false where there is no answer, or none about some rows. */
   async catchUp() {
+    const isWhole = !this.pending.size;
     const rows = this.rows.filter((row) => !this.pending.has(row));
     const turns = new Map(rows.map((row) => [row, row.turn]));
     const fields = rows.flatMap(({ dataset: { id, seen } }) => [["ids", id], [`seen-${id}`, seen]]);
@@ -451,8 +472,12 @@ class Queue {
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
       // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
-      if (row.turn !== turns.get(row) || row.awaited === each.status) continue;
+      if (row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
       row.awaited = null;
+      if (each.isChanged && each.status === "New") {
+        this.hear("edited", each, true);
+        continue;
+      }
       const isDecided = each.status !== (row.dataset.status || null);
       // Somebody else's that comes to the same as one that was made here.
       const isAgain = each.by !== this.me && this.done.some((made) => made.row === row);
@@ -463,7 +488,7 @@ class Queue {
         this.hear("edited", each, true);
       }
     }
-    return told !== null;
+    return isWhole && told !== null;
   }
 
   unclaim(row) {
@@ -516,11 +541,18 @@ function listen(queue) {
     tell(told.ids);
     return true;
   };
-  // It came, or came back. Only the service knows what a filter finds: it is asked, once for all that come in a moment.
+  // Only the service knows what a filter finds: it is asked, once for all that come in a moment.
+  const askIn = (pause) => {
+    asking ??= setTimeout(async () => {
+      asking = null;
+      if (!(await ask(false)) && source.readyState === EventSource.OPEN) askIn(Math.min(Math.max(2 * pause, AGAIN_MS), RARELY_MS));
+    }, pause);
+  };
+  // It came, or came back.
   const come = (told) => {
     if (queue?.row(told.id) || (store && told.store !== store)) return;
     heard.add(told.id);
-    if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
+    if (isNarrowed) askIn(AT_ONCE_MS);
     else tell([told.id]);
   };
   let source = null;
@@ -528,8 +560,8 @@ function listen(queue) {
   // Until it is answered, or the news have ended: once they come again, all is asked anew.
   const insist = async (question) => {
     const opening = openings;
-    while (opening === openings && source.readyState === EventSource.OPEN && !(await question())) {
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    for (let pause = AGAIN_MS; opening === openings && source.readyState === EventSource.OPEN && !(await question()); pause = Math.min(2 * pause, RARELY_MS)) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
   };
   let isBack = document.hidden;

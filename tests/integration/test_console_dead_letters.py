@@ -68,6 +68,7 @@ async def test_a_letter_is_opened_mended_tried_and_replayed(
     shown = typed_in(raw)
     assert json.loads(unescape(shown)) == {**review, "rating": 9}
 
+    assert "The value is empty" in await sent(http, here, 422, action="replay", value=" ")
     again = await sent(http, here, 422, action="replay", value=unescape(shown).replace("\n", "\r\n"))
     assert "would refuse it again" in again
     assert "Replay it anyway" in again

@@ -109,6 +109,55 @@ async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: 
     assert await statuses(facade, ids) == ["New"] * 3
 
 
+async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(service: Service, facade: Facade) -> None:
+    """The next page names the decision that it takes back."""
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        gate = await held(page, "approve")
+        await press(page, "a")
+        await facade.moderate("reject", ids[1])
+        gate.set()
+        await outcomes[1].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
+        await page.wait_for_load_state("networkidle")
+        assert await outcomes[1].is_visible()
+        title = (await facade.review(ids[0]))["title"]
+        await press(page, "a")
+        await page.locator("form.notice", has_text=f"Approved: {title}").wait_for()
+
+
+async def test_a_decision_of_which_the_answer_alone_is_lost_was_made(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+
+        async def lose(route: Route) -> None:
+            await route.fetch()
+            await eventually(lambda: page.evaluate(f"document.getElementById('r-{ids[0]}').echoes.length === 0"))
+            await route.abort()
+
+        await page.route("**/queue/decisions", lose, times=1)
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press(page, "z")
+        await outcomes[0].get_by_text("Undone").wait_for()
+    assert await statuses(facade, ids) == ["New", "New"]
+
+
+async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+
+        async def delay(route: Route) -> None:
+            answer = await route.fetch()
+            before = await facade.review(ids[0])
+            about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
+            await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
+            await eventually(lambda: page.evaluate(f"!!document.getElementById('r-{ids[0]}').edit"))
+            await route.fulfill(response=answer)
+
+        await page.route("**/queue/decisions", delay, times=1)
+        await press(page, "a")
+        await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
+
+
 async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")

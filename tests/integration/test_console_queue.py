@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -234,7 +235,9 @@ async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place
         await page.goto("/console/queue")
         fresh = await reviews_of(own, 2, new_id())
         await page.get_by_role("link", name="2 new reviews").wait_for()
-        await show(page, is_hidden=True)
+        for is_hidden in (True, False, True):
+            async with page.expect_response("**/queue/rows") if not is_hidden else nullcontext():
+                await show(page, is_hidden=is_hidden)
         await own.moderate("approve", ids[0], fresh[0])
         changed = {"review": "Mended", "rating": "3"}
         assert (await own.http.post(f"/console/reviews/{ids[1]}/edit", data=changed)).status_code == 303
@@ -245,6 +248,35 @@ async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place
             ids, ("Somebody else: Approved.", "It was changed", "Somebody else: deleted."), strict=True
         ):
             await page.locator(f"#r-{id}.settled", has_text=told).wait_for()
+        await page.get_by_role("link", name="1 new review").wait_for()
+
+
+async def test_an_edit_that_a_hidden_queue_missed_is_no_decision(browser: Browser, place: Service, own: Facade) -> None:
+    """Its author has brought back what was approved here: the row shows another text."""
+    id, _ = await reviews_of(own, 2, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.keyboard.press("a")
+        await page.locator(f"#r-{id}.settled", has_text="Approved.").wait_for()
+        await show(page, is_hidden=True)
+        before = await own.review(id)
+        edit = submission(before["entityId"], 1, id=id, title=before["title"], review="Now it is broken")
+        await own.command("POST", "/api/customerReviews", [edit])
+        await show(page, is_hidden=False)
+        await page.locator(f"#r-{id}.settled", has_text="It was changed meanwhile").wait_for()
+
+
+async def test_what_a_filter_finds_is_asked_for_until_it_is_told(browser: Browser, place: Service, own: Facade) -> None:
+    async with opened(browser, place.address, Watch()) as page:
+        await page.clock.install()
+        await page.goto("/console/queue?q=Review")
+        since = re.compile("/console/queue/since")
+        async with page.expect_response(since):
+            await page.wait_for_load_state()
+        await page.route(since, lambda route: route.fulfill(status=503, json={"message": "Later"}), times=1)
+        async with page.expect_response(since):
+            await reviews_of(own, 1, new_id())
+        await page.clock.fast_forward(15_000)
         await page.get_by_role("link", name="1 new review").wait_for()
 
 
