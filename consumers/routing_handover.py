@@ -12,7 +12,8 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.topics import Topic, TopicNames
 
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.1
+_TIMEOUT_S: Final = 10.0
 
 
 class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -26,6 +27,8 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._connection = connection
         self._topics = topics
         self._assignment = 1
+        self._awaited = 0
+        self._ahead: dict[int, int] = {}
         self._begun = 0
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
@@ -36,24 +39,28 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assignment += 1
 
     async def wait(self) -> None:
-        """Wait before commands are passed on. Raises BrokerAwayError and KafkaError while Kafka is away."""
+        """Wait before commands are passed on. Raises BrokerAwayError and KafkaError while Kafka is away; the next call
+        goes on then, for what has come meanwhile isn't waited for."""
         assignment = self._assignment
-        if self._begun != assignment:
-            await self._until_applied()
-            self._begun = assignment
-
-    async def _until_applied(self) -> None:
-        """Wait until the changes that are there now have been applied, or are gone with their topic."""
-        lag = ConsumerLag(self._connection, self._topics)
+        if self._begun == assignment:
+            return
+        lag = ConsumerLag(self._connection, self._topics, timeout=_TIMEOUT_S)
         try:
-            ahead = {number: each.end for number, each in (await _changes(lag)).items()}
-            while ahead:
-                now = await _changes(lag)
-                ahead = {number: end for number, end in ahead.items() if _may_come(now, number, end)}
-                if ahead:
-                    await asyncio.sleep(_LOOK_S)
+            if self._awaited != assignment:
+                self._ahead = {number: each.end for number, each in (await _changes(lag)).items()}
+                self._awaited = assignment
+            await self._until_applied(lag)
         finally:
             await lag.stop()
+        self._begun = assignment
+
+    async def _until_applied(self, lag: ConsumerLag) -> None:
+        """Wait until the changes that are ahead have been applied, or are gone with their topic."""
+        while self._ahead:
+            now = await _changes(lag)
+            self._ahead = {number: end for number, end in self._ahead.items() if _may_come(now, number, end)}
+            if self._ahead:
+                await asyncio.sleep(_LOOK_S)
 
 
 def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
@@ -64,5 +71,4 @@ def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
 
 
 async def _changes(lag: ConsumerLag) -> Mapping[int, Unread]:
-    found = await lag.measure()
-    return {number: each for (topic, number), each in found.items() if topic is Topic.REVIEW_CHANGES}
+    return {number: each for (_, number), each in (await lag.measure(Topic.REVIEW_CHANGES)).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -69,10 +69,10 @@ class ConsumerLag:
         """One with clients of its own: a question that fails closes those of all that are asked of the same one."""
         return ConsumerLag(self._connection, self._topics, timeout=self._timeout)
 
-    async def measure(self) -> Lag:
-        """The lag of every partition of every topic that a group reads."""
+    async def measure(self, *topics: Topic) -> Lag:
+        """The lag of every partition of these topics; without any, of all that a group reads."""
         async with self._asking():
-            return await self._measured(*await self._clients())
+            return await self._measured(*await self._clients(), topics or tuple(Topic))
 
     async def is_read(self, topic: Topic) -> bool:
         """True if the group of a topic has committed every record of it that was acknowledged before this call."""
@@ -97,8 +97,7 @@ class ConsumerLag:
         """
         if await self.is_read(topic):
             return None
-        backlogs = {place: each for place, each in (await self.measure()).items() if place[0] is topic}
-        offsets = {place: each.next_offset for place, each in backlogs.items() if each.records}
+        offsets = {place: each.next_offset for place, each in (await self.measure(topic)).items() if each.records}
         times = await self.times(offsets)
         return min((0.0 if time is None else time for time in times.values()), default=None)
 
@@ -142,8 +141,8 @@ class ConsumerLag:
                 await reader.start()
             return admin, reader
 
-    async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer) -> Lag:
-        names = {self._topics.name(topic): topic for topic in Topic if topic.is_consumed}
+    async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer, topics: Collection[Topic]) -> Lag:
+        names = {self._topics.name(topic): topic for topic in topics if topic.is_consumed}
         partitions = await partitions_of(admin, list(names))
         if not partitions:
             return {}

@@ -139,7 +139,7 @@ async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
 class ClosedLag(ConsumerLag):
     """What Kafka answers whose account may not look at the groups."""
 
-    async def measure(self) -> Lag:
+    async def measure(self, *topics: Topic) -> Lag:
         raise GroupAuthorizationFailedError("plaudit.order-events")
 
 

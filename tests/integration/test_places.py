@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from contextlib import suppress
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from consumers import routing_handover
@@ -19,7 +21,7 @@ from domain.ratings import Entity
 from domain.schema import NEWEST
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
-from messaging.topics import TopicNames
+from messaging.topics import Topic, TopicNames
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, facade_of, new_id, once, submission
 from tests.support.messages import message, review_message
 from tests.support.patience import decided
@@ -238,6 +240,38 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
 
 
 @pytest.mark.long
+async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would wait for as long as others pass something on."""
+    service, asked = Service(servers, tmp_path), itertools.count(1)
+    await service.run("init")
+    topic, connection = service.topic("review-changes"), KafkaConnection(servers.kafka)
+
+    class LateLag(ConsumerLag):
+        async def measure(self, *topics: Topic) -> Lag:
+            if next(asked) == 2:
+                raise BrokerAwayError("too late")
+            return await super().measure(*topics)
+
+    monkeypatch.setattr(routing_handover, "ConsumerLag", LateLag)
+    handover = Handover(connection, TopicNames(service.prefix))
+    await service.publish("review-changes", message({"id": "x"}, "x"))
+    with pytest.raises(BrokerAwayError):
+        await handover.wait()
+    await service.publish("review-changes", message({"id": "x"}, "x"))
+    consumer = AIOKafkaConsumer(**connection.client_options(), group_id=topic, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(topic, number) for number in range(service.count)])
+        ends = await consumer.end_offsets(consumer.assignment())
+        await consumer.commit({partition: max(0, end - 1) for partition, end in ends.items()})
+    finally:
+        await consumer.stop()
+    await asyncio.wait_for(handover.wait(), 60)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("partitions", [4, 1])
 async def test_what_is_gone_with_its_topic_is_not_waited_for(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
@@ -247,8 +281,8 @@ async def test_what_is_gone_with_its_topic_is_not_waited_for(
     await service.publish("review-changes", *(message({"id": key}, key) for key in "abcdefghijkl"))
 
     class PausingLag(ConsumerLag):
-        async def measure(self) -> Lag:
-            found = await super().measure()
+        async def measure(self, *topics: Topic) -> Lag:
+            found = await super().measure(*topics)
             has_looked.set()
             await is_there_anew.wait()
             return found
