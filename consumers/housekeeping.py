@@ -75,7 +75,8 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    clock, objections, of_images = ParkingClock(database), Objections(lag), lag.another()
+    clock, of_images = ParkingClock(database), lag.another()
+    objections = Objections(lag, services.transactions.outbox)
     tasks = _Tasks(database, services, lag, of_images, commands, returns, remember, clock, objections)
     try:
         # Nothing that is parked is given up before the time without any worker is left out of its time.

@@ -126,13 +126,16 @@ class ImageCommandConsumer:
         that is damaged, or has a damaged image that they are about, wait until somebody has mended it.
         """
         parking = self.services.parked_image_commands
-        overdue = await parking.parked_before(before, MOST_OVERDUE)
-        for id in {each.review_id for each in overdue}:
+        waiting, damaged = await parking.parked_before(before, MOST_OVERDUE), set[str]()
+        for id in {each.review_id for each in waiting}:
             try:
                 await self.release({id})
             except StoredDocumentError as error:
                 log.error("commands about images wait for something damaged", review=id, error=str(error))
-                overdue = [each for each in overdue if each.review_id != id]
+                damaged.add(id)
+        # Anew, so that however many they are, others get their turn.
+        await parking.wait_anew([each for each in waiting if each.review_id in damaged], datetime.now(UTC))
+        overdue = [each for each in waiting if each.review_id not in damaged]
         return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(

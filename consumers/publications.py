@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -19,6 +19,7 @@ from domain.verdicts import VerdictReview
 from messaging.kafka.lag import ConsumerLag, Place, Unread
 from messaging.topics import Topic
 from storage.audit import AuditEntry
+from storage.outbox import Outbox
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
@@ -39,6 +40,7 @@ class Objections:
     """The moment up to which all that speaks against approvals is applied, by what Kafka tells of its topics."""
 
     lag: ConsumerLag
+    outbox: Outbox
     _since: datetime | None = None
     _left: Sequence[frozenset[Topic]] = ()
     _ends: Mapping[Place, int] = field(default_factory=dict)
@@ -60,7 +62,9 @@ class Objections:
             if not self._left:
                 moment, self._since = self._since, None
                 return moment
-            # Asked anew: what the topics before have passed on meanwhile is among it.
+            # A worker that died may have applied what the topics before had, and not passed it on.
+            await self.outbox.settle_before(datetime.now(UTC))
+            # Asked anew: what they have passed on meanwhile is among it.
             told = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in told}:
                 return None

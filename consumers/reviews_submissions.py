@@ -193,7 +193,9 @@ class Submission(NamedTuple):
         is_known = self.key.message in place.written.messages
         if not is_known and not place.written.covers(self.positions[0]):
             return None
-        if is_first and self.key.identity == place.identity:
+        # Another of the same moment may have been refused, or come too late.
+        is_its_own = place.written.messages[:1] in ((), (self.key.message,))
+        if is_first and is_its_own and self.key.identity == place.identity:
             return stored_before(place.created, is_told=place.is_told)
         return REPEATED
 

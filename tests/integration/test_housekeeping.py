@@ -19,15 +19,18 @@ from consumers.housekeeping import PARKING_LIMIT, keep_house
 from consumers.publications import Objections
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
-from domain.delivery import RecordPosition
+from domain.delivery import OutgoingMessage, RecordPosition
 from messaging.decoding import decoded
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
+from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.topics import Topic, TopicNames
+from storage.database import Database
 from storage.images_files import ImageFiles
+from storage.outbox import Outbox, Publish
 from storage.parking import ParkingRepository
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.app import NOWHERE
@@ -110,17 +113,18 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
 
 
 class StumblingLag(ConsumerLag):
-    """Of the cluster, and of these questions to it each fails."""
+    """Of the cluster, and of these questions to it each fails. `database` and `outbox`: those of its service."""
 
-    def __init__(self, service: Service, *failing: int) -> None:
+    def __init__(self, service: Service, database: Database, publish: Publish, *failing: int) -> None:
         super().__init__(KafkaConnection(service.servers.kafka), TopicNames(service.prefix), timeout=30)
+        self.database, self.outbox = database, Outbox(database, publish)
         self.failing, self.asked = failing, 0
 
-    async def measure(self) -> Lag:
+    async def measure(self, *topics: Topic) -> Lag:
         self.asked += 1
         if self.asked in self.failing:
             raise BrokerAwayError("Kafka did not tell in time what is read")
-        return await super().measure()
+        return await super().measure(*topics)
 
 
 async def moment_of(objections: Objections, turns: int) -> datetime | None:
@@ -141,7 +145,7 @@ async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_rea
     await service.publish("review-changes", message({"id": "x"}, "x"))
     for failing in range(1, 6):
         async with lag_of(service, failing) as lag:
-            assert await moment_of(Objections(lag), 6) is None
+            assert await moment_of(Objections(lag, lag.outbox), 6) is None
             assert lag.asked > failing
 
 
@@ -150,7 +154,7 @@ async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(ser
     await service.run("init")
     await service.publish("moderation-commands", message({"id": "x"}, "x"))
     async with lag_of(service) as lag:
-        objections = Objections(lag)
+        objections = Objections(lag, lag.outbox)
         assert await moment_of(objections, 3) is None
         await delete_topic(servers, service.topic("moderation-commands"))
         await service.run("init")
@@ -162,7 +166,7 @@ async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers
     service = Service(servers, tmp_path)
     await service.run("init")
     async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
-        objections, topic = Objections(lag), service.topic("review-changes")
+        objections, topic = Objections(lag, lag.outbox), service.topic("review-changes")
         # In another partition than the one that is left.
         await service.publish("review-changes", message({"id": "x"}, "x"))
         assert await moment_of(objections, 1) is None
@@ -177,16 +181,34 @@ async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_
     await service.run("init")
     await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
     async with lag_of(service) as lag:
-        assert await moment_of(Objections(lag), 6) is None
+        assert await moment_of(Objections(lag, lag.outbox), 6) is None
+
+
+@pytest.mark.long
+async def test_an_objection_that_a_dead_worker_has_not_passed_on_is_waited_for(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """It has applied a replay, and owes its message."""
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with lag_of(service) as lag:
+        objection = OutgoingMessage(service.topic("moderation-commands"), b"x", b"{}", ())
+        async with lag.database.client.start_session() as session:
+            await lag.outbox.add([objection], datetime.now(UTC) - timedelta(hours=1), session)
+        assert await moment_of(Objections(lag, lag.outbox), 6) is None
+        assert await lag.database["outbox"].count_documents({}) == 0
 
 
 @asynccontextmanager
 async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]:
-    lag = StumblingLag(service, *failing)
-    try:
-        yield lag
-    finally:
-        await lag.stop()
+    publisher = Publisher(KafkaConnection(service.servers.kafka))
+    async with service.mongo() as database:
+        lag = StumblingLag(service, database, publisher.publish, *failing)
+        try:
+            yield lag
+        finally:
+            await lag.stop()
+            await publisher.stop()
 
 
 @pytest.mark.long

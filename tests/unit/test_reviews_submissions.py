@@ -52,6 +52,16 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
     assert not refused.seen.covers(RecordPosition(0, 10, 960))
 
 
+def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
+    """The other one was refused by the rules of its store, or came too late."""
+    one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
+    decisions = [each.at(two.place(None)) for each in (one, two)]
+    assert [(each.outcome, each.is_stored) for each in decisions if each] == [
+        (Outcome.UNCHANGED, False),
+        (Outcome.APPLIED, True),
+    ]
+
+
 SOME_REVIEWS = st.lists(
     st.fixed_dictionaries({"id": st.sampled_from("rs"), "review": st.sampled_from("ABC")}), min_size=1
 )
