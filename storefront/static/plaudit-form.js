@@ -8,8 +8,10 @@ const SLICE = 500;
 const UPLOAD_MS = 300_000;
 const WAIT = { Prefer: 'wait=10' };
 const PREVIEW = 176;
-const FINAL = [409, 413, 415];
 const DRAFT = 'plaudit:draft/';
+
+/** The form that was opened last, by the place of its draft. @type {Record<string, Element>} */
+const last = {};
 
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -33,13 +35,12 @@ function keep({ place }, words) {
 async function solve(check) {
   if (!check) return;
   const { algorithm, challenge, salt, maxnumber, signature } = check;
-  const encoder = new TextEncoder();
   const hash = async (/** @type {number} */ number) => {
-    const digest = new Uint8Array(await crypto.subtle.digest(algorithm, encoder.encode(salt + number)));
-    return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') == challenge;
+    const digest = new Uint8Array(await crypto.subtle.digest(algorithm, new TextEncoder().encode(salt + number)));
+    return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('') == challenge;
   };
   for (let from = 0; from <= maxnumber; from += SLICE) {
-    const found = await Promise.all(Array.from({ length: SLICE }, (_, at) => hash(from + at)));
+    const found = await Promise.all([...Array(SLICE).keys()].map((at) => hash(from + at)));
     const at = found.indexOf(true);
     if (at >= 0) return btoa(JSON.stringify({ algorithm, challenge, number: from + at, salt, signature }));
     await sleep(0);
@@ -99,7 +100,7 @@ function photosOf(shop, current, changed, isSending) {
         changed();
       } catch (error) {
         /** Others stay refused until the photo is removed. */
-        if (!FINAL.includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) sent = undefined;
+        if (![409, 413, 415].includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) sent = undefined;
         tell(isTooLarge ? say('tooLarge', { n: mostImageBytes / 1e6 }) : shop.problems(error).join(' '), 'wrong');
         throw error;
       }
@@ -188,10 +189,11 @@ export async function open(shop, place, failures) {
   /** The solved challenge, searched for once. */
   const proof = () => (solving ??= solve(form.check));
 
-  /** A form that is gone keeps nothing: another one may have other words by now, or the review is sent. */
+  /** A form that is gone keeps nothing once another one may have other words, or the review is sent. */
   function save() {
-    if (fields.isConnected) keep(shop, { ...written(), attempt, photos: photos.kept() });
+    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept() });
   }
+  const isOurs = () => fields.isConnected || last[shop.place] == fields;
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
   /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
@@ -209,7 +211,7 @@ export async function open(shop, place, failures) {
       const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
       /** Its words are a draft, which another form may send by now. */
-      if (!fields.isConnected) throw Error();
+      if (!isOurs()) throw Error();
       const body = JSON.stringify(said);
       if (body != attempt.body) attempt = { body, key: shop.random() };
       save();
@@ -236,6 +238,7 @@ export async function open(shop, place, failures) {
     try {
       const answer = await deliver();
       keep(shop, {});
+      delete last[shop.place];
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
@@ -252,5 +255,6 @@ export async function open(shop, place, failures) {
 
   for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
   for (const photo of before) photos.add(photo, photo.id);
+  last[shop.place] = fields;
   place.replaceChildren(fields);
 }

@@ -459,6 +459,27 @@ async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, fill
         assert await page.evaluate(drafts) == [kept]
 
 
+async def test_a_review_is_sent_also_where_its_page_is_left_meanwhile(browser: Browser, filled: Filled) -> None:
+    """By the shop's own script, as the photo still goes up; no draft is left of it."""
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
+    async with shopping(browser, filled.show("/left", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill("Words of before.")
+        await page.route("**/images?*", coming.put)
+        await form.get_by_label("photos").set_input_files(
+            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
+        )
+        upload = await coming.get()
+        await form.get_by_role("button", name="Send review").click()
+        await page.locator("plaudit-reviews").evaluate("(element) => element.remove()")
+        async with page.expect_response("**/Product/*/reviews") as answer:
+            await upload.continue_()
+        assert (await answer.value).ok
+        await page.wait_for_function(f"{drafts}.length === 0")
+
+
 async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, filled: Filled) -> None:
     """It waits for its photo as the page changes: what was written is a draft again, and one review once it is sent."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
