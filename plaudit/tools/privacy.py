@@ -22,7 +22,7 @@ from domain.privacy import is_about
 from domain.returns import Return
 from domain.reviews import ModerationAction
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import letter_id, person_key
+from messaging.dead_letters_replays import letter_id, person_key, text_of
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.feedback import feedback_value
@@ -271,4 +271,4 @@ def _json(value: bytes) -> Any:
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
-        return value.decode(errors="backslashreplace")
+        return text_of(value)
