@@ -219,7 +219,7 @@ class Queue {
     const left = this.rows.find((row) => !row.classList.contains("settled")) ?? unread[0];
     if (left) {
       this.isFinishing = false;
-      if (this.current.classList.contains("settled")) this.goTo(left);
+      if (this.current?.classList.contains("settled")) this.goTo(left);
       return;
     }
     const last = this.done.at(-1);
