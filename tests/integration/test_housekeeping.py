@@ -14,12 +14,13 @@ import pytest
 from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 
-from consumers import housekeeping
+from consumers import housekeeping, publications
 from consumers.housekeeping import PARKING_LIMIT, keep_house
-from consumers.publications import Objections
+from consumers.publications import Objections, publish_due
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, RecordPosition
+from domain.reviews import ReviewStatus
 from messaging.decoding import decoded
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.kafka.administration import admin_client
@@ -110,6 +111,30 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     await own_facade.until_rated(product, 1, 1)
     statuses = {id: (await own_facade.review(id))["reviewStatus"] for id in ids}
     assert statuses == {straight["id"]: "Rejected", routed["id"]: "Rejected", left["id"]: "Approved"}
+
+
+async def test_more_planned_approvals_than_go_together_are_all_made(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is damaged, and holds up none."""
+
+    class NoObjections(Objections):
+        async def applied_up_to(self, now: datetime) -> datetime:
+            return now
+
+    monkeypatch.setattr(publications, "_MOST", 2)
+    async with opened_desk(servers) as desk:
+        low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
+        store = await desk.open_store(moderationRules=[low])
+        reviews = [desk.review(storeId=store, rating=1) for _ in range(5)]
+        await desk.submit(desk.records(*reviews))
+        now = datetime.now(UTC) + timedelta(hours=2)
+        stored = desk.database["reviews"]
+        await stored.update_one({"_id": reviews[1]["id"]}, {"$set": {"status": "strange"}})
+        objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
+        assert await publish_due(desk.services, now, objections) == 4
+        approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
+        assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
 
 
 class StumblingLag(ConsumerLag):
