@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic
+from typing import Final
 
 import structlog
 
@@ -38,6 +39,9 @@ from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
+
+_UNTIL_MENDED: Final = timedelta(minutes=1)
+"""So long what is damaged isn't looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +137,8 @@ class ImageCommandConsumer:
             except StoredDocumentError as error:
                 log.error("commands about images wait for something damaged", review=id, error=str(error))
                 damaged.add(id)
-        # Anew, so that however many they are, others get their turn.
-        await parking.wait_anew([each for each in waiting if each.review_id in damaged], datetime.now(UTC))
+        # For a moment, so that however many they are, others get their turn.
+        await parking.wait_anew([each for each in waiting if each.review_id in damaged], before + _UNTIL_MENDED)
         overdue = [each for each in waiting if each.review_id not in damaged]
         return len(await give_up(self.services, parking, overdue, _overdue))
 

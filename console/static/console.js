@@ -154,7 +154,6 @@ class Queue {
     const before = this.current;
     before?.classList.remove("focus");
     before?.removeAttribute("aria-current");
-    for (const looked of [before, row]) if (looked) looked.isUnread = false;
     row.classList.add("focus");
     row.setAttribute("aria-current", "true");
     row.scrollIntoView({ block: "nearest", behavior: "instant" });
@@ -212,14 +211,11 @@ class Queue {
     // Once: going to the same place again would begin anew, as often as a key is pressed.
     if (this.isFinishing) return;
     this.isFinishing = true;
+    this.hasFailed = false;
     while (this.pending.size) await Promise.allSettled(this.pending.values());
-    // Not before somebody can have read that the last ones failed: a key goes on then.
-    const unread = this.rows.filter((row) => row.isUnread);
-    for (const row of unread) row.isUnread = false;
-    const left = this.rows.find((row) => !row.classList.contains("settled")) ?? unread[0];
-    if (left) {
+    if (this.hasFailed || this.rows.some((row) => !row.classList.contains("settled"))) {
       this.isFinishing = false;
-      if (this.current?.classList.contains("settled")) this.goTo(left);
+      this.offerToGoOn();
       return;
     }
     const last = this.done.at(-1);
@@ -230,6 +226,19 @@ class Queue {
       document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=${QUEUE}; max-age=60; samesite=strict`;
     }
     location.assign(fromTheTop());
+  }
+
+  /** Not before somebody can have read that one of the last decisions failed; the next key goes on, too. */
+  offerToGoOn() {
+    if (!this.hasFailed || document.getElementById("go-on")) return;
+    const told = Object.assign(document.createElement("p"), { id: "go-on", className: "notice plain", role: "status" });
+    const link = Object.assign(document.createElement("a"), { href: fromTheTop(), textContent: "Go on" });
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      this.advance();
+    });
+    told.append("Not every decision of this page was made; each row says what became of it. ", link);
+    this.list.after(told);
   }
 
   say(row, text, isBad = false) {
@@ -319,11 +328,12 @@ class Queue {
       // The answer alone was lost.
       if (isTold && !error.isFinal && !row.echoes.includes(AFTER[action])) {
         row.dataset.status = AFTER[action];
+        row.dataset.seen = row.dataset.seen.replace("!", "");
         this.say(row, `${AFTER[action]}.`);
         return;
       }
       if (isTold) row.echoes.pop();
-      row.isUnread = true;
+      this.hasFailed = true;
       row.classList.add("failed");
       row.classList.toggle("settled", error.isFinal === true);
       this.say(row, error.message, true);
@@ -506,7 +516,9 @@ function listen(queue) {
   const store = query.get("store");
   const isReported = query.get("only") === "reported";
   const isNarrowed = query.has("only") || query.has("q");
-  let asking;
+  let asking = null;
+  let askingAt = 0;
+  let isRefused = false;
   // What was heard of and may be new here, and of that what is.
   const heard = new Set();
   const fresh = new Set();
@@ -543,16 +555,21 @@ function listen(queue) {
   };
   // Only the service knows what a filter finds: it is asked, once for all that come in a moment.
   const askIn = (pause) => {
-    asking ??= setTimeout(async () => {
+    const at = Date.now() + pause;
+    if (asking && askingAt <= at) return;
+    clearTimeout(asking);
+    askingAt = at;
+    asking = setTimeout(async () => {
       asking = null;
-      if (!(await ask(false)) && source.readyState === EventSource.OPEN) askIn(Math.min(Math.max(2 * pause, AGAIN_MS), RARELY_MS));
+      isRefused = !(await ask(false));
+      if (isRefused && source.readyState === EventSource.OPEN) askIn(Math.min(Math.max(2 * pause, AGAIN_MS), RARELY_MS));
     }, pause);
   };
   // It came, or came back.
   const come = (told) => {
     if (queue?.row(told.id) || (store && told.store !== store)) return;
     heard.add(told.id);
-    if (isNarrowed) askIn(AT_ONCE_MS);
+    if (isNarrowed) askIn(isRefused ? AGAIN_MS : AT_ONCE_MS);
     else tell([told.id]);
   };
   let source = null;

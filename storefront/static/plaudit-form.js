@@ -10,9 +10,6 @@ const WAIT = { Prefer: 'wait=10' };
 const PREVIEW = 176;
 const DRAFT = 'plaudit:draft/';
 
-/** The form that was opened last, by the place of its draft. @type {Record<string, Element>} */
-const last = {};
-
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** The words that wait in this tab to be sent, by their fields, the photos that are there, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
@@ -169,6 +166,8 @@ export async function open(shop, place, failures) {
   let solving;
   /** Sent again as it was, it is the same review: also by the page that is loaded again. */
   let { attempt = {}, photos: before = [], ...words } = kept(shop);
+  /** The draft is that of the form that was opened last. */
+  const owner = shop.random();
   let isSending = false;
 
   const problems = h('div', { class: 'wrong', role: 'alert' });
@@ -191,9 +190,9 @@ export async function open(shop, place, failures) {
 
   /** A form that is gone keeps nothing once another one may have other words, or the review is sent. */
   function save() {
-    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept() });
+    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept(), owner });
   }
-  const isOurs = () => fields.isConnected || last[shop.place] == fields;
+  const isOurs = () => fields.isConnected || kept(shop).owner == owner;
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
   /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
@@ -237,8 +236,7 @@ export async function open(shop, place, failures) {
     state.textContent = say('sending');
     try {
       const answer = await deliver();
-      keep(shop, {});
-      delete last[shop.place];
+      if (isOurs()) keep(shop, {});
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
@@ -255,6 +253,6 @@ export async function open(shop, place, failures) {
 
   for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
   for (const photo of before) photos.add(photo, photo.id);
-  last[shop.place] = fields;
   place.replaceChildren(fields);
+  save();
 }
