@@ -169,13 +169,10 @@ async def without_effect(service: Service, sent: Sent) -> list[str]:
 
 
 def most_memory_mib(service: Service) -> dict[str, int]:
-    """The most that each process has ever held, in MiB."""
-    held: dict[str, int] = {}
-    for name, process in service.processes.items():
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
-        held[name] = int(kilobytes) // 1024
-    return held
+    """The most that each process has ever held, in MiB; one that was just killed holds nothing any more."""
+    statuses = {name: Path(f"/proc/{each.pid}/status").read_text() for name, each in service.processes.items()}
+    found = {name: re.search(r"VmHWM:\s+(\d+) kB", status) for name, status in statuses.items()}
+    return {name: int(kilobytes[1]) // 1024 for name, kilobytes in found.items() if kilobytes}
 
 
 async def disturb(service: Service, done: asyncio.Event, chance: random.Random) -> None:
