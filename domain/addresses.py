@@ -45,7 +45,7 @@ def mailbox(text: str) -> Address:
     except Exception as failure:  # the parser stumbles over "anna@" (IndexError), "anna@[" (AttributeError) and more
         raise InvalidAddressError from failure
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
-    if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
+    if wrong or group.display_name is not None or not address.username or len(domain) > _LONGEST_DOMAIN:
         raise InvalidAddressError
     if not (address.username + domain).isprintable() or not _DOMAIN.fullmatch(domain):
         raise InvalidAddressError

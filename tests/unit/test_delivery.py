@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.delivery import RecordPosition, Seen
+from domain.delivery import RecordPosition, Seen, in_turn
 
 positions = st.builds(RecordPosition, st.integers(0, 3), st.integers(0, 50), st.integers(-1, 100))
 
@@ -36,6 +36,12 @@ def test_a_topic_created_anew_starts_from_the_beginning() -> None:
     seen = seen.after(first)
     assert seen.covers(first)
     assert not seen.covers(RecordPosition(0, 1, 2_001))
+
+
+def test_items_are_in_turn_as_their_records_stand() -> None:
+    """By time only across partitions: it may run backwards within one."""
+    items = {"d": (0, 1, 90), "c": (0, 2, 50), "b": (1, 5, 60), "a": (1, 6, 95)}
+    assert in_turn("abcd", lambda item: RecordPosition(*items[item])) == ["b", "d", "c", "a"]
 
 
 def test_a_position_is_written_in_three_numbers() -> None:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.entity_types import PRODUCT, SAMPLE, DuplicateEntityTypeError, EntityType, EntityTypes, ResolvedEntity
+from domain.entity_types import (
+    PRODUCT,
+    SAMPLE,
+    DuplicateEntityTypeError,
+    EntityType,
+    EntityTypes,
+    PartlyResolvedError,
+    ResolvedEntity,
+)
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.http_resolvers import HttpResolver
 from plaudit.entity_types.registered import registered_entity_types
@@ -252,3 +260,9 @@ def test_a_resolver_can_be_a_protocol() -> None:
 def test_a_type_needs_a_name(name: str) -> None:
     with pytest.raises(ValueError, match=r"^An object type needs a name$"):
         EntityType(name)
+
+
+def test_names_that_cannot_be_had_leave_the_others() -> None:
+    found = {"a": ResolvedEntity("Camera")}
+    error = PartlyResolvedError("status 503", found, ["b"])
+    assert (str(error), error.found, error.failed) == ("status 503", found, ["b"])

@@ -61,6 +61,24 @@ def test_no_letter_case_hides_a_text(phrase: str, change: Callable[[str], str]) 
         assert finds(phrase, change(phrase))
 
 
+def test_letters_are_told_for_engines_that_know_fewer_cases() -> None:
+    assert set("\u03b8\u03d1\u0398") <= set(pattern_in_any_case("\u03b8"))
+    assert not re.search(pattern_in_any_case("\u4e2d"), "XNone", re.IGNORECASE)
+    assert finds("\u0131", "\u0130")
+    assert not finds("asse", "a\u00df\u0307e")
+    # One that is three letters, across the middle of five.
+    assert finds("\u1fb6\u0390", "\u1fb7\u0308\u0301")
+
+
+def test_ways_are_told_up_to_64_and_to_256_characters() -> None:
+    for length, is_whole in ((64, True), (65, False)):
+        rest = "a" * (length - 5)
+        assert finds("sssss" + rest, "sss\u00df" + rest) is is_whole
+    for length, is_told in ((256, True), (257, False)):
+        rest = "a" * (length - 1)
+        assert finds("\u00df" + rest, "ss" + rest) is is_told
+
+
 def test_a_long_text_is_found() -> None:
     for long in ("ß" * 256, "ß" * 257, "ffi" * 341, "ß" * 64, "sß" * 128):
         assert finds(long, long)

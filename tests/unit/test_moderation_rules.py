@@ -90,6 +90,8 @@ def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **f
         ("buy now", "buy nowhere", False),
         ("buy now", "buy-now", False),
         ("c++", "I write c++.", True),
+        ("c++", "c++x", True),
+        ("#ad", "bad#ad", True),
         ("f*ck", "what the F*CK", True),
         ("广告", "这是广告吗", True),
         ("スパム", "これはスパムです", True),
@@ -253,6 +255,22 @@ def test_contact(said: str, is_found: bool) -> None:
 )
 def test_repetition(said: str, is_found: bool) -> None:
     assert fired(rule("r", RuleKind.REPEATED), said) is is_found
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0338"])
+def test_thirty_marks_count_at_a_letter_wherever_it_stands(mark: str) -> None:
+    words = "spam " * 20
+    for before in ("", "e", words + "e"):
+        text = normalised(before + mark * 100 + "x")
+        # A letter that is one with its mark has one less of its own.
+        marked = unicodedata.normalize("NFD", text)
+        assert marked.count(mark) == 30
+        assert marked.startswith(words if before else mark) or before == "e"
+
+
+def test_who_asks_for_languages_is_known() -> None:
+    assert RuleSet((rule("l", RuleKind.LANGUAGES, languages=("en",)),)).looks_at_languages is True
+    assert RuleSet((rule("l", RuleKind.LINKS),)).looks_at_languages is False
 
 
 @pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0327", "\u0301\uff9e", "\u0f73\u0301", "\u0301\u034f\u0327"])

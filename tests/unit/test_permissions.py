@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.web.encoded_slashes import EncodedSlashes
-from domain.permissions import ALL_PERMISSIONS, Caller, Permission, known_permissions
+from domain.permissions import ALL_PERMISSIONS, Caller, Permission, is_within, known_permissions
 from storefront import static_files
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
@@ -118,6 +118,7 @@ DECLARED = {
 @pytest.mark.parametrize("store", [None, "", "a", "c"])
 def test_whose_business_a_store_is(stores: frozenset[str] | None, store: str | None) -> None:
     assert Caller("anna", frozenset(), stores).may_touch(store) is (stores is None or store in stores)
+    assert is_within(stores, store) is (stores is None or store in stores)
 
 
 @pytest.mark.parametrize("others", [True, False])

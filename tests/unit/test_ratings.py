@@ -12,6 +12,7 @@ from domain.ratings import (
     highest_with,
     histogram_by_stars,
     hundredths,
+    ids_by_type,
     lowest_from,
     lowest_with,
     next_revision,
@@ -215,3 +216,8 @@ def test_a_revision_is_the_time_where_clocks_go_on() -> None:
 @given(st.one_of(st.none(), st.integers(min_value=0, max_value=2**52)), st.datetimes(timezones=st.just(UTC)))
 def test_each_revision_is_behind_the_one_before_whatever_the_clock_says(before: int | None, at: datetime) -> None:
     assert next_revision(before, at) > (before or 0)
+
+
+def test_ids_stand_by_their_types() -> None:
+    objects = [("Product", "a"), ("Product", "b"), ("Store", "a"), ("Product", "a")]
+    assert ids_by_type(objects) == {"Product": {"a", "b"}, "Store": {"a"}}

@@ -382,6 +382,17 @@ def test_a_request_with_a_known_id_repeats_it_or_is_refused(
     assert decide(request, known, order, "RET2") == (known if is_repeat else [taken])
 
 
+def test_what_a_return_has_hides_no_later_fault_nor_does_a_fault() -> None:
+    order = order_with({"a": 2})
+    known = create(order, ("a", 1))
+    assert isinstance(known, Return)
+    lines = (LineRequest("a", 1), LineRequest("x", 1), LineRequest("y", 1))
+    request = replace(a_request(ReturnStep("change", "r", None, None)), lines=lines)
+    told = changed_return(known, request, with_return(order, None, known))
+    assert isinstance(told, list)
+    assert [each.message for each in told] == ["Order o has no line x", "Order o has no line y"]
+
+
 @pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
 def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> None:
     assert create(order_with({"a": 2}), ("a", first), ("x", 1), ("a", last)) == [

@@ -129,6 +129,21 @@ def test_only_an_imported_review_is_restored() -> None:
         assert moderated.reviews["a"]._replace(seen=other.seen) == other
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        IMPORTED._replace(imported=None),
+        IMPORTED._replace(modified=None),
+        IMPORTED._replace(imported=NOW, created=NOW, modified=NOW),
+        IMPORTED._replace(modified=NOW),
+    ],
+)
+def test_a_past_that_changes_nothing_was_taken_into_account(kept: ModeratedReview) -> None:
+    moderated = moderate([command()], {"a": kept})
+    assert moderated.outcomes == [Outcome.UNCHANGED]
+    assert moderated.reviews["a"].seen.covers(command().position)
+
+
 def test_a_review_of_another_store_is_not_restored() -> None:
     bound = command()._replace(stores=["t"])
     assert moderate([bound], {"a": IMPORTED}).results == [

@@ -31,6 +31,7 @@ def test_what_is_stored_since_a_moment_has_its_first_millisecond_or_a_later_one(
 def test_the_last_moment_of_all_has_no_millisecond_behind_it() -> None:
     last = datetime.max.replace(tzinfo=UTC)
     assert first_millisecond(last) == last.replace(microsecond=999_000)
+    assert first_millisecond(last.replace(microsecond=998_500)) == last.replace(microsecond=999_000)
     assert first_millisecond(EPOCH) == EPOCH
 
 
