@@ -172,6 +172,7 @@ def _review(entity_id: str, number: int, text: str) -> Json:
     }
 
 
+@pytest.mark.long
 async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Service) -> None:
     product, count = new_id(), 200
     texts = [LONG if number % 5 else f"Short {number}" for number in range(count)]

@@ -32,6 +32,7 @@ def configuration(folder: Path, **environment: str) -> Json:
     return found
 
 
+@pytest.mark.long
 def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("PLAUDIT_HTTP__PORT=8123\nPLAUDIT_KAFKA__TOPIC_PREFIX=env.\n")
     shown = configuration(

@@ -124,6 +124,7 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
     problem_of(await facade.http.get(f"{REVIEWS}/{new_id()}/reports"), 404)
 
 
+@pytest.mark.long
 async def test_very_many_reports_are_settled_in_parts(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     now = datetime.now(UTC)

@@ -113,6 +113,7 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     assert statuses == {straight["id"]: "Rejected", routed["id"]: "Rejected", left["id"]: "Approved"}
 
 
+@pytest.mark.long
 async def test_more_planned_approvals_than_go_together_are_all_made(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_rea
             assert lag.asked > failing
 
 
+@pytest.mark.long
 async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")

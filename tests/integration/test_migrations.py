@@ -249,6 +249,7 @@ async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(ser
         ]
 
 
+@pytest.mark.long
 async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
     service, many = Service(servers, tmp_path), 2 * SIZE + 10
     await service.run("init")

@@ -106,6 +106,7 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
         assert told == set()
 
 
+@pytest.mark.long
 async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:
     port = free_port()
     service = Service(servers, tmp_path, environment={"PLAUDIT_METRICS__PORT": str(port)})
@@ -222,6 +223,7 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
+@pytest.mark.long
 async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
     trace = uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.
