@@ -309,8 +309,9 @@ class Queue {
         row.dataset.status = told.status ?? heard?.status ?? "";
         row.dataset.reason = heard?.reason ?? "";
         const by = told.moderator ?? heard?.by ?? null;
-        if (by !== null && by === this.me) throw final(`It is ${row.dataset.status} already: you have decided so.`);
-        throw final(`${by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
+        const now = row.dataset.status || "deleted";
+        if (by !== null && by === this.me) throw final(`It is ${now} already: you have decided so.`);
+        throw final(`${by ?? "Somebody else"} was faster: it is ${now}. Nothing was changed.`);
       }
       if (told.reason === "changed") throw final(CHANGED);
       if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
