@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
-from uuid import UUID, uuid5
+
+from uuid_utils import UUID, uuid5
 
 from consumers.languages import detect_languages
 from consumers.moderation_rules import Ruled, rulings_about, with_ruling

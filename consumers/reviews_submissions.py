@@ -141,6 +141,8 @@ class Submission(NamedTuple):
 
     def since(self, created: datetime | None) -> Submission:
         """The same from the record of that time on; as it is where it has none of that time."""
+        if created is None:
+            return self
         times = [from_milliseconds(position.timestamp) for position in self.positions]
         return self._replace(positions=self.positions[times.index(created) :]) if created in times else self
 

@@ -18,5 +18,5 @@ class VerifiableReview(NamedTuple):
 
 def to_mark(reviews: Collection[VerifiableReview], made: Collection[Purchase]) -> list[VerifiableReview]:
     """The reviews whose mark is another than these purchases say, with the mark that they ought to have."""
-    right = (review._replace(is_verified=review.purchase in made) for review in reviews)
-    return [after for before, after in zip(reviews, right, strict=True) if after.is_verified is not before.is_verified]
+    marks = ((review, review.purchase in made) for review in reviews)
+    return [review._replace(is_verified=mark) for review, mark in marks if mark is not review.is_verified]
