@@ -15,7 +15,7 @@ from api.auth.permissions import Moderator, Replier, Reporter, Voter
 from api.commands import Command, Commanded, Earlier, carry_out, command_answers, earlier_attempt
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
-from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
 from api.web.problems import ProblemKind, invalid, not_found
@@ -111,8 +111,8 @@ async def voter_in(
     request: Request, user_id: Annotated[OptionalId, Query(alias="userId", description="As in the body")] = None
 ) -> str | None:
     """The voter in the query or in the body; None where neither names one. Raises ProblemError: they name two."""
-    body = await raw_body(request)
-    return the_one_given(("userId", parse_json(VOTER, body).user_id if body else None), ("userId", user_id))
+    given = await GIVEN_VOTER(request)
+    return the_one_given(("userId", given.user_id if given else None), ("userId", user_id))
 
 
 @router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_ANSWERS_OF_READERS)

@@ -14,7 +14,7 @@ from api.auth.permissions import Moderator, ReviewDeleter
 from api.commands import Command, Commanded, Reason, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
-from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.bodies import JsonBody
 from api.web.problems import ProblemKind, invalid
 from api.web.queries import any_case
 from api.web.routes import PlainRoute
@@ -108,8 +108,8 @@ async def ids_to_delete(
     """The ids in the body and in the query. Raises ProblemError when there are none, or too many."""
     named = list(ids)
     if not named or request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-        body = await raw_body(request)
-        named += parse_json(DELETION, body).ids if body else []
+        given = await DELETED(request)
+        named += given.ids if given else []
     if not 1 <= len(named) <= MAX_ITEMS:
         message = f"Name 1 to {MAX_ITEMS} reviews, in the body or in the query"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named else "missing", "message": message}])

@@ -73,7 +73,7 @@ class Fields(JsonBody[TemplateFields]):
     async def __call__(self, request: Request) -> TemplateFields:
         """The parts in the body. Raises ProblemError."""
         body = await raw_body(request)
-        if not (self._required or body.strip()):
+        if self.is_left_out(body):
             return TemplateFields()
         return await in_template_thread(parse_json, TEMPLATE_FIELDS, body)
 

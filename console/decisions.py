@@ -177,17 +177,19 @@ def _told(visit: Visit, refused: Refused, back: str) -> Response:
     such thing."""
     if refused.status != 409 or visit.wants_json:
         raise refused
-    return visit.problem(_in_words(refused), back=back)
+    return visit.problem(_in_words(refused, visit.caller.subject), back=back)
 
 
-def _in_words(refused: Refused) -> Refused:
+def _in_words(refused: Refused, caller: str | None) -> Refused:
     """The refusal of a decision about one review, as a moderator tells it."""
     if not refused.results:
         return refused
     told = refused.results[0]
     if told.get("reason") == _STATUS_CHANGED:
-        faster = f"{told.get('moderator') or 'Somebody else'} was faster"
-        return Refused(409, {"detail": f"{faster}: it is {told.get('status') or 'decided'}. Nothing was changed."})
+        by, status = told.get("moderator"), told.get("status") or "decided"
+        if by is not None and by == caller:
+            return Refused(409, {"detail": f"It is {status} already: you have decided so."})
+        return Refused(409, {"detail": f"{by or 'Somebody else'} was faster: it is {status}. Nothing was changed."})
     if told["outcome"] == "not-found":
         return Refused(409, {"detail": "It isn't there any more: somebody has deleted it."})
     return refused

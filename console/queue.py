@@ -67,15 +67,14 @@ async def queue(visit: Visit) -> Response:
     query, now = visit.query, timestamp(datetime.now(UTC))
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     undo = offered(visit.request)
-    about = {"ids": [undo["id"]], "take": 1, "withTotal": False} if undo else None
-    searches = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in (body, about) if each]
-    found, *undone = await asyncio.gather(*searches)
+    searched = visit.facade.ask("POST", "/api/customerReviews/search", body)
+    found, undone = await asyncio.gather(searched, _undone(visit, undo))
     focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     page = visit.page(
         "queue.html",
         rows=found["results"],
         undo=undo,
-        undone=next((row for each in undone for row in each["results"]), None),
+        undone=undone,
         since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
@@ -86,6 +85,15 @@ async def queue(visit: Visit) -> Response:
     if undo:
         withdraw(page)
     return page
+
+
+async def _undone(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:
+    """The review whose decision can be taken back; None without one, and where there is no time to look."""
+    if undo is None:
+        return None
+    about = {"ids": [undo["id"]], "take": 1, "withTotal": False}
+    found = await _in_time(visit.facade.ask("POST", "/api/customerReviews/search", about), {"results": []})
+    return next(iter(found["results"]), None)
 
 
 @screens.post("/queue/since", Permission.READ_REVIEWS)

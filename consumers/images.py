@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Final
 
 import structlog
 
@@ -39,9 +38,6 @@ from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
-
-_UNTIL_MENDED: Final = timedelta(minutes=1)
-"""So long what is damaged isn't looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +125,18 @@ class ImageCommandConsumer:
         Those whose image has come, to a worker of a version that lets none go on, are applied. Those about a review
         that is damaged, or has a damaged image that they are about, wait until somebody has mended it.
         """
-        parking = self.services.parked_image_commands
-        waiting, damaged = await parking.parked_before(before, MOST_OVERDUE), set[str]()
-        for id in {each.review_id for each in waiting}:
-            try:
-                await self.release({id})
-            except StoredDocumentError as error:
-                log.error("commands about images wait for something damaged", review=id, error=str(error))
-                damaged.add(id)
-        # For a moment, so that however many they are, others get their turn.
-        await parking.wait_anew([each for each in waiting if each.review_id in damaged], before + _UNTIL_MENDED)
-        overdue = [each for each in waiting if each.review_id not in damaged]
-        return len(await give_up(self.services, parking, overdue, _overdue))
+        parking, damaged, count = self.services.parked_image_commands, set[str](), 0
+        # However many wait for something damaged, others get their turn.
+        while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
+            for id in {each.review_id for each in waiting}:
+                try:
+                    await self.release({id})
+                except StoredDocumentError as error:
+                    log.error("commands about images wait for something damaged", review=id, error=str(error))
+                    damaged.add(id)
+            overdue = [each for each in waiting if each.review_id not in damaged]
+            count += len(await give_up(self.services, parking, overdue, _overdue))
+        return count
 
     async def _apply(
         self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,8 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _MOST: Final = 200
+_CLOCKS_APART: Final = timedelta(seconds=2)
+"""What a worker whose clock is ahead owes is as much from before."""
 
 _OBJECTIONS: Final = (
     frozenset({Topic.DEAD_LETTER_COMMANDS}),
@@ -63,7 +65,7 @@ class Objections:
                 moment, self._since = self._since, None
                 return moment
             # A worker that died may have applied what the topics before had, and not passed it on.
-            await self.outbox.settle_before(datetime.now(UTC))
+            await self.outbox.settle_before(datetime.now(UTC) + _CLOCKS_APART)
             # Asked anew: what they have passed on meanwhile is among it.
             told = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in told}:

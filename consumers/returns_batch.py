@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from consumers.services import Services
 from domain.commands import Outcome
@@ -17,6 +18,9 @@ from messaging.events_returns import return_deleted, return_refused, return_told
 from storage.audit import AuditEntry
 from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
+
+_MOST_TOLD: Final = 5
+"""Reasons in an answer; the event tells all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class ReturnBatch:
     ) -> None:
         self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, seen))
         outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
-        self._answer(request, outcome, "; ".join(reason.message for reason in reasons))
+        self._answer(request, outcome, _in_words(reasons))
         data = return_refused(request.id, request.order_id, reasons, at)
         self.work.emit([self.services.event(request.order_id or request.id, "ReturnRefused", data)])
 
@@ -138,6 +142,12 @@ class ReturnBatch:
         self.work.answer(request.command_id, request.id, outcome, reason, mark=request.mark)
         if request.command_id:
             self.answered.add((request.command_id, request.id))
+
+
+def _in_words(reasons: Sequence[RefusalReason]) -> str:
+    more = len(reasons) - _MOST_TOLD
+    told = "; ".join(reason.message for reason in reasons[:_MOST_TOLD])
+    return f"{told}; and {more} more" if more > 0 else told
 
 
 def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:

@@ -169,6 +169,7 @@ class Submission(NamedTuple):
             stores=editor.stores if editor else None,
             # The review that it edits is the one that the author has.
             refusal=None if reason is Refusal.DUPLICATE_REVIEW else reason,
+            keeps_pending=bool(self.review.pending_images),
             command_id=self.review.command_id,
             mark=self.mark,
             trace=cause_of(self.positions[0]),

@@ -156,6 +156,12 @@ def chosen(ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[
     return tuple(stored.get(id) or ReviewImage(id, is_pending=id not in ready) for id in dict.fromkeys(ids))
 
 
+def with_pending(ids: Sequence[str], before: Sequence[ReviewImage]) -> tuple[str, ...]:
+    """These images of a review, and behind them those of before that are being rebuilt, as many as it may have."""
+    pending = (image.id for image in before if image.is_pending)
+    return tuple(dict.fromkeys((*ids, *pending)))[:MAX_IMAGES]
+
+
 def first(ids: Iterable[str], hidden: Collection[str]) -> tuple[ReviewImage, ...]:
     """The images of a new review, in this order, until it is known which are ready."""
     return tuple(ReviewImage(id, id in hidden, is_pending=True) for id in dict.fromkeys(ids))

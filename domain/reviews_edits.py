@@ -38,7 +38,8 @@ class Edit:
 
     No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
     `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
-    against its images, whoever sends it; `ready` are the ids of those that can be shown.
+    against its images, whoever sends it; `ready` are the ids of those that can be shown. `keeps_pending`: its images
+    are beside those that are being rebuilt, which its sender can't see.
     """
 
     review_id: str
@@ -53,6 +54,7 @@ class Edit:
     refusal: Refusal | None = None
     image_refusal: Refusal | None = None
     ready: Collection[str] = ()
+    keeps_pending: bool = False
     command_id: str | None = None
     mark: CommandMark | None = None
     trace: str = ""

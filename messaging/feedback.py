@@ -47,7 +47,7 @@ FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, patt
 class GivenReply(ClosedMessage):
     """The store's reply to a review."""
 
-    text: FeedbackText
+    text: Annotated[FeedbackText, Readable]
     author: Annotated[Name | None, Field(description="The name that it is shown with")] = None
 
 

@@ -26,10 +26,10 @@ def order_fields(told: Any) -> Any:
     """The order with the fields of an order event. Raises InvalidContentError for a field that comes twice."""
     if not isinstance(told, dict):
         return told
-    names = {folded_name(name) for name in told}
-    if "items" not in names and "line_items" in names:
+    fields = _mapping(told)
+    if fields.get("items") is None and "line_items" in fields:
         return _shopify(_folded(told))
-    if "items" not in names and "lineitems" in names:
+    if fields.get("items") is None and "lineitems" in fields:
         return _commercetools(_folded(told))
     return _own(told)
 

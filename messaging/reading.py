@@ -33,6 +33,7 @@ _MOST_SUGGESTIONS: Final = 20
 _LONGEST_NAME: Final = 64
 _MOST_IGNORED: Final = 100
 _PATTERN_MISMATCH: Final = "string_pattern_mismatch"
+_FINAL: Final = frozenset(("json_invalid", "too_long"))
 
 
 class InputError(NamedTuple):
@@ -104,12 +105,12 @@ class Reader(Generic[T]):
         if _parts(value) > _MOST_PARTS:
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
         try:
-            content = self._adapter.validator.validate_json(value, extra="forbid")
+            content = self._adapter.validator.validate_json(value, extra="forbid", by_alias=True, by_name=False)
         except ValidationError as error:
             if error.error_count() > _MOST_PARTS:
                 raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)]) from None
-            if _is_final(error):
-                raise invalid_content(error) from None
+            if final := _final(error):
+                raise InvalidContentError(final) from None
             return self._read_slowly(value)
         if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
             return Read(content)
@@ -137,7 +138,7 @@ class Reader(Generic[T]):
         content = correction.correct(told, self.shape, ())
         correction.raise_errors()
         try:
-            found = self._adapter.validate_json(_ENCODER.encode(content).encode())
+            found = self._adapter.validate_json(_ENCODER.encode(content).encode(), by_alias=True, by_name=False)
         except ValidationError as error:
             raise invalid_content(error, self.shape, content) from None
         return Read(found, tuple(correction.ignored))
@@ -152,7 +153,11 @@ def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
 def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, told: Any = None) -> InvalidContentError:
     """The error of a validation of a value of that shape, without the input: it may be personal."""
     details = of_one_type(error.errors(include_url=False, include_input=False), shape, told)
-    return InvalidContentError([InputError(pointer(d["loc"]), _code(d["type"]), error_message(d)) for d in details])
+    return InvalidContentError([_input_error(detail) for detail in details])
+
+
+def _input_error(detail: Mapping[str, Any]) -> InputError:
+    return InputError(pointer(detail["loc"]), str(detail["type"]).replace("_", "-"), error_message(detail))
 
 
 def error_message(detail: Mapping[str, Any]) -> str:
@@ -251,14 +256,11 @@ def _leaf(told: Any, shape: Shape) -> Any:
     return told
 
 
-def _code(type: str) -> str:
-    return type.replace("_", "-")
-
-
-def _is_final(error: ValidationError) -> bool:
-    """True for what can't be put right: no JSON, or an array with more items than anyone should look through."""
-    types = {detail["type"] for detail in error.errors(include_url=False, include_context=False, include_input=False)}
-    return not types.isdisjoint(("json_invalid", "too_long"))
+def _final(error: ValidationError) -> list[InputError]:
+    """The errors that can't be put right, and make all others pointless: no JSON, or an array with more items than
+    anyone should look through."""
+    details = error.errors(include_url=False, include_input=False)
+    return [_input_error(each) for each in details if each["type"] in _FINAL]
 
 
 def _parts(value: bytes) -> int:

@@ -183,7 +183,7 @@ def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mappin
 
 
 def _names(attribute: str, alias: str | Sequence[Sequence[str]] | None) -> list[str]:
-    """The names that a field is known by; the first is that of the interface."""
+    """The names that a field is known by on the wire; the first is that of the interface."""
     if alias is None or isinstance(alias, str):
-        return [alias or attribute, attribute]
-    return [*(path[0] for path in alias), attribute]
+        return [alias or attribute]
+    return [path[0] for path in alias]

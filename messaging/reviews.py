@@ -28,6 +28,7 @@ from messaging.schemas import (
     Message,
     Moment,
     Name,
+    NamedImage,
     OptionalId,
     Rating,
     ReviewText,
@@ -80,8 +81,12 @@ class SubmittedReview(Message):
         Moment | None, Field(description="Of an import: when it was written, by which it is created")
     ] = None
     images: Annotated[
-        Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None,
+        Annotated[tuple[NamedImage, ...], Field(max_length=MAX_IMAGES)] | None,
         Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
+    ] = None
+    pending_images: Annotated[
+        Annotated[int, Field(ge=0, le=MAX_IMAGES)] | None,
+        Field(description="As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt"),
     ] = None
     hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None] = None
     """Of an import: those of `images` that a moderator has hidden where it comes from."""

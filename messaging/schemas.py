@@ -101,6 +101,10 @@ def _none_if_empty(value: str | None) -> str | None:
     return value or None
 
 
+def _id_of_image(told: object) -> object:
+    return told["id"] if isinstance(told, dict) and told.keys() == {"id", "hidden"} else told
+
+
 def _id_or_none(value: str | None) -> str | None:
     return _not_blank(value) if value else None
 
@@ -170,6 +174,8 @@ Stores = Annotated[
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
 ]
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
+NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image)]
+"""The id of an image, or the image as the row of its review has it."""
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), Readable]

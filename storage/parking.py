@@ -20,7 +20,7 @@ from messaging.images import KIND as IMAGE
 from messaging.images import ReceivedImageCommand, image_command_from, parked_image_command
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
-from storage.database import Database, Session
+from storage.database import Database, Document, Session
 
 COLLECTION: Final = "parkedCommands"
 VERDICTS_COLLECTION: Final = "parkedVerdicts"
@@ -120,9 +120,12 @@ class ParkingRepository(Generic[T]):
         await self._parked.delete_many(wanted, session=session)
         return [command for id, command in by_id.items() if id in there]
 
-    async def parked_before(self, moment: datetime, limit: int) -> list[T]:
-        """Commands that have been waiting since before that moment, the oldest first."""
-        overdue = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
+    async def parked_before(self, moment: datetime, limit: int, apart: Collection[str] = ()) -> list[T]:
+        """Commands that have been waiting since before that moment, the oldest first, but for those about the reviews
+        `apart`."""
+        overdue: Document = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
+        if apart:
+            overdue["reviewId"] = {"$nin": list(apart)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
         return [self._parking.read(document) async for document in found]
 

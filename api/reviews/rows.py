@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from domain.ratings import rating_number
 from domain.reviews import Review, ReviewStatus
+from domain.reviews_facts import Source
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.reviews_state import ReviewFacts, review_facts
@@ -35,8 +36,10 @@ class ReviewRow(TypedDict):
 
 
 class ReviewDetails(ReviewRow, ReviewFacts):
-    """One review, whole. `pendingImages`: the number of its images that aren't rebuilt yet, and aren't in `images`."""
+    """One review, whole. `writtenDate`: of an import alone, whose `createdDate` it is. `pendingImages`: the number of
+    its images that aren't rebuilt yet, and aren't in `images`."""
 
+    writtenDate: str | None
     pendingImages: int
 
 
@@ -86,8 +89,12 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
 
 def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
     """A review by itself."""
-    pending = sum(image.is_pending for image in review.images)
-    return {**review_row(review, stores), **review_facts(review), "pendingImages": pending}
+    return {
+        **review_row(review, stores),
+        **review_facts(review),
+        "writtenDate": timestamp(review.created) if review.facts.source is Source.IMPORT else None,
+        "pendingImages": sum(image.is_pending for image in review.images),
+    }
 
 
 def store_ids(reviews: Iterable[Review]) -> set[str]:

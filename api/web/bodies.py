@@ -24,8 +24,8 @@ class JsonBody(Generic[T]):
     """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
 
     FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
-    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with. An empty
-    body that isn't required is None.
+    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with. A body
+    that isn't required may be empty or null.
     """
 
     def __init__(
@@ -49,12 +49,16 @@ class JsonBody(Generic[T]):
     async def __call__(self, request: Request) -> T | None:
         """The content of the body. Raises ProblemError."""
         body = await raw_body(request)
-        if not (self._required or body.strip()):
+        if self.is_left_out(body):
             return None
         content, ignored = read_json(self.reader, body)
         if ignored:
             note_ignored(request.scope, ignored)
         return content
+
+    def is_left_out(self, body: bytes) -> bool:
+        """True for a body that says nothing, where none is required: null is as good as missing."""
+        return not self._required and body.strip() in (b"", b"null")
 
 
 async def raw_body(request: Request) -> bytes:

@@ -211,14 +211,16 @@ class Queue {
     // Once: going to the same place again would begin anew, as often as a key is pressed.
     if (this.isFinishing) return;
     this.isFinishing = true;
-    this.hasFailed = false;
+    for (const row of this.rows) row.isUnread = false;
     while (this.pending.size) await Promise.allSettled(this.pending.values());
-    if (this.hasFailed || this.rows.some((row) => !row.classList.contains("settled"))) {
+    const left = this.rows.find((row) => !row.classList.contains("settled"));
+    if (left || this.rows.some((row) => row.isUnread)) {
       this.isFinishing = false;
-      this.offerToGoOn();
+      if (left) this.goTo(left);
+      else this.offerToGoOn();
       return;
     }
-    const last = this.done.at(-1);
+    const last = this.made.at(-1);
     // As on one page: what others have decided since is none of ours to undo.
     if (last && !last.isOvertaken) {
       const { id, seen } = last.row.dataset;
@@ -230,7 +232,7 @@ class Queue {
 
   /** Not before somebody can have read that one of the last decisions failed; the next key goes on, too. */
   offerToGoOn() {
-    if (!this.hasFailed || document.getElementById("go-on")) return;
+    if (document.getElementById("go-on")) return;
     const told = Object.assign(document.createElement("p"), { id: "go-on", className: "notice plain", role: "status" });
     const link = Object.assign(document.createElement("a"), { href: fromTheTop(), textContent: "Go on" });
     link.addEventListener("click", (event) => {
@@ -258,6 +260,7 @@ class Queue {
     const made = { row, back: BACK[before], status: AFTER[action], reasonCode: row.dataset.reason, wasSettled: row.classList.contains("settled") };
     // In the order of the keys: answers have another one.
     if (before !== made.status) this.done.push(made);
+    row.isUnread = false;
     row.classList.remove("failed");
     row.classList.add("settled");
     this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
@@ -266,7 +269,11 @@ class Queue {
         row.dataset.reason = reasonCode;
         if (action === "reset") row.classList.remove("settled");
       },
-      () => this.drop(made),
+      (error) => {
+        if (error.isFinal) this.drop(made);
+        // It may have been taken all the same: then its news are to come.
+        else made.isLost = true;
+      },
     ));
     if (this.current?.classList.contains("settled")) this.advance();
   }
@@ -287,6 +294,16 @@ class Queue {
       this.tellOthers(row);
       if (row.edit) this.hear("edited", row.edit, true);
     });
+  }
+
+  /** The decisions that were made here, as far as it is known. */
+  get made() { return this.done.filter((each) => !each.isLost); }
+
+  /** A decision that was made here, and whose answer was lost, has been taken after all. Returns false without one. */
+  recover(row, by, status) {
+    const found = this.done.find((made) => made.isLost && made.row === row && made.status === status && by === this.me);
+    if (found) found.isLost = false;
+    return found !== undefined;
   }
 
   /** There is nothing to undo of it any more. */
@@ -310,8 +327,8 @@ class Queue {
         row.dataset.reason = heard?.reason ?? "";
         const by = told.moderator ?? heard?.by ?? null;
         const now = row.dataset.status || "deleted";
-        if (by !== null && by === this.me) throw final(`It is ${now} already: you have decided so.`);
-        throw final(`${by ?? "Somebody else"} was faster: it is ${now}. Nothing was changed.`);
+        this.recover(row, by, told.status);
+        throw final(this.overtaken(by, now));
       }
       if (told.reason === "changed") throw final(CHANGED);
       if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
@@ -334,7 +351,7 @@ class Queue {
         return;
       }
       if (isTold) row.echoes.pop();
-      this.hasFailed = true;
+      row.isUnread = true;
       row.classList.add("failed");
       row.classList.toggle("settled", error.isFinal === true);
       this.say(row, error.message, true);
@@ -342,8 +359,14 @@ class Queue {
     }
   }
 
+  /** The words for a decision that somebody has made before. */
+  overtaken(by, now) {
+    if (by !== null && by === this.me) return `It is ${now} already: you have decided so.`;
+    return `${by ?? "Somebody else"} was faster: it is ${now}. Nothing was changed.`;
+  }
+
   undo() {
-    const last = this.done.filter((each) => !each.isTakenBack).at(-1);
+    const last = this.made.filter((each) => !each.isTakenBack).at(-1);
     if (!last) {
       one("form.notice [name=action]")?.click();
       return;
@@ -357,10 +380,11 @@ class Queue {
   async takeBack(last, making) {
     await making;
     this.tellOthers(last.row);
-    if (!this.done.includes(last)) return;
+    if (!this.made.includes(last)) return;
     if (last.isOvertaken) {
       const { by, status } = this.others.get(last.row.dataset.id) ?? {};
-      this.say(last.row, `${by ?? "Somebody else"} was faster: it is ${(status ?? last.row.dataset.status) || "deleted"}. Nothing was changed.`);
+      this.say(last.row, this.overtaken(by ?? null, (status ?? last.row.dataset.status) || "deleted"));
+      last.row.isUnread = true;
       this.drop(last);
       return;
     }
@@ -460,6 +484,14 @@ class Queue {
     row.dataset.reason = told.reason ?? "";
     const isSame = row.dataset.status === (told.status ?? "");
     if (isSame && told.by === this.me) return;
+    if (this.recover(row, told.by, told.status)) {
+      this.others.delete(row.dataset.id);
+      row.dataset.status = told.status;
+      row.classList.remove("failed");
+      row.classList.toggle("settled", told.status !== "New");
+      this.say(row, `${told.status}.`);
+      return;
+    }
     this.isOfOthers(row, told.status ?? "");
     // Theirs has taken effect: whether ours will isn't known.
     if (isSame && one(".outcome", row).textContent !== ACCEPTED) return;

@@ -35,8 +35,10 @@ from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_PASSING: Final = "pendingImages"
-_NOT_IN_TABLES: Final = ("reply", "flags", "images", _PASSING)
+_LEFT_OUT: Final = ("pendingImages", "writtenDate")
+"""What passes, and what `createdDate` says."""
+
+_NOT_IN_TABLES: Final = ("reply", "flags", "images", *_LEFT_OUT)
 _COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_TABLES)
 _PAGE: Final = 500
 
@@ -106,7 +108,7 @@ async def _lines(
     """The lines of a page: its reviews, with what is told of their images where those are exported."""
     told = await images.of(reviews) if images else {}
     details = (review_details(review, stores) for review in reviews)
-    rows = [{name: value for name, value in each.items() if name != _PASSING} for each in details]
+    rows = [{name: value for name, value in each.items() if name not in _LEFT_OUT} for each in details]
     return [{**row, "images": told[row["id"]]} if row["id"] in told else row for row in rows]
 
 

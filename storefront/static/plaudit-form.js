@@ -10,6 +10,9 @@ const WAIT = { Prefer: 'wait=10' };
 const PREVIEW = 176;
 const DRAFT = 'plaudit:draft/';
 
+/** The form of each place that was opened last: the draft is its own. @type {Record<string, HTMLElement>} */
+const latest = {};
+
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** The words that wait in this tab to be sent, by their fields, the photos that are there, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
@@ -166,8 +169,6 @@ export async function open(shop, place, failures) {
   let solving;
   /** Sent again as it was, it is the same review: also by the page that is loaded again. */
   let { attempt = {}, photos: before = [], ...words } = kept(shop);
-  /** The draft is that of the form that was opened last. */
-  const owner = shop.random();
   let isSending = false;
 
   const problems = h('div', { class: 'wrong', role: 'alert' });
@@ -190,9 +191,9 @@ export async function open(shop, place, failures) {
 
   /** A form that is gone keeps nothing once another one may have other words, or the review is sent. */
   function save() {
-    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept(), owner });
+    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept() });
   }
-  const isOurs = () => fields.isConnected || kept(shop).owner == owner;
+  const isOurs = () => fields.isConnected || latest[shop.place] == fields;
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
   /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
@@ -236,7 +237,7 @@ export async function open(shop, place, failures) {
     state.textContent = say('sending');
     try {
       const answer = await deliver();
-      if (isOurs()) keep(shop, {});
+      if (kept(shop).attempt?.key == attempt.key) keep(shop, {});
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
@@ -253,6 +254,6 @@ export async function open(shop, place, failures) {
 
   for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
   for (const photo of before) photos.add(photo, photo.id);
+  latest[shop.place] = fields;
   place.replaceChildren(fields);
-  save();
 }

@@ -146,6 +146,44 @@ async def test_a_decision_of_which_the_answer_alone_is_lost_was_made(service: Se
     assert await statuses(facade, ids) == ["New", "New"]
 
 
+async def test_a_decision_of_which_the_answer_is_lost_before_its_news_come_was_made(
+    service: Service, facade: Facade
+) -> None:
+    async with queue_of(service, facade, 3, LATE_NEWS) as (page, ids, outcomes):
+
+        async def lose(route: Route) -> None:
+            await route.fetch()
+            await route.abort()
+
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await page.route("**/queue/decisions", lose, times=1)
+        await press(page, "a")
+        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        await eventually(lambda: page.evaluate("late.length === 2"))
+        await page.evaluate("late.splice(0).forEach((each) => each())")
+        await outcomes[1].get_by_text("Approved.").wait_for()
+        await press(page, "z")
+        await outcomes[1].get_by_text("Undone").wait_for()
+    assert await statuses(facade, ids) == ["Approved", "New", "New"]
+
+
+async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+        gate = await held(page, "reject")
+        await press(page, "j")
+        await page.route("**/queue/decisions", lambda route: route.abort(), times=1)
+        await press(page, "a", "r", "1")
+        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        gate.set()
+        await outcomes[0].get_by_text("Rejected: spam.").wait_for()
+        await page.locator(f"#r-{ids[1]}.focus").wait_for()
+        assert await page.get_by_role("link", name="Go on").count() == 0
+        await press(page, "a")
+        await page.get_by_text("No review that waits is like this.").wait_for()
+    assert await statuses(facade, ids) == ["Rejected", "Approved"]
+
+
 async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
 

@@ -170,18 +170,24 @@ async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_th
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
 
-async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_up(desk: Desk) -> None:
+async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait for it; for how long they do is told as it is."""
+    monkeypatch.setattr("consumers.images.MOST_OVERDUE", 1)
     damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
     await desk.submit(desk.records(damaged))
     await desk.command_images(
         desk.records(command("hide", damaged, image, "one"), command("hide", desk.review(), missing, "two"))
     )
+    waiting = await desk.database["parkedCommands"].find_one({"reviewId": damaged["id"]})
     await desk.database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"images": "none"}})
     assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
     assert [await outcomes(desk, id, key) for id, key in ((image, "one"), (missing, "two"))] == [
         [],
         [Outcome.NOT_FOUND],
     ]
+    assert await desk.database["parkedCommands"].find().to_list() == [waiting]
 
 
 @pytest.mark.long

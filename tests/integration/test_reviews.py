@@ -205,7 +205,7 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     assert list(review) == [
         *(*LISTED_FIELDS, "storeId", "userId", "modifiedDate", "moderator", "moderationReason", "reasonCode"),
         *("verifiedPurchase", "incentivized", "source", "language", "reply", "helpful", "notHelpful", "reports"),
-        *("flags", "images", "pendingImages"),
+        *("flags", "images", "writtenDate", "pendingImages"),
     ]
     assert review["rating"] == 3.25
     assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")

@@ -58,7 +58,7 @@ def faked(
 
 ROW: dict[str, Any] = {
     **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
-    **dict.fromkeys(("moderationReason", "reply", "entityName"), None),
+    **dict.fromkeys(("moderationReason", "reply", "entityName", "writtenDate"), None),
     **dict.fromkeys(("helpful", "notHelpful", "reports", "pendingImages"), 0),
     **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
     **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},

@@ -45,6 +45,14 @@ async def test_a_body_that_says_nothing_else_is_none(content: bytes) -> None:
             assert (await http.request("DELETE", path, content=content, headers=headers)).status_code == 503
 
 
+@pytest.mark.parametrize("path", [f"{REVIEWS}?ids=r", f"{REVIEWS}/r/votes?userId=u"])
+@pytest.mark.parametrize("content", [b"", b"null", b" null\n"])
+async def test_a_body_that_is_null_is_missing(path: str, content: bytes) -> None:
+    async with client_without_servers() as http:
+        # As it goes on: MongoDB is away.
+        assert (await http.request("DELETE", path, content=content)).status_code == 503
+
+
 @pytest.mark.parametrize("content", [b"", b"\n"])
 async def test_a_claim_needs_no_body(content: bytes) -> None:
     async with client_without_servers() as http:

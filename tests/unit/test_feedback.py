@@ -325,6 +325,7 @@ REPORT = {"action": "report", "reviewId": "a", "reason": "spam", "explanation": 
         ({**REPORT, "email": "nowhere"}, "email"),
         ({"action": "reply", "reviewId": "a", "text": "x" * 5_001}, "text"),
         ({"action": "reply", "reviewId": "a", "text": "\n"}, "text"),
+        ({"action": "reply", "reviewId": "a", "text": "\u200b"}, "text"),
         ({"action": "vote", "reviewId": "a", "userId": "", "helpful": True}, "userId"),
         ({"action": "vote", "reviewId": "a", "userId": "u", "helpful": None}, "helpful"),
     ],

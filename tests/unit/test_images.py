@@ -26,6 +26,7 @@ from domain.images import (
     ready_among,
     settled,
     to_be_had,
+    with_pending,
     with_readiness,
     with_settled,
     with_visibility,
@@ -141,6 +142,12 @@ def test_images_are_chosen_in_order_and_stay_hidden() -> None:
         ReviewImage("d", is_pending=True),
     )
     assert chosen([], before, {"a"}) == ()
+
+
+def test_images_that_are_being_rebuilt_stay_behind_those_that_are_named() -> None:
+    before = (ReviewImage("a", is_pending=True), ReviewImage("b"), ReviewImage("c", is_pending=True))
+    assert with_pending(["b", "c"], before) == ("b", "c", "a")
+    assert with_pending([*"12345"], before) == (*"12345",)
 
 
 def test_new_reviews_have_images_that_are_to_be_ready() -> None:

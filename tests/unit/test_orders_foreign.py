@@ -225,6 +225,17 @@ def test_what_cannot_be_read_is_named(fields: dict[str, Any], place: str) -> Non
     assert [error.pointer for error in refused.value.errors] == [place]
 
 
+@pytest.mark.parametrize("order", [SHOPIFY, COMMERCETOOLS])
+def test_items_that_are_null_are_none_of_ours(order: dict[str, Any]) -> None:
+    assert told({**order, "items": None}) == told(order)
+
+
+def test_names_of_ours_in_snake_case_are_other_fields() -> None:
+    line = {"id": "1", "productId": "camera", "product_id": "other", "quantity": 1}
+    order = told({"id": "o", "status": "New", "customerId": "anna", "customer_id": 7, "store_id": 12, "items": [line]})
+    assert (order.customer.id, order.store_id, order.lines[0].product_id) == ("anna", None, "camera")
+
+
 def test_an_empty_date_cancels_nothing_and_null_is_no_line() -> None:
     event, _ = order_event(b'{"id": "o", "cancelled_at": "", "line_items": null}')
     assert (event.is_cancelled, event.items) == (False, ())

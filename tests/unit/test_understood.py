@@ -68,6 +68,7 @@ REVIEW: Json = {
     "incentivized": True,
     "language": "de-AT",
     "images": [IMAGE],
+    "pendingImages": 1,
 }
 PAGE: Json = {"take": 5, "skip": 2}
 NEW_LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
@@ -603,6 +604,23 @@ def test_errors_are_those_of_the_type_that_is_meant(
     for each in refused.value.errors:
         if each.pointer == "/action":
             assert each.message == "Must be one of remove-reply, remove-vote, reply, report, vote"
+
+
+def test_a_list_that_is_too_long_is_told_alone() -> None:
+    """What else is wrong isn't looked at: in other letter cases it may be right."""
+    review = {**REVIEW, "images": [IMAGE] * 6, "ReviewStatus": "New", "USERNAME": "Ann", "title": 3}
+    with pytest.raises(InvalidContentError) as refused:
+        READ_SEVERAL.read(json.dumps([review]).encode())
+    assert [(each.pointer, each.code) for each in refused.value.errors] == [("/0/images", "too-long")]
+
+
+def test_images_are_named_as_a_row_has_them() -> None:
+    row = {**REVIEW, "images": [{"id": IMAGE, "hidden": True}], "pendingImages": 1}
+    assert READ_ONE(json.dumps(row).encode()).images == (IMAGE,)
+    for image in ({"id": "none", "hidden": True}, {"id": IMAGE}, {"id": IMAGE, "hide": True}, {"id": 7, "hidden": 1}):
+        with pytest.raises(InvalidContentError) as refused:
+            READ_ONE(json.dumps({**row, "images": [image]}).encode())
+        assert [each.pointer for each in refused.value.errors] == ["/images/0"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,18 @@ from domain.reviews_restored import Restored
 from domain.timestamps import timestamp
 from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, GivenSettlement
 from messaging.moderation import Status, restored_value
-from messaging.schemas import NO_NULL, ClosedMessage, Id, MailAddress, Message, Moment, Name, Note, OptionalId
+from messaging.schemas import (
+    NO_NULL,
+    ClosedMessage,
+    Id,
+    MailAddress,
+    Message,
+    Moment,
+    Name,
+    Note,
+    OptionalId,
+    Readable,
+)
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
 _MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
@@ -36,7 +47,7 @@ _REPORTS: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
 class PastReply(ClosedMessage):
     """The store's reply, with its dates."""
 
-    text: FeedbackText
+    text: Annotated[FeedbackText, Readable]
     author: Name | None = None
     created_date: Moment
     modified_date: Moment
