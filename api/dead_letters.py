@@ -27,7 +27,6 @@ from api.web.routes import PlainRoute
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
-from messaging.consumed import READERS
 from messaging.dead_letters_replays import (
     FLOW,
     LetterPlace,
@@ -38,6 +37,7 @@ from messaging.dead_letters_replays import (
 )
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
 from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, OpenedLetters, Search, preview_of
+from messaging.readers import READERS
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from PIL import Image, ImageOps
 
-from consumers.images_written import is_as_written
+from consumers.images_recognised import is_as_written
 
 BEGUN: Final = b"begun\n"
 """Whatever ends the process before this is no fault of the file."""

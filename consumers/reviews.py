@@ -40,7 +40,7 @@ from messaging.events import review_submitted, submission_refused
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
-from storage.reviews_places import RefusedSubmission, TakenId
+from storage.reviews_ids import RefusedSubmission, TakenId
 
 _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 

@@ -19,7 +19,7 @@ from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.stores import Refusal, Store, refusal
 from storage.review_tokens import UsedToken
-from storage.reviews_places import RefusedSubmission, TakenId
+from storage.reviews_ids import RefusedSubmission, TakenId
 from storage.unit_of_work import UnitOfWork
 
 Proofs = Mapping[Key, ReviewToken | Refusal]

@@ -25,7 +25,7 @@ from messaging.envelope import cloud_event_identity, mark_in
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.reviews import ReviewRepository
-from storage.reviews_places import RefusedSubmission, TakenId
+from storage.reviews_ids import RefusedSubmission, TakenId
 
 _FROM_A_KEY: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _SUBMISSIONS_WITHOUT_ID: Final = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")

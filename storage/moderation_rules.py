@@ -17,7 +17,7 @@ from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_
 from domain.publications import Publication
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session, is_duplicate, write_all
-from storage.reviews_places import identity_from, is_gone
+from storage.reviews_ids import identity_from, is_gone
 from storage.seen import seen_document, seen_from
 
 TEXTS: Final = "reviewTexts"

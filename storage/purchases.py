@@ -14,7 +14,7 @@ from domain.ratings import Entity
 from storage.database import Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews_places import identity_from
+from storage.reviews_ids import identity_from
 from storage.reviews_shape import IS_REVIEW
 
 _PRODUCT_FIELD: Final = "productId"

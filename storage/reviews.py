@@ -22,7 +22,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_queue, reviews_stored
+from storage import reviews_late, reviews_queue
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
@@ -31,7 +31,7 @@ from storage.images import ImageRepository
 from storage.keyset import place_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
-from storage.reviews_places import (
+from storage.reviews_ids import (
     PLACE,
     RefusedSubmission,
     TakenId,
@@ -63,7 +63,7 @@ INDEXES: Final = [
     IndexModel(_BY_USER, name="user_newest"),
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
-    reviews_stored.INDEX,
+    reviews_late.INDEX,
     HELPFUL,
     RATED,
 ]
@@ -293,4 +293,4 @@ class ReviewRepository:
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
         later; some may have been so a little before. Ascending, each once."""
-        return await ids_of_objects(self._reviews, {**reviews_stored.stored_since(moment), **in_stores(stores)})
+        return await ids_of_objects(self._reviews, {**reviews_late.stored_since(moment), **in_stores(stores)})

@@ -16,9 +16,9 @@ from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
+from storage.reviews_late import stored_fields
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
-from storage.reviews_stored import stored_fields
 from storage.seen import seen_document, seen_from
 from storage.shapes import read, require, shown
 

@@ -19,7 +19,7 @@ from domain.stores import Refusal
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from storage.database import unless_away
-from storage.reviews_places import TakenId
+from storage.reviews_ids import TakenId
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from plaudit.cli.command_line import (
 )
 from plaudit.cli.terminal import print_json
 from plaudit.config import ConfigurationError, LogSettings
-from plaudit.effective import effective_configuration
+from plaudit.effective_configuration import effective_configuration
 from plaudit.processes.logs import configure_logs
 
 app = typer.Typer(

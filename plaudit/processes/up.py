@@ -29,7 +29,7 @@ from messaging.envelope import Envelope
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
-from plaudit.effective import unknown_variables
+from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication

@@ -17,8 +17,8 @@ from api.audit import AuditRow
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.tools.drafts import draft_of, locked_draft, put_on_disk
 from plaudit.tools.servers import reached
+from plaudit.tools.whole_files import draft_of, locked_draft, put_on_disk
 from storage.audit import AuditEntry
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 

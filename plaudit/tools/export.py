@@ -23,13 +23,13 @@ from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
-from plaudit.tools.drafts import put_on_disk, whole_file
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside, remove_folder_before
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
+from plaudit.tools.whole_files import put_on_disk, whole_file
 from storage.database import in_batches
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch

@@ -24,8 +24,8 @@ from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
+from plaudit.tools.migration_lease import Turn, turn
 from plaudit.tools.servers import check_database, check_topics
-from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.mending import SHAPES, Id, Mended, Mender

@@ -35,8 +35,8 @@ from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
 from plaudit.tools.dead_letters import Filter, dead_letters
-from plaudit.tools.drafts import whole_file
 from plaudit.tools.servers import reached
+from plaudit.tools.whole_files import whole_file
 from storage.database import Database
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures

@@ -21,8 +21,8 @@ from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.tools.migration_lease import Turn, turn
 from plaudit.tools.servers import reached
-from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.schema import SchemaMarks
 from storage.topics_growth import Growth, GrowthRepository, Step

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import FLOW, replayed_message
 from messaging.decoding import DeadLetter, InvalidMessageError, first_published
 from messaging.envelope import cloud_event_identity
+from messaging.readers import READERS
 from messaging.topics import Topic
 from tests.support.records import Record
 

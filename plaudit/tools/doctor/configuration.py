@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from domain.findings import Finding, failed, ok, warn
 from messaging.kafka.connection import UnusableConnectionError
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.effective import unknown_variables
+from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.sign_in import identity_provider

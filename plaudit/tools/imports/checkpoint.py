@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
-from plaudit.tools.drafts import put_on_disk
+from plaudit.tools.whole_files import put_on_disk
 
 SUFFIX: Final = ".plaudit-import.json"
 _HASHED_BYTES: Final = 64 * 1024

@@ -20,7 +20,6 @@ from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_cluster, patiently
-from plaudit.tools.drafts import put_on_disk
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
@@ -30,6 +29,7 @@ from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
+from plaudit.tools.whole_files import put_on_disk
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024

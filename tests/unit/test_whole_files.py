@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.tools.drafts import draft_of, locked_draft, whole_file
+from plaudit.tools.whole_files import draft_of, locked_draft, whole_file
 
 
 def write_half(file: Path) -> None:
