@@ -28,21 +28,9 @@ from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.csv_cells import cell_of
 from domain.permissions import Caller
-from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import (
-    AuditedAction,
-    AuditEntry,
-    AuditKind,
-    AuditSearch,
-    Configuring,
-    Editing,
-    Imaging,
-    Replaying,
-    Replying,
-    RuleAction,
-)
+from storage.audit import AuditAction, AuditEntry, AuditKind, AuditSearch
 from storage.database import in_batches
 
 
@@ -54,7 +42,7 @@ class AuditRow(Row):
     at: Timestamp
     kind: AuditKind
     subject: str | None
-    action: AuditedAction
+    action: AuditAction
     review_id: str | None
     return_id: str | None
     template_name: Annotated[str | None, Field(validation_alias="template")] = None
@@ -102,11 +90,7 @@ router = APIRouter(
 async def _criteria(
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[
-        AuditedAction | None,
-        any_case(ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying),
-        Query(),
-    ] = None,
+    action: Annotated[AuditAction | None, any_case(AuditAction), Query()] = None,
     kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Since | None, Query(description="Then or later")] = None,

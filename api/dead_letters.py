@@ -28,7 +28,6 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from messaging.dead_letters_replays import (
-    FLOW,
     LetterPlace,
     LetterState,
     PlaceText,
@@ -40,7 +39,7 @@ from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, Opened
 from messaging.readers import READERS
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
-from messaging.topics import Topic
+from messaging.topics import CONSUMED, Topic
 from storage.dead_letters_replays import UNMARKED, LetterMark, hindrance_of
 
 _MOST_PLACES: Final = 100
@@ -145,7 +144,7 @@ async def list_dead_letters(
 ) -> JsonResponse:
     """Dead letters, the newest first. A search by code or state may find fewer than `take` and still have a `next`."""
     check_unbound(caller)
-    topics = [each for each in FLOW if topic in (None, each)]
+    topics = [each for each in CONSUMED if topic in (None, each)]
     with await services.pages.rows(take):
         async with _letters(services).opened() as letters:
             search = Search(code, None if state is None else partial(_in_state, services, state))

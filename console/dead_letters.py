@@ -14,7 +14,8 @@ from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.dead_letters_replays import FLOW, LetterState
+from messaging.dead_letters_replays import LetterState
+from messaging.topics import CONSUMED
 
 PATH: Final = "/console/dead-letters"
 _PLACE: Final = "/dead-letters/{topic}/{partition}/{offset}"
@@ -53,7 +54,7 @@ async def dead_letters(visit: Visit) -> Response:
     }
     found = await visit.facade.ask("GET", _API, query=wanted)
     choices: Mapping[str, Any] = {
-        "topics": sorted(FLOW),
+        "topics": sorted(CONSUMED),
         "codes": tuple(DeadLetterCode),
         "states": [*LetterState, _ANY],
         "state": state,

@@ -19,7 +19,7 @@ from messaging.dead_letters_replays import (
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import mark_in
 from messaging.kafka.dead_letters import DeadLetterTopics
-from storage.audit import AuditEntry, Replaying
+from storage.audit import AuditAction, AuditEntry
 from storage.dead_letters_replays import hindrance_of
 from storage.unit_of_work import UnitOfWork
 
@@ -68,7 +68,7 @@ def _audit_entry(received: Received[ReplayCommand]) -> AuditEntry:
     return AuditEntry(
         at=received.at,
         subject=command.moderator,
-        action=Replaying.REPLAY,
+        action=AuditAction.REPLAY,
         command_id=command.command_id,
         letter=command.place,
         fields=() if command.value is None else ("value",),

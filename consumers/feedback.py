@@ -25,7 +25,7 @@ from messaging.events import review_replied, review_reported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
-from storage.audit import AuditEntry, Replying
+from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
@@ -117,7 +117,7 @@ def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
     return AuditEntry(
         at=command.at,
         subject=command.moderator,
-        action=Replying(command.action.value),
+        action=AuditAction(command.action.value),
         review_id=command.review_id,
         entity=review.entity,
         store_id=review.store_id,

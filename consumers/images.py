@@ -32,7 +32,7 @@ from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload, ReceivedImageCommand, image_command_in, image_command_value
 from messaging.metrics import IMAGE_SECONDS, IMAGES
 from messaging.topics import Topic
-from storage.audit import AuditEntry, Imaging
+from storage.audit import AuditAction, AuditEntry
 from storage.images_reviews import ReviewWithImages
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
@@ -200,7 +200,7 @@ def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> Au
     return AuditEntry(
         at=received.at,
         subject=command.moderator,
-        action=Imaging.HIDE if command.is_to_hide else Imaging.SHOW,
+        action=AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
         review_id=review.id,
         entity=review.entity,
         store_id=review.store_id,

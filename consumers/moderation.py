@@ -20,7 +20,7 @@ from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
-from storage.audit import AuditEntry
+from storage.audit import AuditAction, AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
@@ -154,7 +154,7 @@ def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
     return AuditEntry(
         at=command.at,
         subject=command.moderator,
-        action=command.action,
+        action=AuditAction(command.action.value),
         review_id=command.review_id,
         entity=review.entity,
         store_id=review.store_id,

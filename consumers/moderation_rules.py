@@ -16,8 +16,6 @@ from domain.languages import detectable
 from domain.moderation_rules import (
     NO_RULING,
     JudgedReview,
-    ModerationRule,
-    RuleOutcome,
     RuleSet,
     Ruling,
     is_duplicate,
@@ -29,13 +27,13 @@ from domain.moderation_rules import (
 from domain.places import entity_key
 from domain.publications import Publication
 from domain.ratings import RatingTally, TallyKey
-from domain.reviews import ModerationAction, Review, ReviewStatus, counted
+from domain.reviews import Review, ReviewStatus, counted
 from domain.reviews_edits import EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Store
 from messaging.events import review_approved
 from messaging.metrics import RULINGS
-from storage.audit import AuditEntry, RuleAction
+from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
@@ -152,7 +150,7 @@ def entries(
         yield AuditEntry(
             at=at,
             subject=rule.subject,
-            action=_action(rule),
+            action=AuditAction(rule.outcome.value),
             review_id=review_id,
             entity=key.entity,
             store_id=key.store_id,
@@ -164,7 +162,3 @@ def count_ruling(ruling: Ruling) -> None:
     """Count what rules did, once it is done."""
     if ruling.outcome:
         RULINGS.labels(ruling.outcome.value).inc()
-
-
-def _action(rule: ModerationRule) -> ModerationAction | RuleAction:
-    return ModerationAction.APPROVE if rule.outcome is RuleOutcome.APPROVE else RuleAction(rule.outcome.value)

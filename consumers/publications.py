@@ -14,11 +14,10 @@ from consumers.moderation_rules import approved
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.publications import Publication, publish
-from domain.reviews import ModerationAction
 from domain.verdicts import VerdictReview
 from messaging.kafka.lag import ConsumerLag, Place, Unread
 from messaging.topics import Topic
-from storage.audit import AuditEntry
+from storage.audit import AuditAction, AuditEntry
 from storage.outbox import Outbox
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
@@ -132,7 +131,7 @@ def _audit_entry(review_id: str, review: VerdictReview, now: datetime) -> AuditE
     return AuditEntry(
         at=now,
         subject=review.moderator,
-        action=ModerationAction.APPROVE,
+        action=AuditAction.APPROVE,
         review_id=review_id,
         entity=review.entity,
         store_id=review.store_id,

@@ -13,9 +13,8 @@ from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_return
 from domain.returns_refusals import RefusalReason, unknown_order
-from domain.reviews import ModerationAction
 from messaging.events_returns import return_deleted, return_refused, return_told
-from storage.audit import AuditEntry
+from storage.audit import AuditAction, AuditEntry
 from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
 
@@ -154,7 +153,7 @@ def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:
     return AuditEntry(
         at=request.at,
         subject=request.by,
-        action=ModerationAction.DELETE,
+        action=AuditAction.DELETE,
         store_id=before.store_id,
         command_id=request.command_id,
         return_id=before.id,

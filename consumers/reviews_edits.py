@@ -37,7 +37,7 @@ from domain.reviews_edits import (
 )
 from domain.stores import Refusal, Store
 from messaging.events import review_edited, submission_refused
-from storage.audit import AuditEntry, Editing
+from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
@@ -198,7 +198,7 @@ def _audit_entry(edit: Edit, review: EditableReview, edited: Edited) -> AuditEnt
     return AuditEntry(
         at=edit.at,
         subject=edit.editor or author,
-        action=Editing.EDIT,
+        action=AuditAction.EDIT,
         review_id=edit.review_id,
         entity=review.identity.entity,
         store_id=review.identity.store_id,

@@ -16,7 +16,7 @@ from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
-from storage.audit import AuditEntry, Configuring
+from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
@@ -58,6 +58,6 @@ async def _merge(
     work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)
     is_registered = merged.is_new and store_id is not None
     if is_registered or merged.changed:
-        action = Configuring.REGISTER if is_registered else Configuring.CHANGE
+        action = AuditAction.REGISTER if is_registered else AuditAction.CHANGE
         fields, id = tuple(merged.changed), update.command_id
         work.audit([AuditEntry(at, update.user, action, store_id=store_id, command_id=id, fields=fields)])

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
-from domain.reviews import ModerationAction
 from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
-from storage.audit import AuditEntry, Configuring
+from storage.audit import AuditAction, AuditEntry
 from storage.templates import SavedTemplate
 from storage.unit_of_work import UnitOfWork
 
@@ -38,7 +37,7 @@ async def apply_template(
         await templates.mark(id, seen, work.session)
         return
     entry = AuditEntry(
-        *(at, update.user, Configuring.CHANGE),
+        *(at, update.user, AuditAction.CHANGE),
         command_id=update.command_id,
         store_id=named.store_id,
         template=named.name,
@@ -50,7 +49,7 @@ async def apply_template(
         work.audit([entry._replace(fields=changed)])
     elif await templates.get(id, work.session):
         await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
-        work.audit([entry._replace(action=ModerationAction.DELETE)])
+        work.audit([entry._replace(action=AuditAction.DELETE)])
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)

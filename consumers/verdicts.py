@@ -14,14 +14,13 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import in_turn
 from domain.moderation_rules import RuleOutcome
-from domain.reviews import ModerationAction
 from domain.verdicts import Judged, Verdict, VerdictReview, judge
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
 from messaging.tracing import cause_of
 from messaging.verdicts import ModerationVerdict, verdict_value
-from storage.audit import AuditEntry, RuleAction
+from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
@@ -112,7 +111,7 @@ def _audit_entry(verdict: Verdict, review: VerdictReview) -> AuditEntry:
     return AuditEntry(
         at=verdict.at,
         subject=verdict.subject,
-        action=RuleAction(verdict.outcome.value) if _objects(verdict) else ModerationAction.APPROVE,
+        action=AuditAction(verdict.outcome.value),
         review_id=verdict.review_id,
         entity=review.entity,
         store_id=review.store_id,

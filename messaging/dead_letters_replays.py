@@ -17,31 +17,12 @@ from domain.privacy import people_in
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import FIRST_PUBLISHED, MAX_MESSAGE_BYTES, RawRecord, first_published, position_of
 from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
-from messaging.topics import DEAD_LETTER_SUFFIX, Topic
+from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic
 
 REPLAYED_FROM: Final = "x-replayed-from"
 REASON_HEADERS: Final = frozenset(
     {"x-error-code", "x-error-message", "x-source-topic", "x-source-partition", "x-source-offset", "x-failed-at"}
 )
-
-FLOW: Final = (
-    Topic.STORE_UPDATES,
-    Topic.OBJECT_UPDATES,
-    Topic.ORDER_EVENTS,
-    Topic.IMAGE_UPLOADS,
-    Topic.REVIEW_SUBMISSIONS,
-    Topic.MODERATION_COMMANDS,
-    Topic.REVIEW_FEEDBACK,
-    Topic.IMAGE_COMMANDS,
-    Topic.MODERATION_VERDICTS,
-    Topic.REVIEW_CHANGES,
-    Topic.RETURN_COMMANDS,
-    Topic.REMINDER_COMMANDS,
-    Topic.MAIL_COMMANDS,
-    Topic.ENDED_SESSIONS,
-    Topic.DEAD_LETTER_COMMANDS,
-)
-"""Every topic that has dead letters, dependencies first: a store before its reviews, an order before its returns."""
 
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
@@ -81,7 +62,7 @@ def text_of(data: bytes) -> str:
 def place_in(text: str) -> LetterPlace:
     """The place that a text names. Raises ValueError."""
     found = _PLACE.fullmatch(text)
-    if found is None or found[1] not in FLOW or int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
+    if found is None or found[1] not in CONSUMED or int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
         raise ValueError("Must be topic/partition/offset of a dead letter, like review-submissions/3/17")
     return LetterPlace(Topic(found[1]), int(found[2]), int(found[3]))
 

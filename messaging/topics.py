@@ -40,20 +40,20 @@ COMPACTED: Final[dict[str, str]] = {
 
 
 class Topic(StrEnum):
-    """Names without the prefix."""
+    """Names without the prefix, dependencies first: a store before its reviews, an order before its returns."""
 
-    REVIEW_SUBMISSIONS = "review-submissions"
-    MODERATION_COMMANDS = "moderation-commands"
-    REVIEW_FEEDBACK = "review-feedback"
-    MODERATION_VERDICTS = "moderation-verdicts"
-    REVIEW_CHANGES = "review-changes"
-    IMAGE_UPLOADS = "image-uploads"
-    IMAGE_COMMANDS = "image-commands"
     STORE_UPDATES = "store-updates"
     OBJECT_UPDATES = "object-updates"
     ORDER_EVENTS = "order-events"
-    REMINDER_COMMANDS = "reminder-commands"
+    IMAGE_UPLOADS = "image-uploads"
+    REVIEW_SUBMISSIONS = "review-submissions"
+    MODERATION_COMMANDS = "moderation-commands"
+    REVIEW_FEEDBACK = "review-feedback"
+    IMAGE_COMMANDS = "image-commands"
+    MODERATION_VERDICTS = "moderation-verdicts"
+    REVIEW_CHANGES = "review-changes"
     RETURN_COMMANDS = "return-commands"
+    REMINDER_COMMANDS = "reminder-commands"
     MAIL_COMMANDS = "mail-commands"
     ENDED_SESSIONS = "ended-sessions"
     DEAD_LETTER_COMMANDS = "dead-letter-commands"
@@ -66,6 +66,9 @@ class Topic(StrEnum):
         """True if Plaudit consumes it, so that it has a dead-letter topic."""
         return self not in (Topic.EVENTS, Topic.REVIEWS, Topic.REVIEW_CLAIMS)
 
+
+CONSUMED: Final = tuple(topic for topic in Topic if topic.is_consumed)
+"""Those that have dead letters, dependencies first."""
 
 IN_SYNC: Final = "min.insync.replicas"
 
@@ -87,7 +90,7 @@ class TopicNames:
     def all(self) -> list[str]:
         """Every topic that the service needs."""
         names = [self.name(topic) for topic in Topic]
-        return names + [self.dead_letters(topic) for topic in Topic if topic.is_consumed]
+        return names + [self.dead_letters(topic) for topic in CONSUMED]
 
 
 @dataclass(frozen=True, slots=True)

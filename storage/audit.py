@@ -17,7 +17,6 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from domain.ratings import Entity
-from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, ids_of_objects, in_stores
@@ -36,38 +35,27 @@ INDEXES: Final = [
 ]
 
 
-class Editing(StrEnum):
-    """The action of an edit, beside those of moderation."""
+class AuditAction(StrEnum):
+    """What was done. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a moderator.
+    `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of a dead
+    letter that was mended."""
 
+    APPROVE = "approve"
+    REJECT = "reject"
+    RESET = "reset"
+    DELETE = "delete"
+    RESTORE = "restore"
     EDIT = "edit"
-
-
-class Replying(StrEnum):
-    """The actions on the store's reply to a review."""
-
     REPLY = "reply"
     REMOVE_REPLY = "remove-reply"
-
-
-class RuleAction(StrEnum):
-    """The action of a moderation rule or a verdict that doesn't approve: the review waits for a moderator."""
-
     HOLD = "hold"
     FLAG = "flag"
-
-
-class Imaging(StrEnum):
-    """The action of a moderator on an image of a review; `fields` names the image."""
-
-    HIDE = "hide-image"
-    SHOW = "show-image"
-
-
-class Configuring(StrEnum):
-    """The actions on settings, stores and templates; `fields` names what changed. A template can be deleted, too."""
-
+    HIDE_IMAGE = "hide-image"
+    SHOW_IMAGE = "show-image"
     REGISTER = "register"
     CHANGE = "change"
+    REPLAY = "replay"
+    DISCARD = "discard"
 
 
 class AuditKind(StrEnum):
@@ -81,16 +69,6 @@ class AuditKind(StrEnum):
     LETTER = "letter"
 
 
-class Replaying(StrEnum):
-    """The actions on a dead letter; `fields` names its value where that was mended."""
-
-    REPLAY = "replay"
-    DISCARD = "discard"
-
-
-AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring | Replaying
-
-
 class AuditEntry(NamedTuple):
     """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
     template, or replay of a dead letter, that took effect.
@@ -102,7 +80,7 @@ class AuditEntry(NamedTuple):
 
     at: datetime
     subject: str | None
-    action: AuditedAction
+    action: AuditAction
     review_id: str | None = None
     entity: Entity | None = None
     store_id: str | None = None
@@ -118,7 +96,7 @@ class AuditEntry(NamedTuple):
     @property
     def may_be_of_customer(self) -> bool:
         """True for what customers do themselves, too: they edit their reviews and delete their returns."""
-        return self.action is Editing.EDIT or self.return_id is not None
+        return self.action is AuditAction.EDIT or self.return_id is not None
 
     @property
     def kind(self) -> AuditKind:
@@ -140,7 +118,7 @@ class AuditSearch:
 
     review_id: str | None = None
     subject: str | None = None
-    action: AuditedAction | None = None
+    action: AuditAction | None = None
     kind: AuditKind | None = None
     stores: Collection[str] | None = None
     since: datetime | None = None
@@ -163,7 +141,7 @@ class AuditLog:
 
     async def forget_author(self, subject: str) -> int:
         """Take the name of a customer out of the entries that may be a customer's; returns how many there were."""
-        theirs = {"subject": subject, "$or": [{"action": Editing.EDIT.value}, {"returnId": {"$ne": None}}]}
+        theirs = {"subject": subject, "$or": [{"action": AuditAction.EDIT.value}, {"returnId": {"$ne": None}}]}
         return await update_in_ranges(self._entries, OBJECT_IDS, theirs, {"$set": {"subject": None}})
 
     async def of_subject(self, subject: str) -> list[AuditEntry]:
@@ -259,7 +237,7 @@ def entry_from(document: Document) -> AuditEntry:
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],
-        action=_ACTIONS[document["action"]],
+        action=AuditAction(document["action"]),
         review_id=document.get("reviewId"),
         entity=Entity(document["entityType"], document["entityId"]) if "entityId" in document else None,
         store_id=document["storeId"],
@@ -272,10 +250,3 @@ def entry_from(document: Document) -> AuditEntry:
         language=document.get("language"),
         letter=document.get("letter"),
     )
-
-
-_ACTIONS: Final[dict[str, AuditedAction]] = {
-    str(action): action
-    for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying)
-    for action in actions
-}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import reduce
-from operator import or_
 from typing import Any, Final, NamedTuple, get_origin
 from urllib.parse import parse_qsl, urlencode
 
@@ -69,10 +67,10 @@ def check_query(scope: Scope) -> None:
         raise invalid(scope[_ERRORS])
 
 
-def any_case(*lists: type[StrEnum]) -> BeforeValidator:
-    """Take the words of fixed lists in any letter case."""
-    known = {folded_name(word.value): word.value for words in lists for word in words}
-    return BeforeValidator(lambda text: known.get(folded_name(text), text), json_schema_input_type=reduce(or_, lists))
+def any_case(words: type[StrEnum]) -> BeforeValidator:
+    """Take the words of a fixed list in any letter case."""
+    known = {folded_name(word.value): word.value for word in words}
+    return BeforeValidator(lambda text: known.get(folded_name(text), text), json_schema_input_type=words)
 
 
 def _parameters(endpoint: Dependant) -> Iterator[Parameter]:

@@ -21,7 +21,7 @@ from messaging.kafka.durability import topic_settings_of
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
-from messaging.topics import DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
+from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
 
 _FUTURE_S: Final = 60
 _MUCH_LAG: Final = 10_000
@@ -69,7 +69,7 @@ async def kept_letters(
 ) -> KeptLetters:
     """Count the dead letters; `settled` are the ids of those that were replayed or discarded."""
     there = set(await admin.list_topics())
-    names = [name for topic in Topic if topic.is_consumed and (name := topics.dead_letters(topic)) in there]
+    names = [name for topic in CONSUMED if (name := topics.dead_letters(topic)) in there]
     places = await partitions_of(admin, names)
     first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
     count = sum(ends[place] - first[place] for place in places)
@@ -129,7 +129,7 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
     behind = [name for name, ps in described.items() if any(len(p["isr"]) < len(p["replicas"]) for p in ps)]
     if behind:
         yield warn("topics", f"copies that are not in step in {', '.join(behind)}", "Is a broker down?")
-    consumed = {expected.topics.name(topic) for topic in Topic if topic.is_consumed}
+    consumed = {expected.topics.name(topic) for topic in CONSUMED}
     counts = {name: len(ps) for name, ps in described.items() if name in consumed}
     other = [f"{name} ({count})" for name, count in counts.items() if count != layout.partitions]
     if other:

@@ -9,6 +9,7 @@ from domain.findings import Finding, failed, warn
 from messaging.kafka.durability import unsafe_topics
 from messaging.topics import (
     COMPACTED,
+    CONSUMED,
     DEAD_LETTER_SUFFIX,
     IN_SYNC,
     MAX_DEAD_LETTER_BYTES,
@@ -48,7 +49,7 @@ def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -
 def _short_retentions(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
     """Of what we read: the other topics are for those who read them to judge."""
     days, names = expected.layout.retention_days, expected.topics
-    ours = [each for topic in Topic if topic.is_consumed for each in (names.name(topic), names.dead_letters(topic))]
+    ours = [each for topic in CONSUMED for each in (names.name(topic), names.dead_letters(topic))]
     short = [
         name
         for name in ours

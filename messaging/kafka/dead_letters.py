@@ -11,12 +11,12 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from messaging.dead_letters_replays import FLOW, REPLAYED_FROM, LetterPlace, header, letter_id
+from messaging.dead_letters_replays import REPLAYED_FROM, LetterPlace, header, letter_id
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection, in_time
 from messaging.kafka.reading import TopicReader
-from messaging.topics import Topic, TopicNames
+from messaging.topics import CONSUMED, Topic, TopicNames
 
 PREVIEW_BYTES: Final = 4 * 1024
 """Of a value in a list."""
@@ -90,7 +90,7 @@ class DeadLetterTopics:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[OpenedLetters]:
         """The letters that are there, connected within the block."""
-        names = {self._topics.dead_letters(topic): topic for topic in FLOW}
+        names = {self._topics.dead_letters(topic): topic for topic in CONSUMED}
         async with self._turns, AsyncExitStack() as stack:
             async with in_time(_PATIENCE_S, _TOO_LATE):
                 async with admin_client(self._connection) as admin:

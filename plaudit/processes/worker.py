@@ -12,12 +12,11 @@ from typing import Final
 import structlog
 
 from consumers.worker import RunningWorker, running_worker
-from messaging.dead_letters_replays import FLOW
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
-from messaging.topics import Topic
+from messaging.topics import CONSUMED, Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.connections import opened_images, run_process
@@ -30,7 +29,7 @@ from storage.pymongo_internals import cancel_and_wait
 log = structlog.get_logger()
 
 
-READ_BY_WORKERS: Final = frozenset(topic for topic in Topic if topic.is_consumed) - {Topic.MAIL_COMMANDS}
+READ_BY_WORKERS: Final = frozenset(CONSUMED) - {Topic.MAIL_COMMANDS}
 _PAUSE_S: Final = 0.5
 
 
@@ -87,7 +86,7 @@ async def _read(settings: Settings, topics: Collection[Topic]) -> None:
 async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
     """Wait until all that these topics have, and what they pass on to one another meanwhile, is applied."""
     # Each once those are read that pass something on to it; replays go to any.
-    unread = [topic for topic in (Topic.DEAD_LETTER_COMMANDS, *FLOW) if topic in topics]
+    unread = [topic for topic in (Topic.DEAD_LETTER_COMMANDS, *CONSUMED) if topic in topics]
     while unread:
         if await patiently("Kafka", partial(lag.is_read, unread[0])):
             del unread[0]

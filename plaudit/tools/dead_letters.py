@@ -9,11 +9,11 @@ from datetime import datetime
 from aiokafka import TopicPartition
 
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import FLOW, LetterPlace, header, text_of
+from messaging.dead_letters_replays import LetterPlace, header, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
-from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
@@ -126,11 +126,11 @@ def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
     found = set()
     for text in wanted:
         bare = text.removesuffix(DEAD_LETTER_SUFFIX)
-        match = [topic for topic in FLOW if bare in (topic.value, names.name(topic))]
+        match = [topic for topic in CONSUMED if bare in (topic.value, names.name(topic))]
         if not match:
-            raise UsageError(f"{text} has no dead letters; these do: {', '.join(FLOW)}.")
+            raise UsageError(f"{text} has no dead letters; these do: {', '.join(CONSUMED)}.")
         found.update(match)
-    return [topic for topic in FLOW if not wanted or topic in found]
+    return [topic for topic in CONSUMED if not wanted or topic in found]
 
 
 def _is_wanted(letter: RawRecord, wanted: Filter) -> bool:

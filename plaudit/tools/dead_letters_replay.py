@@ -23,7 +23,7 @@ from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter, topics_of
 from plaudit.tools.dead_letters_state import Judged, judged_letters
 from plaudit.tools.servers import reached
-from storage.audit import AuditEntry, Replaying
+from storage.audit import AuditAction, AuditEntry
 from storage.dead_letters_replays import UNMARKED
 from storage.outbox import in_parts
 from storage.repositories import Repositories
@@ -113,7 +113,7 @@ async def _replay(
         for id, each in zip(ids, chosen, strict=True)
     )
     fields = () if order.mended is None else ("value",)
-    work.audit([_audit_entry(each, Replaying.REPLAY, now, fields=fields) for each in chosen])
+    work.audit([_audit_entry(each, AuditAction.REPLAY, now, fields=fields) for each in chosen])
     return chosen, left_out
 
 
@@ -172,7 +172,7 @@ async def _discard(letters: Sequence[Judged], reason: str, work: UnitOfWork) -> 
     settled = await replays.marks(ids.keys(), work.session)
     await replays.discard([id for id in ids if id not in settled], now, work.session)
     work.audit(
-        _audit_entry(each, Replaying.DISCARD, now, reason=reason) for id, each in ids.items() if id not in settled
+        _audit_entry(each, AuditAction.DISCARD, now, reason=reason) for id, each in ids.items() if id not in settled
     )
 
 
@@ -182,6 +182,6 @@ def _in_parts(letters: Sequence[Judged]) -> list[list[Judged]]:
 
 
 def _audit_entry(
-    each: Judged, action: Replaying, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
+    each: Judged, action: AuditAction, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
 ) -> AuditEntry:
     return AuditEntry(at, OPERATOR, action, reason=reason, fields=fields, letter=str(each.place))

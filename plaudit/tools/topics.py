@@ -17,7 +17,7 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
 from messaging.kafka.lag import ConsumerLag, Lag, Place
-from messaging.topics import Topic
+from messaging.topics import CONSUMED, Topic
 from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
@@ -26,9 +26,6 @@ from plaudit.tools.servers import reached
 from storage.database import Database
 from storage.schema import SchemaMarks
 from storage.topics_growth import Growth, GrowthRepository, Step
-
-_TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
-"""Those that Plaudit reads. Others keep their partitions: what reads `events` and `reviews` isn't ours to hold back."""
 
 _UNORDERED: Final = (Topic.MAIL_COMMANDS,)
 """Topics whose messages have nothing to do with one another; and where nobody sends mails, nobody reads theirs."""
@@ -146,7 +143,7 @@ class Grower:
     async def _growths(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
         """The division of each topic; raises UsageError and CommandError where one can't grow to so many."""
         known = await self._repository.all()
-        growths = {topic: known.get(topic) or Growth(there[topic]) for topic in _TOPICS}
+        growths = {topic: known.get(topic) or Growth(there[topic]) for topic in CONSUMED}
         for topic, growth in growths.items():
             _check(topic, growth, there[topic], count)
         return growths
@@ -218,8 +215,8 @@ class Grower:
         await asyncio.sleep(_LOOK_S)
 
     async def _counts(self) -> dict[Topic, int]:
-        names = {self.settings.topics.name(topic): topic for topic in _TOPICS}
-        counts = dict.fromkeys(_TOPICS, 0)
+        names = {self.settings.topics.name(topic): topic for topic in CONSUMED}
+        counts = dict.fromkeys(CONSUMED, 0)
         for place in await partitions_of(self.admin, list(names)):
             counts[names[place.topic]] += 1
         return counts
@@ -230,7 +227,7 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 
     Raises UsageError for a number that keys can't be divided among anew, CommandError before the schema has places.
     """
-    async with reached(settings, *_TOPICS) as (database, _), AsyncExitStack() as stack:
+    async with reached(settings, *CONSUMED) as (database, _), AsyncExitStack() as stack:
         if not (await SchemaMarks(database).load()).has_places:
             raise CommandError("The schema doesn't have places yet: run `plaudit migrate` first.")
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))

@@ -15,11 +15,10 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from consumers.inbox import retry
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from domain.reviews import ModerationAction
 from messaging.kafka.connection import BrokerAwayError
 from storage import unit_of_work
 from storage.audit import COLLECTION as AUDIT_LOG
-from storage.audit import AuditEntry
+from storage.audit import AuditAction, AuditEntry
 from storage.database import Database, Session, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.outbox import Owed
@@ -152,7 +151,7 @@ async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transactions = Transactions(database, Repositories(database), Kafka().publish)
-    entry = AuditEntry(datetime.now(UTC), "eve", ModerationAction.APPROVE, "review")
+    entry = AuditEntry(datetime.now(UTC), "eve", AuditAction.APPROVE, "review")
     owe, failures = transactions.outbox.add, list[Exception]()
 
     async def failing(messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:

@@ -23,8 +23,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import AutoReconnect
 
-from messaging.dead_letters_replays import FLOW as CONSUMED
-from messaging.topics import Topic
+from messaging.topics import CONSUMED, Topic
 from storage.database import Database, connect
 from storage.schema import SchemaMarks
 from tests.support.forks import ForkedCommand, run_forked

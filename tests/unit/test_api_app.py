@@ -109,7 +109,7 @@ async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
     assert "$defs" not in json.dumps(document)
     assert list(schemas["SubmittedReview"]["properties"])[1:] == [
         *("storeId", "userId", "userName", "EntityId", "EntityType", "EntityName", "title", "review", "rating"),
-        *("token", "incentivized", "language", "images"),
+        *("token", "incentivized", "language", "images", "pendingImages"),
     ]
     assert list(schemas["ReviewRow"]["properties"]) == [
         *("id", "entityId", "entityName", "entityType", "reviewStatus", "reviewStatusId", "title", "review"),

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -227,7 +228,7 @@ def test_what_cannot_be_read_is_named(fields: dict[str, Any], place: str) -> Non
 
 @pytest.mark.parametrize("order", [SHOPIFY, COMMERCETOOLS])
 def test_items_that_are_null_are_none_of_ours(order: dict[str, Any]) -> None:
-    assert told({**order, "items": None}) == told(order)
+    assert replace(told({**order, "items": None}), body=b"") == replace(told(order), body=b"")
 
 
 def test_names_of_ours_in_snake_case_are_other_fields() -> None:
