@@ -12,8 +12,6 @@ from storage.database import Database, Document
 
 COLLECTION: Final = "topics"
 
-_CHANGES: Final = "review-changes"
-
 
 class Step(StrEnum):
     """The part of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
@@ -85,8 +83,4 @@ def _undivided(topics: Collection[str]) -> Document:
 
 
 def _growth(document: Document) -> Growth:
-    # One that the version before began has no step: its processes divided keys among all partitions that they saw, and
-    # published no changes meanwhile.
-    before = Step.ANNOUNCED if document["_id"] == _CHANGES else Step.SWITCHED
-    step = Step(document.get("step") or before) if document["to"] else Step.ANNOUNCED
-    return Growth(document["count"], document["to"], step, document.get("turn"))
+    return Growth(document["count"], document["to"], Step(document["step"]), document["turn"])

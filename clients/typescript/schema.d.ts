@@ -1380,6 +1380,13 @@ export interface components {
             status: string;
         };
         /**
+         * @description What was done. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a moderator.
+         *     `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of a dead
+         *     letter that was mended.
+         * @enum {string}
+         */
+        AuditAction: "approve" | "reject" | "reset" | "delete" | "restore" | "edit" | "reply" | "remove-reply" | "hold" | "flag" | "hide-image" | "show-image" | "register" | "change" | "replay" | "discard";
+        /**
          * @description The kind of thing that an entry is about.
          * @enum {string}
          */
@@ -1398,7 +1405,7 @@ export interface components {
             at: string;
             kind: components["schemas"]["AuditKind"];
             subject: string | null;
-            action: components["schemas"]["ModerationAction"] | components["schemas"]["Editing"] | components["schemas"]["Replying"] | components["schemas"]["RuleAction"] | components["schemas"]["Imaging"] | components["schemas"]["Configuring"] | components["schemas"]["Replaying"];
+            action: components["schemas"]["AuditAction"];
             reviewId: string | null;
             returnId: string | null;
             templateName?: string | null;
@@ -1454,11 +1461,6 @@ export interface components {
             outcome: components["schemas"]["CommandOutcome"];
             results: components["schemas"]["ItemResult"][];
         };
-        /**
-         * @description The actions on settings, stores and templates; `fields` names what changed. A template can be deleted, too.
-         * @enum {string}
-         */
-        Configuring: "register" | "change";
         /** @description Numbers of reviews by stars, and by the reason of their rejection. */
         DecisionsShown: {
             approved: {
@@ -1475,11 +1477,6 @@ export interface components {
         Deletion: {
             ids?: string[];
         };
-        /**
-         * @description The action of an edit, beside those of moderation.
-         * @enum {string}
-         */
-        Editing: "edit";
         /**
          * @description The rating of an object in one store, or without one. `histogram`, where it is asked for: the number of reviews
          *     by stars, `1` to `5`; null in a rating from before it was counted.
@@ -1602,11 +1599,6 @@ export interface components {
             text: string;
             advice: string;
         };
-        /**
-         * @description The action of a moderator on an image of a review; `fields` names the image.
-         * @enum {string}
-         */
-        Imaging: "hide-image" | "show-image";
         /** @description The rating of a review's object in its store, by the store's method: now, and by each decision. */
         Impact: {
             method: components["schemas"]["RatingMethod"];
@@ -2088,16 +2080,6 @@ export interface components {
              */
             dryRun?: boolean;
         };
-        /**
-         * @description The actions on a dead letter; `fields` names its value where that was mended.
-         * @enum {string}
-         */
-        Replaying: "replay" | "discard";
-        /**
-         * @description The actions on the store's reply to a review.
-         * @enum {string}
-         */
-        Replying: "reply" | "remove-reply";
         /** @description One page of the reports about a review, the newest first, and how many there are over all pages. */
         ReportPage: {
             totalCount: number;
@@ -2213,7 +2195,10 @@ export interface components {
              */
             withTotal?: boolean;
         };
-        /** @description One review, whole. `pendingImages`: the number of its images that aren't rebuilt yet, and aren't in `images`. */
+        /**
+         * @description One review, whole. `writtenDate`: of an import alone, whose `createdDate` it is. `pendingImages`: the number of
+         *     its images that aren't rebuilt yet, and aren't in `images`.
+         */
         ReviewDetails: {
             id: string;
             entityId: string;
@@ -2244,6 +2229,7 @@ export interface components {
             reports: number;
             flags: string[];
             images: components["schemas"]["ShownImage"][];
+            writtenDate: string | null;
             pendingImages: number;
         };
         /** @description One page of a list of whole reviews. */
@@ -2331,11 +2317,6 @@ export interface components {
          * @enum {integer}
          */
         ReviewStatus: 0 | 1 | 2;
-        /**
-         * @description The action of a moderation rule or a verdict that doesn't approve: the review waits for a moderator.
-         * @enum {string}
-         */
-        RuleAction: "hold" | "flag";
         /**
          * @description The thing that a rule looks for.
          * @enum {string}
@@ -2590,6 +2571,8 @@ export interface components {
             language?: string | null;
             /** @description Ids of uploads; in an edit: all that the review is to have. Missing: as they are */
             images?: string[] | null;
+            /** @description As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt */
+            pendingImages?: number | null;
         };
         /**
          * @description The rating of an object in a store. `value` is by the store's method, `average` the plain one, both 0 without
@@ -2610,10 +2593,10 @@ export interface components {
             html?: string | null;
         };
         /**
-         * @description Names without the prefix.
+         * @description Names without the prefix, dependencies first: a store before its reviews, an order before its returns.
          * @enum {string}
          */
-        Topic: "review-submissions" | "moderation-commands" | "review-feedback" | "moderation-verdicts" | "review-changes" | "image-uploads" | "image-commands" | "store-updates" | "object-updates" | "order-events" | "reminder-commands" | "return-commands" | "mail-commands" | "ended-sessions" | "dead-letter-commands" | "review-claims" | "reviews" | "events";
+        Topic: "store-updates" | "object-updates" | "order-events" | "image-uploads" | "review-submissions" | "moderation-commands" | "review-feedback" | "image-commands" | "moderation-verdicts" | "review-changes" | "return-commands" | "reminder-commands" | "mail-commands" | "ended-sessions" | "dead-letter-commands" | "review-claims" | "reviews" | "events";
         /**
          * @description The records of a topic that its consumer group, which is named as the topic is at the broker, has yet to commit.
          *     `standsForSeconds`: the longest time for which one of its partitions has made no progress in spite of a backlog.
@@ -2902,6 +2885,7 @@ export interface components {
     pathItems: never;
 }
 export type Alive = components['schemas']['Alive'];
+export type AuditAction = components['schemas']['AuditAction'];
 export type AuditKind = components['schemas']['AuditKind'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type AuditRow = components['schemas']['AuditRow'];
@@ -2911,10 +2895,8 @@ export type Check = components['schemas']['Check'];
 export type CommandAnswer = components['schemas']['CommandAnswer'];
 export type CommandOutcome = components['schemas']['CommandOutcome'];
 export type CommandState = components['schemas']['CommandState'];
-export type Configuring = components['schemas']['Configuring'];
 export type DecisionsShown = components['schemas']['DecisionsShown'];
 export type Deletion = components['schemas']['Deletion'];
-export type Editing = components['schemas']['Editing'];
 export type EntityRating = components['schemas']['EntityRating'];
 export type EntityRatingRequest = components['schemas']['EntityRatingRequest'];
 export type ExportFormat = components['schemas']['ExportFormat'];
@@ -2928,7 +2910,6 @@ export type GivenVote = components['schemas']['GivenVote'];
 export type GivenVoter = components['schemas']['GivenVoter'];
 export type Health = components['schemas']['Health'];
 export type HealthCheck = components['schemas']['HealthCheck'];
-export type Imaging = components['schemas']['Imaging'];
 export type Impact = components['schemas']['Impact'];
 export type ItemError = components['schemas']['ItemError'];
 export type ItemResult = components['schemas']['ItemResult'];
@@ -2976,8 +2957,6 @@ export type RefusedAgain = components['schemas']['RefusedAgain'];
 export type ReminderPreview = components['schemas']['ReminderPreview'];
 export type ReminderSettingsUpdate = components['schemas']['ReminderSettingsUpdate'];
 export type Replay = components['schemas']['Replay'];
-export type Replaying = components['schemas']['Replaying'];
-export type Replying = components['schemas']['Replying'];
 export type ReportPage = components['schemas']['ReportPage'];
 export type ReportReason = components['schemas']['ReportReason'];
 export type ReportRow = components['schemas']['ReportRow'];
@@ -2993,7 +2972,6 @@ export type ReviewList = components['schemas']['ReviewList'];
 export type ReviewRow = components['schemas']['ReviewRow'];
 export type ReviewSearchRequest = components['schemas']['ReviewSearchRequest'];
 export type ReviewStatus = components['schemas']['ReviewStatus'];
-export type RuleAction = components['schemas']['RuleAction'];
 export type RuleKind = components['schemas']['RuleKind'];
 export type RuleOutcome = components['schemas']['RuleOutcome'];
 export type RuleShown = components['schemas']['RuleShown'];
@@ -5140,7 +5118,7 @@ export interface operations {
                 withTotal?: boolean;
                 reviewId?: string | null;
                 subject?: string | null;
-                action?: components["schemas"]["ModerationAction"] | components["schemas"]["Editing"] | components["schemas"]["Replying"] | components["schemas"]["RuleAction"] | components["schemas"]["Imaging"] | components["schemas"]["Configuring"] | components["schemas"]["Replaying"];
+                action?: components["schemas"]["AuditAction"];
                 /** @description The kind of thing it is about */
                 kind?: components["schemas"]["AuditKind"];
                 storeId?: string | null;
@@ -5177,7 +5155,7 @@ export interface operations {
                 take?: number | null;
                 reviewId?: string | null;
                 subject?: string | null;
-                action?: components["schemas"]["ModerationAction"] | components["schemas"]["Editing"] | components["schemas"]["Replying"] | components["schemas"]["RuleAction"] | components["schemas"]["Imaging"] | components["schemas"]["Configuring"] | components["schemas"]["Replaying"];
+                action?: components["schemas"]["AuditAction"];
                 /** @description The kind of thing it is about */
                 kind?: components["schemas"]["AuditKind"];
                 storeId?: string | null;
