@@ -178,7 +178,7 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
     assert (told["images"], told["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
     assert "1 photo isn't ready yet" in text_of((await http.get(queue)).text)
     # As a moderator edits it by its row, which can't name the photo that isn't there yet.
-    await facade.command("POST", "/api/customerReviews", [{**told, "EntityId": told["entityId"], "title": "Mended"}])
+    await facade.command("POST", "/api/customerReviews", [{**told, "title": "Mended"}])
     told = await facade.review(review)
     assert (told["title"], told["images"], told["pendingImages"]) == ("Mended", [{"id": early, "hidden": False}], 1)
     page = (await http.get(here)).text
