@@ -19,6 +19,9 @@ from storage.database import unless_away
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
+from storage.reviews import ReviewRepository
+from storage.reviews_ids import TakenId
+from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
@@ -27,8 +30,9 @@ _AGE_OF_COUNTS_S: Final = 600.0
 
 
 class Lookups:
-    """Ratings are what the database holds when they are asked for, or later; stores and settings of up to a second ago,
-    but for what this process has seen itself since: see docs/decisions/0014-ratings-are-gathered-not-kept.md.
+    """Ratings and holders of ids are what the database holds when they are asked for, or later; stores and settings of
+    up to a second ago, but for what this process has seen itself since: see
+    docs/decisions/0014-ratings-are-gathered-not-kept.md.
     """
 
     def __init__(
@@ -36,12 +40,14 @@ class Lookups:
         ratings: RatingRepository,
         stores: StoreRepository,
         objects: ObjectRepository,
+        reviews: ReviewRepository,
         decisions: DecisionCounts,
     ) -> None:
         self._rating_repository, self._store_repository = ratings, stores
-        self._objects, self._decision_counts = objects, decisions
+        self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
         self._ratings = Together(self._rows_of)
         self._tallies = Together(self._tallies_of)
+        self._taken = Together(reviews.taken)
         self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = Kept(self._any_closed, _AGE_S)
@@ -75,6 +81,14 @@ class Lookups:
             if len(found) < len(set(ids)):
                 raise unavailable("MongoDB, which holds the rules of the store,")
         return found
+
+    async def taken(self, ids: Collection[str]) -> Mapping[str, TakenId]:
+        """The holders of these ids; free ids are left out. Raises StoredDocumentError or ValueError: one is damaged."""
+        try:
+            return await self._taken.of(ids)
+        except (StoredDocumentError, ValueError):
+            # Another request may have asked for the damaged one.
+            return await self._reviews.taken(ids)
 
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
         """The decisions about the reviews of each store, and when they were counted."""

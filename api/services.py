@@ -56,7 +56,7 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
         self.database = database
-        self.lookups = Lookups(self.ratings, self.stores, self.objects, DecisionCounts(database))
+        self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.image_files = image_files or files_in_memory()

@@ -54,7 +54,7 @@ async def wanted_by(
     all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, the caller may only edit, or that
     can't be told from what the caller may not."""
     ids = {review.id for review in reviews.values() if review.id}
-    places = await unless_away(services.reviews.taken(ids), None) if ids else {}
+    places = await unless_away(services.lookups.taken(ids), None) if ids else {}
     if places is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
         raise unavailable("The database")
     places = places or {}

@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from api.lookups import Lookups
 from domain.permissions import Permission
+from storage.policy import DecisionCounts
+from storage.repositories import Repositories
+from storage.shapes import StoredDocumentError
 from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.secured import running_secured
-from tests.support.service import Json, Servers, Service, kind_of
+from tests.support.service import Json, Servers, Service, kind_of, own_database
 from tests.support.waiting import eventually
 
 CREATE, READ, UPDATE = Permission.CREATE_REVIEWS, Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS
@@ -336,3 +340,13 @@ async def test_a_store_that_is_not_registered(facade: Facade, service: Service, 
     await service.publish("review-submissions", review_message(review))
     event = await one_told(service, "SubmissionRefused", id)
     assert (event["code"], "No store is registered" in event["message"]) == ("unknown-store", True)
+
+
+async def test_a_damaged_holder_of_an_id_is_no_fault_of_requests_about_others(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        of, decisions = Repositories(database), DecisionCounts(database)
+        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, decisions)
+        await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
+        asked = [lookups.taken(["free"]), lookups.taken(["damaged"])]
+        free, damaged = await asyncio.gather(*asked, return_exceptions=True)
+        assert (free, type(damaged)) == ({}, StoredDocumentError)
