@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 _MOST: Final = 200
 _CLOCKS_APART: Final = timedelta(seconds=2)
-"""What a worker whose clock is ahead owes is as much from before."""
+"""The clock of a worker that owes something may be so far ahead."""
 
 _OBJECTIONS: Final = (
     frozenset({Topic.DEAD_LETTER_COMMANDS}),

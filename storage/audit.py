@@ -36,9 +36,9 @@ INDEXES: Final = [
 
 
 class AuditAction(StrEnum):
-    """What was done. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a moderator.
-    `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of a dead
-    letter that was mended."""
+    """The deed of an entry. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a
+    moderator. `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of
+    a dead letter that was mended."""
 
     APPROVE = "approve"
     REJECT = "reject"

@@ -1380,9 +1380,9 @@ export interface components {
             status: string;
         };
         /**
-         * @description What was done. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a moderator.
-         *     `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of a dead
-         *     letter that was mended.
+         * @description The deed of an entry. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a
+         *     moderator. `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of
+         *     a dead letter that was mended.
          * @enum {string}
          */
         AuditAction: "approve" | "reject" | "reset" | "delete" | "restore" | "edit" | "reply" | "remove-reply" | "hold" | "flag" | "hide-image" | "show-image" | "register" | "change" | "replay" | "discard";

@@ -36,7 +36,7 @@ from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
 _LEFT_OUT: Final = ("pendingImages", "writtenDate")
-"""What passes, and what `createdDate` says."""
+"""Fields that pass, or that `createdDate` says already."""
 
 _NOT_IN_TABLES: Final = ("reply", "flags", "images", *_LEFT_OUT)
 _COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_TABLES)
