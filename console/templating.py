@@ -16,6 +16,7 @@ from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_
 from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
+_SCRIPTS: Final = sorted(path.name for path in (Path(__file__).parent / "static" / "console").glob("*.js"))
 _ONCE: Final = "done"
 """The parameter that tells what was done just now: no other address has it."""
 
@@ -117,7 +118,7 @@ def _pages() -> Environment:
         stars=stars,
         segment=lambda text: quote(str(text), safe=""),
     )
-    environment.globals.update(address=address)
+    environment.globals.update(address=address, scripts=_SCRIPTS)
     return environment
 
 

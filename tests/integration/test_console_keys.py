@@ -25,6 +25,16 @@ EventSource.prototype.addEventListener = function (kind, hear) {
   addEventListener.call(this, kind, kind === "decided" ? (event) => late.push(() => hear(event)) : hear);
 };"""
 
+HEARD = """window.heard = [];
+const { addEventListener } = EventSource.prototype;
+EventSource.prototype.addEventListener = function (kind, hear) {
+  addEventListener.call(this, kind, (event) => {
+    hear(event);
+    if (event.data) heard.push(`${kind} ${JSON.parse(event.data).id}`);
+  });
+};"""
+"""It notes the news once the page has heard them."""
+
 
 @asynccontextmanager
 async def queue_of(
@@ -131,11 +141,11 @@ async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
 
 
 async def test_a_decision_of_which_the_answer_alone_is_lost_was_made(service: Service, facade: Facade) -> None:
-    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+    async with queue_of(service, facade, 2, HEARD) as (page, ids, outcomes):
 
         async def lose(route: Route) -> None:
             await route.fetch()
-            await eventually(lambda: page.evaluate(f"document.getElementById('r-{ids[0]}').echoes.length === 0"))
+            await eventually(lambda: page.evaluate("name => heard.includes(name)", f"decided {ids[0]}"))
             await route.abort()
 
         await page.route("**/queue/decisions", lose, times=1)
@@ -185,14 +195,14 @@ async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: S
 
 
 async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(service: Service, facade: Facade) -> None:
-    async with queue_of(service, facade, 2) as (page, ids, outcomes):
+    async with queue_of(service, facade, 2, HEARD) as (page, ids, outcomes):
 
         async def delay(route: Route) -> None:
             answer = await route.fetch()
             before = await facade.review(ids[0])
             about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
             await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
-            await eventually(lambda: page.evaluate(f"!!document.getElementById('r-{ids[0]}').edit"))
+            await eventually(lambda: page.evaluate("name => heard.includes(name)", f"edited {ids[0]}"))
             await route.fulfill(response=answer)
 
         await page.route("**/queue/decisions", delay, times=1)

@@ -160,7 +160,26 @@ def test_what_is_vendored_is_what_was_published() -> None:
 
 
 def test_the_scripts_are_small() -> None:
-    assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.glob("*.js")) <= 30_000
+    assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.rglob("*.js")) <= 30_000
+
+
+async def test_no_module_runs_beside_an_older_one(app: FastAPI) -> None:
+    """What a browser keeps of one would meet another one's next version."""
+    async with client_of(app) as http:
+        for path in STATIC.rglob("*.js"):
+            answer = await http.get(f"/console/static/{path.relative_to(STATIC).as_posix()}")
+            assert answer.content == path.read_bytes()
+            assert answer.headers["cache-control"] == "no-store", path
+            assert answer.headers["content-type"].startswith("text/javascript"), path
+
+
+def test_every_module_is_there_and_used() -> None:
+    modules = {path.relative_to(STATIC).as_posix(): path for path in (STATIC / "console").iterdir()}
+    named = set()
+    for path in (STATIC / "console.js", *modules.values()):
+        for name in re.findall(r'^import .* from "\./(.*)";$', path.read_text(), re.MULTILINE):
+            named.add((path.parent / name).relative_to(STATIC).as_posix())
+    assert named == set(modules)
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)

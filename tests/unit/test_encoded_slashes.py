@@ -181,11 +181,12 @@ async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
     mounts = [route.path for route in whole.routes if isinstance(route, Mount)]
     assert mounts == ["/demo/static", "/console/static"]
     async with client_of(whole) as http:
-        assert (await http.get("/console/static/console.js")).status_code == 200
+        for file in ("console.js", "console/row.js"):
+            assert (await http.get(f"/console/static/{file}")).status_code == 200
     up = ["..%2F", "%2e%2e%2f", "%2E%2E/", "..%2f..%2F", "x%2F..%2F..%2F", "%2F", "..%5C", "%252e%252e%252f", ".%2F"]
     for folder in (*mounts, "/docs", "/storefront/v1"):
         for way in up:
-            for file in ("console/app.py", "etc/passwd", "console.js"):
+            for file in ("console/app.py", "etc/passwd", "console.js", "console/row.js"):
                 status, body = await asked(whole, f"{folder}/{way}{file}")
                 assert status in (404, 503), f"{folder}/{way}{file}"
                 assert b"import" not in body

@@ -1,0 +1,173 @@
+// Decisions that are made here. row.js tells their life.
+
+import { one, random, send } from "./page.js";
+
+const REQUESTS = 3;
+const TOGETHER = 200;
+const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
+const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
+const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
+
+/** A decision about a row whose status is `expected`. */
+function decisionOf(row, action, expected, reasonCode, isUndoing = false) {
+  const status = AFTER[action];
+  return {
+    row, action, expected, reasonCode, isUndoing, status,
+    why: reasonCode && `: ${reasonCode}`,
+    // Otherwise no news tell of it, and there is nothing to undo.
+    isChange: status !== expected,
+    // What undoing it brings back.
+    back: BACK[expected], reasonBefore: row.data.reason, wasSettled: row.isSettled,
+  };
+}
+
+/** Those that can be undone, in the order of the keys: answers have another one. Of one that `isLost` nobody knows if it
+ *  was made; others have decided since one that `isOvertaken`; one that `isTakenBack` is being undone. */
+export class Decisions {
+  constructor(me) {
+    this.me = me;
+    this.all = [];
+  }
+
+  of(row) { return this.all.filter((each) => each.row === row); }
+  get made() { return this.all.filter((each) => !each.isLost); }
+
+  drop(decision) { this.all = this.all.filter((each) => each !== decision); }
+
+  /** One whose answer was lost has been made after all. Returns false without one. */
+  recover(row, by, status) {
+    const found = this.of(row).find((each) => each.isLost && each.status === status && by === this.me);
+    if (found) found.isLost = false;
+    return found !== undefined;
+  }
+
+  /** Others have decided, perhaps the same: no undoing of ours may take that back. */
+  overtake(row) {
+    for (const each of this.of(row)) each.isOvertaken = true;
+  }
+}
+
+/** Decisions on their way. A browser opens six connections to one host, and each decision is waited for: those that are
+ *  made while REQUESTS are out go together with the next one. */
+let waiting = [];
+let out = 0;
+
+function sendTogether({ row, action, expected, reasonCode, isUndoing }) {
+  const { fields, data: { id } } = row;
+  return new Promise((resolve, reject) => {
+    const like = JSON.stringify({ action, expected, reasonCode: reasonCode || undefined, undoing: isUndoing ? "1" : undefined });
+    waiting.push({ id, fields, like, resolve, reject });
+    go();
+  });
+}
+
+async function go() {
+  if (!waiting.length || out >= REQUESTS) return;
+  const { like } = waiting[0];
+  const together = waiting.filter((each) => each.like === like).slice(0, TOGETHER);
+  waiting = waiting.filter((each) => !together.includes(each));
+  out += 1;
+  try {
+    const fields = together.flatMap((each) => each.fields);
+    const { results } = await send("/console/queue/decisions", [...Object.entries(JSON.parse(like)), ["key", random()], ...fields]);
+    for (const { id, resolve } of together) resolve(results.find((each) => each.id === id) ?? { outcome: "accepted" });
+  } catch (error) {
+    for (const { reject } of together) reject(error);
+  } finally {
+    out -= 1;
+    go();
+  }
+}
+
+export class Deciding {
+  constructor(queue) {
+    this.queue = queue;
+    this.decisions = queue.decisions;
+    document.addEventListener("submit", (event) => {
+      const { target: form, submitter } = event;
+      if (!form.matches("form[data-decide]")) return;
+      event.preventDefault();
+      const row = queue.row(form.closest("#list > li")?.dataset.id ?? form.dataset.id);
+      const action = submitter?.value;
+      if (row && !row.isSettled) this.decide(row, action, action === "reject" ? form.elements.reasonCode.value : "");
+    });
+  }
+
+  decide(row, action, reasonCode = "") {
+    if (!row || row.work) return;
+    // Somebody has decided already, perhaps in this moment: a key goes on, and never overwrites it.
+    if (row.isSettled && action !== "reset") {
+      this.queue.advance();
+      return;
+    }
+    const decision = decisionOf(row, action, row.data.status, reasonCode);
+    if (decision.isChange) this.decisions.all.push(decision);
+    row.show(`${DOING[action]}${decision.why} …`);
+    row.hold(this.make(decision));
+    if (this.queue.current?.isSettled) this.queue.advance();
+  }
+
+  async make(decision) {
+    const { row, action, reasonCode } = decision;
+    try {
+      await this.send(decision);
+      row.data.reason = reasonCode;
+      if (action === "reset") row.isSettled = false;
+    } catch (error) {
+      if (error.isFinal) this.decisions.drop(decision);
+      // It may have been taken all the same: then its news are to come.
+      else decision.isLost = true;
+    }
+  }
+
+  async send(decision) {
+    const { row, status } = decision;
+    row.sent(decision);
+    try {
+      row.answered(await sendTogether(decision), decision);
+    } catch (error) {
+      // The answer alone was lost.
+      if (!error.isFinal && row.hasEchoed(decision)) {
+        row.take(status);
+        return;
+      }
+      row.failed(error, decision);
+      throw error;
+    }
+  }
+
+  undo() {
+    const last = this.decisions.made.findLast((each) => !each.isTakenBack);
+    if (!last) {
+      one("form.notice [name=action]")?.click();
+      return;
+    }
+    last.isTakenBack = true;
+    this.queue.goTo(last.row);
+    last.row.hold(this.takeBack(last, last.row.work));
+  }
+
+  /** Undo a decision once it has been made; of one that failed there is nothing to undo. */
+  async takeBack(last, making) {
+    const { row, back, status, reasonBefore, wasSettled } = last;
+    await making;
+    row.tellOthers();
+    if (!this.decisions.made.includes(last)) return;
+    if (last.isOvertaken) {
+      row.notUndone();
+      this.decisions.drop(last);
+      return;
+    }
+    row.say("Undoing …");
+    const reasonCode = (back === "reject" && reasonBefore) || "";
+    try {
+      await this.send(decisionOf(row, back, status, reasonCode, true));
+    } catch (error) {
+      last.isTakenBack = false;
+      if (error.isFinal) this.decisions.drop(last);
+      return;
+    }
+    this.decisions.drop(last);
+    row.undone(reasonCode, wasSettled);
+  }
+}

@@ -1,0 +1,87 @@
+// On a page of one review, keys press the buttons that are there.
+
+import { one } from "./page.js";
+
+/** Kept by this browser where it may; elsewhere it holds for this page. */
+const setting = {
+  get() { try { return this.here ?? localStorage.getItem("shortcuts"); } catch { return null; } },
+  set(value) { try { localStorage.setItem("shortcuts", value); } catch { this.here = value; } },
+};
+
+const onQueue = (queue, deciding, ask) => ({
+  j: () => queue.move(1),
+  k: () => queue.move(-1),
+  a: () => deciding.decide(queue.current, "approve"),
+  u: () => queue.current?.data.status !== "New" && deciding.decide(queue.current, "reset"),
+  r: () => {
+    if (queue.current?.isSettled) queue.advance();
+    else ask(queue.current);
+  },
+  x: () => queue.select(false),
+  X: () => queue.select(true),
+  z: () => deciding.undo(),
+  o: () => {
+    if (!queue.current) return;
+    queue.remember();
+    location.assign(one("a.open", queue.current.element).href);
+  },
+});
+
+const press = (selector) => one(selector)?.click();
+const onReview = {
+  a: () => press("#decide [value=approve]"),
+  r: () => one("#decide [name=reasonCode]")?.focus(),
+  u: () => press("#decide [value=reset]"),
+  z: () => press("form.notice [name=action]"),
+};
+
+/** Keyboards of other scripts than Latin have the letters of ours behind their own. */
+function meant({ key, code, shiftKey }) {
+  const letter = /^Key([A-Z])$/.exec(code)?.[1];
+  if (!letter || /^[ -~]+$|\p{Script=Latin}/u.test(key)) return key;
+  return shiftKey ? letter : letter.toLowerCase();
+}
+
+/** Some keyboards have their digits behind Shift. */
+const digitOf = ({ key, code }) => Number(key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(code)?.[1]);
+
+export function listenToKeys(queue, deciding) {
+  const help = one("#help");
+  const shortcuts = one("#shortcuts");
+  if (shortcuts) {
+    shortcuts.checked = setting.get() !== "off";
+    shortcuts.addEventListener("change", () => setting.set(shortcuts.checked ? "on" : "off"));
+  }
+  // The next key is the reason for its rejection.
+  let rejecting = null;
+  const actions = !queue ? onReview : onQueue(queue, deciding, (row) => {
+    rejecting = row;
+    row?.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: not.`);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    // Arabic keyboards have a question mark of their own.
+    if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
+    if (setting.get() === "off" || help?.open) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
+    if (rejecting) {
+      const row = rejecting;
+      rejecting = null;
+      const reason = queue.reasons[digitOf(event) - 1];
+      // Another row came into focus meanwhile: the digit wasn't meant for that.
+      if (reason && row === queue.current) deciding.decide(row, "reject", reason);
+      else row.say("");
+      event.preventDefault();
+      return;
+    }
+    const key = meant(event);
+    if (key === "/") {
+      event.preventDefault();
+      one("input[type=search]")?.focus();
+    } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
+      event.preventDefault();
+      actions[key]();
+    }
+  });
+}

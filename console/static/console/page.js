@@ -1,0 +1,40 @@
+// Parts of a page, and requests to the service.
+
+const PATIENCE_MS = 60_000;
+
+export const one = (selector, within = document) => within.querySelector(selector);
+export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+export const create = (name, fields) => Object.assign(document.createElement(name), fields);
+
+/** Pages that came by plain HTTP have no crypto.randomUUID. */
+export const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const ask = (address, options) =>
+  fetch(address, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS), ...options });
+
+/** Returns what the service answers, or throws an Error with its message. */
+export async function send(address, fields) {
+  let response;
+  try {
+    response = await ask(address, { method: "POST", body: new URLSearchParams(fields) });
+  } catch {
+    throw new Error("The service can't be reached. Decide again once it can.");
+  }
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error("That can't be read. Load this page anew.");
+  const told = await response.json();
+  if (!response.ok) throw new Error(told.message);
+  return told;
+}
+
+/** Is the visitor still signed in? 401 if not, null where the service can't be reached. */
+export const asked = () => ask("/console", { redirect: "manual" }).catch(() => null);
+
+/** The way to sign in that leaves the page as it is. */
+export const signIn = () => create("a", { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+
+/** The address of this list from its beginning, without what was told once. */
+export function fromTheTop() {
+  const here = new URL(location.href);
+  for (const name of ["after", "focus", "done"]) here.searchParams.delete(name);
+  return here;
+}
