@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from asyncio import Task
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -123,6 +124,8 @@ def test_a_document_that_leaves_is_found(leaky: object) -> None:
 MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_HANDLER = 25
+# Shops embed it, and what it shows at once comes as one file: what comes later has modules of its own.
+LONGER_SCRIPTS = {"storefront/static/plaudit-reviews.js"}
 
 
 @pytest.mark.parametrize("room", PRODUCT)
@@ -140,3 +143,16 @@ def test_files_functions_and_handlers_stay_short(room: str) -> None:
                 if lines > most:
                     too_long.append(f"{file.relative_to(ROOT)}, {node.name}: {lines}")
     assert not too_long
+
+
+def test_scripts_stay_short() -> None:
+    """Of those that are written here."""
+    vendored = {name for path in ROOT.glob("*/static/vendored.json") for name in json.loads(path.read_text())}
+    own = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+        for room in PRODUCT
+        for path in (ROOT / room).rglob("*.js")
+        if path.name not in vendored
+    }
+    assert "console/static/console.js" in own
+    assert {path for path, lines in own.items() if lines > MOST_LINES_OF_A_FILE} == LONGER_SCRIPTS
