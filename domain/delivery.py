@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from heapq import merge
 from typing import Final, NamedTuple, TypeVar
 
@@ -11,6 +12,11 @@ T = TypeVar("T")
 
 REMEMBERED_MESSAGES: Final = 200
 """So many of the messages that wrote a review are remembered: the first one, and the last ones."""
+
+
+def digest_of(told: str) -> int:
+    """The digest of what a message says, by which a repeat is known. 63 bits."""
+    return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
 class RecordPosition(NamedTuple):

@@ -115,7 +115,8 @@ def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Ret
 
 
 def _without_words(stored: Return) -> Return:
-    return replace(stored, resolution=None, lines=tuple(replace(line, reason=None) for line in stored.lines))
+    lines = tuple(replace(line, reason=None) for line in stored.lines)
+    return replace(stored, resolution=None, origin=None, lines=lines)
 
 
 def _parsed(value: bytes) -> Any:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from domain.commands import CommandMark
-from domain.delivery import RecordPosition, Seen
+from domain.delivery import RecordPosition, Seen, digest_of
 from domain.orders import Order
 from domain.permissions import is_within
 from domain.returns_lines import LineRequest, LineWriter, ReturnLine, lines_of, unknown_lines
@@ -18,7 +18,8 @@ from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return request as it is stored; the store is the first of its order, in which its number is unique."""
+    """A return request as it is stored; the store is the first of its order, in which its number is unique. `origin` is
+    the digest of the request that created it, None where that isn't known."""
 
     id: str
     number: str
@@ -32,6 +33,7 @@ class Return:
     modified_by: str | None = None
     seen: Seen = field(default_factory=Seen)
     store_id: str | None = None
+    origin: int | None = None
 
     def quantities(self) -> dict[str, int]:
         """The quantity it takes of each order line: nothing when it is canceled."""
@@ -80,12 +82,21 @@ class ReturnRequest:
         """The writer of its lines."""
         return LineWriter(self.id, self.at, self.by)
 
+    @property
+    def digest(self) -> int:
+        """The digest of what it asks for, apart from the order."""
+        lines = [(line.order_line_id, line.quantity, line.reason, line.price) for line in self.lines or ()]
+        return digest_of(repr((self.status and self.status.casefold(), self.resolution, lines)))
+
     def may_touch(self, order: Order) -> bool:
         """True if the sender may touch returns of this order."""
         return is_within(self.stores, order.store_id)
 
 
 _ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
+_SAYS_OTHER: Final = RefusalReason(
+    ReturnRefusal.ID_TAKEN, "The return is there, and was created by another request: change it, or choose another id"
+)
 
 
 def decide(
@@ -103,8 +114,7 @@ def decide(
         return [_ID_TAKEN] if request.is_new else _unknown_return(request.id)
     if known is not None:
         if request.is_new:
-            is_repeat = request.order_id == known.order_id and is_within(request.stores, known.store_id)
-            return known if is_repeat else [_ID_TAKEN]
+            return _repeated(request, known)
         if order is not None and request.is_deletion and request.may_touch(order):
             return DeletedReturn(known.id, known.seen.after(request.position))
         if order is not None and not request.is_deletion:
@@ -112,6 +122,13 @@ def decide(
     elif request.is_new:
         return created_return(request, order, number, statuses) if order and number else None
     return _unknown_return(request.id)
+
+
+def _repeated(request: ReturnRequest, known: Return) -> Return | list[RefusalReason]:
+    if request.order_id != known.order_id or not is_within(request.stores, known.store_id):
+        return [_ID_TAKEN]
+    # Whatever has become of it since.
+    return known if known.origin in (None, request.digest) else [_SAYS_OTHER]
 
 
 def created_return(
@@ -134,6 +151,7 @@ def created_return(
         modified_by=request.by,
         store_id=order.store_id,
         seen=Seen().after(request.position),
+        origin=request.digest,
     )
     return _unknown_status(request, status, statuses) + _objections(wanted, None, order) or wanted
 

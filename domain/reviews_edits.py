@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, Written
+from domain.delivery import RecordPosition, Written, digest_of
 from domain.images import chosen
 from domain.moderation_rules import JudgedReview, Ruling
 from domain.permissions import Caller, Permission, is_within
@@ -181,7 +180,7 @@ def message_mark(identity: str | None, content: Content) -> int:
     """The mark of a message: of its CloudEvents identity, else of what it says. 63 bits."""
     # As it was before reviews had images where it says nothing of them.
     told = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
-    return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
+    return digest_of(told)
 
 
 def edit_reviews(

@@ -100,6 +100,7 @@ def document_of(stored: StoredReturn, now: datetime) -> Document:
         "createdBy": stored.created_by,
         "modifiedBy": stored.modified_by,
         "storeId": stored.store_id,
+        "origin": stored.origin,
         "seen": seen_document(stored.seen),
     }
 
@@ -133,6 +134,7 @@ def _return(document: Document) -> Return:
         created_by=document["createdBy"],
         modified_by=document["modifiedBy"],
         store_id=document.get("storeId"),
+        origin=document.get("origin"),
         seen=seen_from(document.get("seen")),
     )
 

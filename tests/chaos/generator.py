@@ -416,7 +416,7 @@ class Buyer(Actor):
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         always = [(self.order, 3), (self.return_early, 1), (self.rush, 1)]
         more = [(self.create_one, 5), (self.repeat_some, 1)] if self.orders else []
-        changes = [(self.change_one, 5), (self.delete_one, 1)] if self.returns else []
+        changes = [(self.change_one, 5), (self.create_again, 1), (self.delete_one, 1)] if self.returns else []
         return [*always, *more, *changes]
 
     def events(self, quantities: dict[str, int]) -> list[Json]:
@@ -529,6 +529,16 @@ class Buyer(Actor):
         outcome = self.world.model.create_return(id, wanted)
         await self.send_return("create", order, wanted, outcome)
         return id
+
+    async def create_again(self) -> None:
+        """The request that created a return once more, whatever has become of it, or another one with its id."""
+        id = self.chance.choice(self.returns)
+        asked = self.world.model.asked_returns.get(id)
+        if asked is not None:
+            # The version before knows no other.
+            is_same = self.world.is_mixed or self.chance.random() < 0.5
+            wanted = asked if is_same else {**asked, "resolution": self.new_id("other")}
+            await self.send_return("create", asked["orderId"], wanted, self.world.model.create_return(id, wanted))
 
     async def change_one(self) -> None:
         id = self.chance.choice(self.returns)

@@ -102,6 +102,8 @@ class Model:
     """Replies, votes and reports, by the reviews that they are about."""
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
+    asked_returns: dict[str, Json] = field(default_factory=dict)
+    """The requests that created returns, also of deleted ones."""
     deleted_returns: set[str] = field(default_factory=set)
     returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     early_returns: dict[str, list[tuple[str, str, Json]]] = field(default_factory=lambda: defaultdict(list))
@@ -219,7 +221,7 @@ class Model:
         if id in self.deleted_returns:
             return "refused"
         if id in self.returns:
-            return "unchanged"
+            return "unchanged" if wanted == self.asked_returns[id] else "refused"
         order_id = wanted["orderId"]
         if order_id not in self.orders:
             self.early_returns[order_id].append(("create", id, wanted))
@@ -230,6 +232,7 @@ class Model:
         if any(quantity > available.get(line, 0) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
+        self.asked_returns[id] = wanted
         self.returns_of[order_id].append(id)
         return "applied"
 

@@ -117,6 +117,27 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     assert await returns.available(theirs) == {"a": 2}
 
 
+async def test_another_request_with_the_id_of_a_return(returns: Returns, facade: Facade, service: Service) -> None:
+    order = await returns.ordered({"a": 5, "b": 5})
+    id = await returns.create(order, {"a": 1}, id=new_id("return"))
+    other = wanted_return(order, {"a": 2, "b": 1}, id=id)
+    (result,) = await facade.command("POST", RETURNS, other)
+    assert (result["outcome"], "created by another request" in result["reason"]) == ("refused", True)
+    assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
+    assert await returns.available(order) == {"a": 4, "b": 5}
+    # As soon as it is changed to that, the first request is a repeat all the same, and the other one isn't.
+    await returns.change(id, lineItems=other["lineItems"])
+    again, third = wanted_return(order, {"a": 1}, id=id), new_id("return")
+    await service.publish(
+        *("return-commands", return_command("create", other), return_command("create", again)),
+        return_command("create", wanted_return(order, {"b": 1}, id=third)),
+    )
+    await eventually(partial(returns.get, third), lambda row: row is not None)
+    assert await returns.available(order) == {"a": 3, "b": 3}
+    told = await returns.told(id, "ReturnCreated", "ReturnRefused", "ReturnChanged", "ReturnRefused")
+    assert reasons(told[-1]) == [("id-taken", "/id")]
+
+
 async def test_a_change_by_kafka_that_names_another_order(returns: Returns, service: Service) -> None:
     mine, theirs = [await returns.ordered({"a": 2}) for _ in range(2)]
     id = await returns.create(mine, {"a": 1}, id=new_id("return"))

@@ -207,15 +207,15 @@ def test_names_of_things_stay_as_they_were_written() -> None:
 @pytest.mark.parametrize("by", ["anna", "clerk", None])
 def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     line = ReturnLine("l", "line", 2, 3.5, "Too small for Anna", AT, AT, by, by)
-    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s")
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s", origin=7)
     left, hers = (None, "anna") if by == "anna" else (by, None)
     unnamed = replace(line, created_by=left, modified_by=left)
     without = replace(stored, lines=(unnamed, unnamed), created_by=left, modified_by=left)
     assert unnamed_return(stored, "anna") == without
     line = replace(unnamed, reason=None)
-    assert forgotten_return(stored, "anna") == replace(without, resolution=None, lines=(line, line))
+    assert forgotten_return(stored, "anna") == replace(without, resolution=None, origin=None, lines=(line, line))
     line = replace(line, created_by=hers, modified_by=hers)
-    part = replace(stored, resolution=None, lines=(line, line), created_by=hers, modified_by=hers)
+    part = replace(stored, resolution=None, origin=None, lines=(line, line), created_by=hers, modified_by=hers)
     assert part_in_return(stored, "anna") == part
 
 

@@ -1,6 +1,6 @@
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID, uuid5
 
 import pytest
@@ -299,9 +299,11 @@ def test_a_new_return_as_it_is_stored() -> None:
         modified_by="anna",
         seen=Seen().after(request.position),
         store_id="shop",
+        origin=request.digest,
     )
-    assert created_return(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
-        made, status=ReturnStatus.APPROVED
+    approved = replace(request, status=ReturnStatus.APPROVED)
+    assert created_return(approved, order, "RET1") == replace(
+        made, status=ReturnStatus.APPROVED, origin=approved.digest
     )
 
 
@@ -377,9 +379,43 @@ def test_a_request_with_a_known_id_repeats_it_or_is_refused(
     order_id: str, stores: list[str] | None, is_repeat: bool
 ) -> None:
     known, order = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
-    request = replace(a_request(ReturnStep("create", "r", None, [])), order_id=order_id, stores=stores)
+    request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), order_id=order_id, stores=stores)
     taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
     assert decide(request, known, order, "RET2") == (known if is_repeat else [taken])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"status": ReturnStatus.APPROVED},
+        {"resolution": "Refund"},
+        {"lines": (LineRequest("a", 1), LineRequest("b", 1))},
+        {"lines": (LineRequest("b", 1),)},
+        {"lines": (LineRequest("a", 2),)},
+        {"lines": (LineRequest("a", 1, reason="Scratched"),)},
+        {"lines": (LineRequest("a", 1, price=0.0),)},
+    ],
+    ids=str,
+)
+def test_another_request_with_a_known_id_is_no_repeat(other: dict[str, Any]) -> None:
+    known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1))
+    request = a_request(ReturnStep("create", "r", None, [("a", 1)]), 1)
+    refused = decide(replace(request, **other), known, order, "RET2")
+    assert isinstance(refused, list)
+    assert [reason.code for reason in refused] == [ReturnRefusal.ID_TAKEN]
+    assert "created by another request" in refused[0].message
+    # The same one is a repeat, whatever has become of the return; of one from before nobody knows.
+    changed = changed_return(known, replace(request, is_new=False, **other), order)
+    assert isinstance(changed, Return)
+    assert decide(request, changed, order, "RET2") is changed
+    before = replace(known, origin=None)
+    assert decide(replace(request, **other), before, order, "RET2") is before
+
+
+def test_letter_case_of_a_status_makes_no_other_request() -> None:
+    known, order = stored(order_with({"a": 5}), ("a", 1), status=ReturnStatus.APPROVED)
+    request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="aPPROVED")
+    assert decide(request, known, order, "RET2") is known
 
 
 def test_what_a_return_has_hides_no_later_fault_nor_does_a_fault() -> None:
