@@ -108,6 +108,7 @@ class _Console:
             Mount("/console/static", StaticFiles(directory=_STATIC)),
             *self._door.routes,
             Route("/console", partial(self._serve, Screen("GET", "", (), _start))),
+            Route("/console/", _home),
             *(Route(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
             Route("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _nowhere))),
         ]
@@ -214,6 +215,10 @@ def _to_sign_in(visit: Visit) -> Response:
 async def _front(request: Request) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise HTTPException(404)
+    return await _home(request)
+
+
+async def _home(request: Request) -> Response:
     return RedirectResponse("/console", 307)
 
 

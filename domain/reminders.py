@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
@@ -62,7 +62,7 @@ class SentReminders:
         """The number that counts for the limit: all, or those of its period."""
         if settings.limit_period_days is None:
             return self.count
-        since = now - timedelta(days=settings.limit_period_days)
+        since = _before(now, timedelta(days=settings.limit_period_days))
         return sum(since < at for at in self.times)
 
     def limit_since(self, settings: ReminderSettings) -> datetime | None:
@@ -153,7 +153,7 @@ def status_key(status: str) -> str:
 def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
     """An order is due when its days are counted from this moment or an earlier one."""
     # A day count of 0 must not make an order due again at the moment of its reminder.
-    return now - max(timedelta(days=settings.days_in_status), timedelta(microseconds=1))
+    return _before(now, max(timedelta(days=settings.days_in_status), timedelta(microseconds=1)))
 
 
 def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | None:
@@ -166,7 +166,15 @@ def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | N
 
 def due_from(settings: ReminderSettings, now: datetime) -> datetime:
     """An order that came into its status before this moment is never asked about."""
-    return now - timedelta(days=settings.days_in_status + settings.max_age_days)
+    return _before(now, timedelta(days=settings.days_in_status + settings.max_age_days))
+
+
+def _before(now: datetime, age: timedelta) -> datetime:
+    """The moment so long before; the first one of all where that is before the year 1."""
+    try:
+        return now - age
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def takes_reviews(store_id: str | None, store: Store | None) -> bool:

@@ -37,11 +37,14 @@ class Return:
 
     def quantities(self) -> dict[str, int]:
         """The quantity it takes of each order line: nothing when it is canceled."""
-        taken: dict[str, int] = {}
-        if self.status != ReturnStatus.CANCELED:
-            for line in self.lines:
-                taken[line.order_line_id] = taken.get(line.order_line_id, 0) + line.quantity
-        return taken
+        return {} if self.status == ReturnStatus.CANCELED else self.named()
+
+    def named(self) -> dict[str, int]:
+        """The quantity that its lines name of each order line, also when it is canceled."""
+        named: dict[str, int] = {}
+        for line in self.lines:
+            named[line.order_line_id] = named.get(line.order_line_id, 0) + line.quantity
+        return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,9 @@ def changed_return(
     if request.told_order_id not in (None, known.order_id):
         return [RefusalReason(ReturnRefusal.ID_TAKEN, f"The return is of order {known.order_id}, and stays there")]
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
-        return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
+        is_status = status_named(request.expected_status, statuses) is not None
+        changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")
+        return [changed if is_status else _no_status(request.expected_status, statuses, "expectedStatus")]
     status = status_named(request.status or known.status, (*statuses, known.status))
     lines = known.lines
     if request.lines is not None:
@@ -210,23 +215,24 @@ def _unknown_return(id: str) -> list[RefusalReason]:
 
 
 def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequence[str]) -> list[RefusalReason]:
-    if found is not None:
-        return []
-    message = f"{request.status} is no status of returns. There are: {', '.join(statuses)}"
-    return [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
+    return [] if found is not None else [_no_status(request.status, statuses)]
+
+
+def _no_status(status: str | None, statuses: Sequence[str], field: str | None = None) -> RefusalReason:
+    message = f"{status} is no status of returns. There are: {', '.join(statuses)}"
+    return RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message, field=field)
 
 
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:
     """Every reason why the order can't give what is wanted."""
     ordered = order.ordered()
-    own = known.quantities() if known else {}
-    held = {line.order_line_id for line in known.lines} if known else set()
-    taken = wanted.quantities()
+    own, held = (known.quantities(), known.named()) if known else ({}, {})
+    taken, named = wanted.quantities(), wanted.named()
     reasons = []
     for index, line in enumerate(wanted.lines):
         line_id = line.order_line_id
         # Also of a line that the order has lost since: what this return has stays, and can be given back.
-        if line_id in held and taken.get(line_id, 0) <= own.get(line_id, 0):
+        if named[line_id] <= held.get(line_id, 0) and taken.get(line_id, 0) <= own.get(line_id, 0):
             continue
         if line_id not in ordered:
             message = f"Order {order.id} has no line {line_id}"
@@ -236,5 +242,9 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
         available = max(0, ordered[line_id] - order.returned.get(line_id, 0) + own.get(line_id, 0))
         if taken.get(line_id, 0) > available:
             message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
+            reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
+        elif named[line_id] > max(ordered[line_id], held.get(line_id, 0)):
+            # Of a canceled return, which takes nothing.
+            message = f"{named[line_id]} of line {line_id} asked for, {ordered[line_id]} ordered"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
     return reasons

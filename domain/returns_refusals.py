@@ -21,11 +21,13 @@ class ReturnRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefusalReason:
-    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one."""
+    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one. `field`: the
+    one that it is about, where the code doesn't tell."""
 
     code: ReturnRefusal
     message: str
     line_index: int | None = None
+    field: str | None = None
 
 
 def unknown_order(order_id: str) -> list[RefusalReason]:

@@ -107,6 +107,8 @@ def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReaso
 def _pointer(reason: RefusalReason) -> str:
     if reason.line_index is not None:
         return f"/lineItems/{reason.line_index}"
+    if reason.field is not None:
+        return f"/{reason.field}"
     places = {
         ReturnRefusal.ID_TAKEN: "/id",
         ReturnRefusal.UNKNOWN_STATUS: "/status",

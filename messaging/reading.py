@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
+from messaging.json_values import Twice, parsed, why_no_json, without_mark
 from messaging.metrics import note_ignored
 from messaging.reading_shapes import NO_SHAPE, Shape, folded_name, of_one_type, shape_of
 from messaging.schemas import PATTERN_MESSAGES
@@ -48,7 +48,7 @@ class InvalidContentError(ValueError):
     """A value that is no JSON, or has other content than its type."""
 
     def __init__(self, errors: Sequence[InputError]) -> None:
-        shown = "; ".join(f"{error.pointer}: {error.message}" for error in errors[:5])
+        shown = "; ".join(": ".join(filter(None, (each.pointer, each.message))) for each in errors[:5])
         super().__init__(shown + (f"; and {len(errors) - 5} more" if len(errors) > 5 else ""))
         self.errors = errors
 
@@ -102,6 +102,7 @@ class Reader(Generic[T]):
 
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
+        value = without_mark(value)
         if _parts(value) > _MOST_PARTS:
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
         try:
@@ -109,7 +110,7 @@ class Reader(Generic[T]):
         except ValidationError as error:
             if error.error_count() > _MOST_PARTS:
                 raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)]) from None
-            if final := _final(error):
+            if final := _final(error, value):
                 raise InvalidContentError(final) from None
             return self._read_slowly(value)
         if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
@@ -179,12 +180,6 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"Did you mean {of_folded[close[0]]}?" if close else f"There are: {', '.join(sorted(known)) or 'none'}"
 
 
-class _Twice(dict[str, Any]):
-    """An object with a field that comes twice in the same letter case: those names."""
-
-    names: Collection[str] = ()
-
-
 class _Correction:
     """Puts a parsed value right by its shape, and notes errors and what is ignored."""
 
@@ -207,7 +202,7 @@ class _Correction:
         return told if shape is None else _leaf(told, shape)
 
     def _object(self, told: dict[str, Any], shape: Shape | None, place: tuple[str | int, ...]) -> dict[str, Any]:
-        for name in told.names if isinstance(told, _Twice) else ():
+        for name in told.names if isinstance(told, Twice) else ():
             self._note_twice(place, name)
         known = shape.object_for(told) if shape else None
         content: dict[str, Any] = {}
@@ -256,11 +251,12 @@ def _leaf(told: Any, shape: Shape) -> Any:
     return told
 
 
-def _final(error: ValidationError) -> list[InputError]:
+def _final(error: ValidationError, value: bytes) -> list[InputError]:
     """The errors that can't be put right, and make all others pointless: no JSON, or an array with more items than
     anyone should look through."""
     details = error.errors(include_url=False, include_input=False)
-    return [_input_error(each) for each in details if each["type"] in _FINAL]
+    final = [_input_error(each) for each in details if each["type"] in _FINAL]
+    return [e._replace(message=why_no_json(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 
 def _parts(value: bytes) -> int:
@@ -278,23 +274,9 @@ def _may_repeat(value: bytes, fields: int) -> bool:
 
 def _parsed(value: bytes) -> Any:
     try:
-        return _DECODER.decode(value.decode())
+        return parsed(value)
     except ValueError as error:
         raise InvalidContentError([InputError("", INVALID_JSON, f"Invalid JSON: {error}")]) from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(pairs)
-    if len(told) == len(pairs):
-        return told
-    twice = _Twice(told)
-    twice.names = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    return twice
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)

@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
@@ -36,11 +37,17 @@ class ConfigurationError(Exception):
     """A setting can't be used; the message names the variable and the place in it."""
 
 
+def _not_of_mongodb(name: str) -> str:
+    if name.lower() in ("admin", "config", "local"):
+        raise ValueError("MongoDB keeps its own things there, and tells no changes of them: choose another name")
+    return name
+
+
 class MongoSettings(BaseModel):
     """The connection to MongoDB."""
 
     uri: SecretStr | None = None
-    database: Annotated[str, Field(description="The name of the database")] = "plaudit"
+    database: Annotated[str, AfterValidator(_not_of_mongodb), Field(description="The name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
 
@@ -248,9 +255,20 @@ class Settings(BaseSettings):
         return str(endpoints["database"]) if endpoints else self.mongo.database
 
     def http_address(self) -> str:
-        """The address of a running service: that of `plaudit up` if it runs, else the configured one."""
+        """The address of a running service: that of `plaudit up` if it runs, else the configured one.
+
+        Raises ConfigurationError where another port is configured than that of the `plaudit up`: which one is meant?
+        """
         endpoints = self.endpoints()
-        return str(endpoints["http"]) if endpoints else self.http.address
+        if endpoints is None:
+            return self.http.address
+        there = str(endpoints["http"])
+        if "port" in self.http.model_fields_set and self.http.port not in (0, urlsplit(there).port):
+            raise ConfigurationError(
+                f"PLAUDIT_HTTP__PORT is {self.http.port}, but the `plaudit up` of {self.data} listens at {there}. Set "
+                "PLAUDIT_DATA to the folder of the one that is meant (`make` calls it DATA), or leave the port out."
+            )
+        return there
 
     def _endpoint(self, name: str, variable: str) -> str:
         endpoints = self.endpoints()

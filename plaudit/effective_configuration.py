@@ -31,7 +31,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
     except MissingAddressError:
         return _hidden(shown)
     if endpoints is not None:
-        address = urlsplit(settings.http_address())
+        address = urlsplit(str(endpoints["http"]))
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
         shown["mongo"]["database"] = settings.mongo_database()
     if endpoints is not None and not settings.kafka.bootstrap_servers:

@@ -24,4 +24,7 @@ class ImageSettings(BaseModel):
 
     def files(self, data: Path) -> ImageFiles:
         """The files of images; `data` is the data folder. Raises OSError or ValueError where they can't be kept so."""
+        if self.store is None:
+            # As `plaudit up` has it, for its owner alone.
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
         return ImageFiles(open_store(self.address(data)))

@@ -87,6 +87,7 @@ async def _is_decided(services: Services, command: Command, id: str) -> bool:
 def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
     """A reason with its place in the body: one that names no lines can only be wrong about a status."""
     if reason.line_index is None:
-        return {"pointer": _POINTERS.get(reason.code, "/orderId"), "code": reason.code.value, "message": reason.message}
+        pointer = f"/{reason.field}" if reason.field else _POINTERS.get(reason.code, "/orderId")
+        return {"pointer": pointer, "code": reason.code.value, "message": reason.message}
     pointer = f"/lineItems/{reason.line_index}/{_FIELDS.get(reason.code, 'quantity')}" if has_lines else "/status"
     return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from pydantic import TypeAdapter
+from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from api.services import Services
@@ -17,6 +18,8 @@ from messaging.reading import InvalidContentError, Read, Reader, reader_of
 
 T = TypeVar("T")
 
+_PLAIN: Final = "identity"
+_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _UNEXPECTED: Final = "This takes no body: what it is about is said by the path and the query. Nothing was accepted."
 
 
@@ -67,6 +70,9 @@ async def raw_body(request: Request) -> bytes:
     `request.state.body_digest` is the digest of them then, by which a command tells another one with its key.
     """
     check_media_type(request.headers.get("content-type"))
+    if request.headers.get("content-encoding", _PLAIN).strip().lower() not in ("", _PLAIN):
+        plain = {"Accept-Encoding": _PLAIN}
+        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, "Send the body uncompressed.", headers=plain)
     body = await _content(request)
     request.state.body_digest = sha256(body).digest()
     return body
@@ -120,14 +126,16 @@ async def _content(request: Request) -> bytes:
 
 
 def check_media_type(content_type: str | None) -> None:
-    """Raises ProblemError unless it is application/json, another +json type, or missing."""
-    if not content_type:
+    """Raises ProblemError unless it is application/json, another +json type, or missing, and in UTF-8."""
+    if content_type in (None, "", "application/json"):
         return
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type != "application/json" and not (
-        media_type.startswith("application/") and media_type.endswith("+json")
+    media_type, options = parse_options_header(content_type)
+    if media_type != b"application/json" and not (
+        media_type.startswith(b"application/") and media_type.endswith(b"+json")
     ):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, "Send the body as application/json.")
+    if options.get(b"charset", b"utf-8").decode(errors="replace").lower() not in _CHARSETS:
+        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, "Send the body in UTF-8.")
 
 
 def parse_json(adapter: TypeAdapter[T], body: bytes) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
@@ -122,6 +122,9 @@ def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
 async def on_problem(request: Request, error: Exception) -> ProblemResponse:
     """Answer a problem that an endpoint raised."""
     assert isinstance(error, ProblemError)  # noqa: S101 - registered for these alone
+    if error.kind is ProblemKind.NOT_FOUND and (methods := _named_methods(request)) and request.method not in methods:
+        # An address of its own was taken for that of one thing.
+        error = _not_by_this_method(request, methods)
     return problem_response(request.scope, error)
 
 
@@ -132,9 +135,7 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
         case 404:
             problem = ProblemError(ProblemKind.NOT_FOUND, "There is nothing at this path. See /docs for what there is.")
         case 405:
-            methods = ", ".join(_methods_at(request))
-            detail = f"{request.method[:32]} isn't possible here; possible: {methods}."
-            problem = ProblemError(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": methods})
+            problem = _not_by_this_method(request, _named_methods(request) or _methods_at(request))
         case status:
             title = HTTPStatus(status).phrase
             body = {"type": "about:blank", "title": title, "status": status, "detail": error.detail}
@@ -157,7 +158,26 @@ def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
     }
 
 
-def _methods_at(request: Request) -> list[str]:
+def _not_by_this_method(request: Request, methods: Collection[str]) -> ProblemError:
+    possible = ", ".join(sorted(methods))
+    detail = f"{request.method[:32]} isn't possible here; possible: {possible}."
+    return ProblemError(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": possible})
+
+
+def _named_methods(request: Request) -> set[str]:
+    """The methods of the routes with this very path, none of which stands for an id."""
     path = path_to_match(request.scope)
-    routes = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(path)]
-    return sorted({method for route in routes for method in route.methods or ()})
+    return _methods_of(route for route in _routes(request) if route.path == path)
+
+
+def _methods_at(request: Request) -> set[str]:
+    path = path_to_match(request.scope)
+    return _methods_of(route for route in _routes(request) if route.path_regex.match(path))
+
+
+def _routes(request: Request) -> Iterator[Route]:
+    return (route for route in request.app.routes if isinstance(route, Route))
+
+
+def _methods_of(routes: Iterable[Route]) -> set[str]:
+    return {method for route in routes for method in route.methods or ()}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import structlog
@@ -26,6 +27,7 @@ from messaging.reading import error_message
 from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
+from plaudit.dotenv_file import DotEnvError, check_dotenv
 from plaudit.processes.logs import configure_logs, is_json_wanted
 
 log = structlog.get_logger()
@@ -145,14 +147,22 @@ def to(as_json: bool, terminal: Terminal = out) -> Iterator[Terminal]:
 def read_settings() -> Settings:
     """The configuration; its errors are printed in a line, exit code 2."""
     try:
-        return Settings()
+        return loaded_settings()
     except UNREADABLE as error:
         fail_of_configuration(wrong_settings(error))
+
+
+def loaded_settings() -> Settings:
+    """The configuration. Raises an error of UNREADABLE."""
+    check_dotenv(Path(".env"))
+    return Settings()
 
 
 def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
     """The errors of the configuration, by variable, or of its file as a whole."""
     match error:
+        case DotEnvError():
+            return str(error)
         case SettingsError():
             return _wrong_json(error)
         case UnicodeDecodeError():

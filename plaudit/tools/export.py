@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -116,8 +116,8 @@ def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, 
     """Writes reviews into the file one by one, behind a header row in CSV, which leaves some fields out."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    rows = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
+    # Unlike a wrapper of io, it doesn't close the file when it goes.
+    rows = csv.DictWriter(codecs.getwriter("utf-8")(file), _COLUMNS, extrasaction="ignore")
     rows.writeheader()
     return lambda review: rows.writerow(
         {name: cell_of(value) if isinstance(value, str) else value for name, value in review.items()}

@@ -251,6 +251,9 @@ class Model:
         available, own = self.available(known.order), known.taken()
         if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
             return "refused"
+        ordered = self.orders[known.order].lines
+        if any(quantity > max(ordered.get(line, 0), known.lines.get(line, 0)) for line, quantity in lines.items()):
+            return "refused"
         self.returns[id] = wanted
         return "unchanged" if wanted.told() == known.told() else "applied"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import subprocess
 import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -267,6 +268,27 @@ def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
         said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(other.server_port)).stderr
         other.shutdown()
     assert "was answered 501, not 200" in " ".join(said.split())
+
+
+def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
+    data = tmp_path / ".plaudit"
+    data.mkdir()
+    port = free_port()
+    endpoints = {"http": f"http://127.0.0.1:{port}", "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1"}
+    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
+    with (data / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (["demo"], ["demo", "--fill", "1"]):
+            said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
+            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` of .plaudit listens at {endpoints['http']}" in said
+        for configured in (str(port), "0"):
+            said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
+            assert "Start the service first: make up" in " ".join(said.split())
+
+
+def test_a_worker_leaves_a_folder_that_up_takes(tmp_path: Path) -> None:
+    assert "start `plaudit up`" in plaudit(tmp_path, "worker", code=1).stderr
+    assert stat.S_IMODE((tmp_path / ".plaudit").stat().st_mode) == 0o700
 
 
 def test_an_address_of_version_6(tmp_path: Path) -> None:

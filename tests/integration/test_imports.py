@@ -102,3 +102,24 @@ async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tm
     await service.run("import", str(file))
     await service.idle()
     assert await facade.review(id) == review
+
+
+async def test_rows_of_a_store_that_is_not_registered_are_bad(service: Service, facade: Facade, tmp_path: Path) -> None:
+    product, store = new_id(), await facade.open_store()
+    file, report = tmp_path / "reviews.jsonl", tmp_path / "reviews.jsonl.bad-rows.jsonl"
+    rows = [submission(product, 4, storeId=each) for each in (store, "Typo", None, "Typo")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = "There is no store Typo: register it, by PUT /api/stores/Typo"
+    trial = await service.run("import", str(file), "--dry-run", code=1)
+    assert f"line 2: {told}" in " ".join((trial.stdout + trial.stderr).split())
+    assert "Would publish 2 reviews; 2 rows are bad." in trial.stdout
+    done = await service.run("import", str(file), code=1)
+    assert "Published 2 reviews; 2 rows are bad." in done.stdout
+    assert [json.loads(line) for line in report.read_text().splitlines()] == [
+        {"line": 2, "reason": told},
+        {"line": 4, "reason": told},
+    ]
+    await service.idle()
+    assert len(await facade.listed("id", entityIds=[product])) == 2
+    assert len(await facade.listed("id", entityIds=[product], storeId=store)) == 1
+    assert await refused(service, product) == set()

@@ -215,6 +215,15 @@ async def test_the_message_says_what_is_available(returns: Returns, http: httpx.
     assert messages == ["4 of line a asked for, 3 available", f"Order {order} has no line z"]
 
 
+@pytest.mark.parametrize(
+    "path", ["customerReviews/reviewList", "customerReviews/approve", "orders/search", "return/search", "return/counts"]
+)
+async def test_an_address_of_its_own_is_no_id(http: httpx.AsyncClient, path: str) -> None:
+    response = await http.get(f"/api/{path}")
+    assert (response.status_code, response.headers["allow"]) == (405, "POST"), response.text
+    assert (await http.get(f"/api/{path}s")).status_code == 404
+
+
 async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx.AsyncClient) -> None:
     order, other = await returns.ordered({"a": 1}), await returns.ordered({"a": 1})
     id = await returns.create(order, {"a": 1})

@@ -79,6 +79,23 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     assert ".env, in this folder, can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
 
 
+def test_a_line_of_the_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
+    for number, lines in ((2, 'A=1\nPLAUDIT_MONGO__DATABASE="shop\nB=2\n'), (3, "# words\n\ngarbage line\n")):
+        (tmp_path / ".env").write_text(lines)
+        told = f".env, line {number}: Write NAME=value, and close each quote."
+        for command in ("config", "up"):
+            assert told in plaudit(tmp_path, command, code=2).stderr
+        assert told in plaudit(tmp_path, "doctor", code=1).stdout
+    (tmp_path / ".env").write_text("# words\n\nexport A=1\nB\nC='two\nlines'\nPLAUDIT_HTTP__PORT=8123\n")
+    assert json.loads(plaudit(tmp_path, "config", code=0).stdout)["http"]["port"] == 8123
+
+
+@pytest.mark.parametrize("name", ["admin", "Config", "local"])
+def test_a_database_of_mongodb_is_refused(tmp_path: Path, name: str) -> None:
+    told = plaudit(tmp_path, "config", code=2, PLAUDIT_MONGO__DATABASE=name).stderr
+    assert "PLAUDIT_MONGO__DATABASE: MongoDB keeps its own things there" in told
+
+
 def test_a_misspelt_variable_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o1777)  # as /tmp is: refused, once that has been told

@@ -31,6 +31,25 @@ async def test_other_methods_learn_of_the_possible_ones(http: httpx.AsyncClient)
     assert response.headers["allow"] == "DELETE, POST"
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["customerReviews/reviewList", "customerReviews/approve", "orders/search", "return/search", "return/counts"]
+)
+async def test_an_address_of_its_own_is_no_id(http: httpx.AsyncClient, method: str, path: str) -> None:
+    response = await http.request(method, f"/api/{path}")
+    assert "POST" in problem_of(response, 405)["detail"]
+    assert response.headers["allow"] == "POST"
+
+
+async def test_bodies_are_not_compressed(http: httpx.AsyncClient) -> None:
+    for coding in ("gzip", "br", "utf8"):
+        response = await http.post("/api/customerReviews", json=[{}], headers={"Content-Encoding": coding})
+        assert "uncompressed" in problem_of(response, 415)["detail"]
+        assert response.headers["accept-encoding"] == "identity"
+    for coding in ("identity", "Identity", ""):
+        problem_of(await http.post("/api/customerReviews", json=[{}], headers={"Content-Encoding": coding}), 422)
+
+
 async def test_head_is_get(http: httpx.AsyncClient) -> None:
     assert (await http.head("/health/live")).status_code == 200
 

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -66,3 +67,49 @@ def test_other_media_types_are_not(content_type: str) -> None:
     with pytest.raises(ProblemError) as refused:
         check_media_type(content_type)
     assert refused.value.kind.status == 415
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_utf_8"),
+    [
+        ('application/json; charset="UTF8"', True),
+        ("application/json;charset=us-ascii", True),
+        ("application/json; version=1", True),
+        ("application/json; charset=utf-16", False),
+        ("application/ld+json; Charset=ISO-8859-1", False),
+    ],
+)
+def test_other_charsets_are_refused(content_type: str, is_utf_8: bool) -> None:
+    if is_utf_8:
+        check_media_type(content_type)
+        return
+    with pytest.raises(ProblemError, match="in UTF-8") as refused:
+        check_media_type(content_type)
+    assert refused.value.kind.status == 415
+
+
+def test_a_byte_order_mark_is_left_out() -> None:
+    body = json.dumps([REVIEW]).encode()
+    assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body) == parse_json(SUBMISSIONS, body)
+    # Also where the value has to be put right, and only one.
+    assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body.replace(b'"review"', b'"REVIEW"'))
+    assert problem_in(SUBMISSIONS, b"\xef\xbb\xbf\xef\xbb\xbf" + body).kind.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('["a"]'.encode("utf-16"), "UTF-16"),
+        ('["a"]'.encode("utf-16-be"), "UTF-16"),
+        (gzip.compress(b"[]"), "gzip"),
+        (b'["\\ud83d"]', "half of a surrogate pair"),
+        (b'["\\uDE00 \\ud83d\\ude00"]', "half of a surrogate pair"),
+    ],
+)
+def test_what_is_no_json_says_what_it_looks_like(body: bytes, words: str) -> None:
+    problem = problem_in(SUBMISSIONS, body)
+    assert (problem.kind.status, words in problem.detail) == (400, True)
+
+
+def test_a_whole_surrogate_pair_is_no_half() -> None:
+    assert "surrogate" not in problem_in(SUBMISSIONS, b'["\\ud83d\\ude00",]').detail

@@ -147,6 +147,7 @@ async def test_pictures_come_from_where_they_may() -> None:
 
 async def test_the_front_leads_browsers_alone(app: FastAPI) -> None:
     async with client_of(app) as http:
+        assert (await http.get("/console/")).headers["location"] == "/console"
         assert (await http.get("/", headers={"accept": "text/html"})).headers["location"] == "/console"
         assert (await http.get("/", headers={"accept": "application/json"})).status_code == 404
 

@@ -30,6 +30,8 @@ def written(*reviews: Any) -> bytes:
     write = review_writer(file, FileFormat.CSV)
     for review in reviews:
         write(review)
+    # Standard output stays open when the writer goes.
+    del write
     return file.getvalue()
 
 

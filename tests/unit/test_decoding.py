@@ -50,6 +50,11 @@ def test_an_event_in_structured_mode_is_told_as_that() -> None:
     assert str(plain.error) == "/status: Field required"
 
 
+def test_a_value_that_is_no_json_says_so_alone() -> None:
+    _, (letter,) = decoded([Record(value=b"nonsense")], order_event)
+    assert str(letter.error).startswith("Invalid JSON: ")
+
+
 def test_a_dead_letter_does_not_hold_its_batch() -> None:
     _, (letter,) = decoded([Record(timestamp=-1)], bytes)
     assert letter.error.__traceback__ is None

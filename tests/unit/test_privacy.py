@@ -207,7 +207,8 @@ def test_names_of_things_stay_as_they_were_written() -> None:
 @pytest.mark.parametrize("by", ["anna", "clerk", None])
 def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     line = ReturnLine("l", "line", 2, 3.5, "Too small for Anna", AT, AT, by, by)
-    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s", origin=7)
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s")
+    stored = replace(stored, origin=7)
     left, hers = (None, "anna") if by == "anna" else (by, None)
     unnamed = replace(line, created_by=left, modified_by=left)
     without = replace(stored, lines=(unnamed, unnamed), created_by=left, modified_by=left)

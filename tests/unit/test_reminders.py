@@ -1,6 +1,6 @@
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid5
 
@@ -347,6 +347,16 @@ def test_products_that_take_no_reviews_are_not_named() -> None:
     assert outcome(closed=("tripod", "camera")) is Skip.PRODUCTS_DISABLED
     assert outcome(closed=("tripod",), reviewed=("camera",)) is Skip.PRODUCTS_DISABLED
     assert list(ORDER.placed_products()) == [PlacedProduct("shop", "camera"), PlacedProduct("shop", "tripod")]
+
+
+def test_nothing_is_before_the_first_moment_of_all() -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    settings = replace(SETTINGS, days_in_status=10, max_age_days=30, limit_period_days=90)
+    assert due_from(settings, first + 39 * DAY) == first
+    assert due_from(settings, first + 41 * DAY) == first + DAY
+    assert due_up_to(settings, first + DAY) == first
+    assert due_up_to(settings, first + 11 * DAY) == first + DAY
+    assert SentReminders(2, (first, first)).counted(settings, first + DAY) == 0
 
 
 def test_a_request_that_was_seen_ends_reminders_for_good() -> None:

@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -105,14 +106,18 @@ class Model:
         if (known is None) != (step.kind == "create"):
             return False
         status, lines = known or (ReturnStatus.NEW, [])
-        had = {line for line, _ in lines}
+        had = Counter[str]()
+        for line, quantity in lines:
+            had[line] += quantity
         status, lines = step.status or status, step.lines if step.lines is not None else lines
         for line in {line for line, _ in lines}:
-            wanted = 0 if status == CANCELED else sum(quantity for name, quantity in lines if name == line)
+            named = sum(quantity for name, quantity in lines if name == line)
+            wanted = 0 if status == CANCELED else named
             own = self.taken(line) - self.taken(line, without=step.id)
-            keeps = line in had and wanted <= own
+            keeps = named <= had.get(line, 0) and wanted <= own
             left = max(0, self.ordered.get(line, 0) - self.taken(line, without=step.id))
-            if not keeps and (line not in self.ordered or wanted > left):
+            most = max(self.ordered.get(line, 0), had.get(line, 0))
+            if not keeps and (line not in self.ordered or wanted > left or named > most):
                 return False
         self.returns[step.id] = (status, lines)
         return True
@@ -438,12 +443,37 @@ def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> Non
     ]
 
 
-def test_a_canceled_return_may_ask_for_any_quantity_of_a_known_line() -> None:
+def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
     assert isinstance(create(order_with({}), status=CANCELED), Return)
-    assert isinstance(create(order_with({"a": 2}), ("a", 9), status=CANCELED), Return)
+    order = replace(order_with({"a": 2}), returned={"a": 2})
+    known = create(order, ("a", 1), ("a", 1), status=CANCELED)
+    assert isinstance(known, Return)
+    too_many = [RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 ordered", index) for index in (0, 1)]
+    assert create(order, ("a", 1), ("a", 2), status=CANCELED) == too_many
+    assert change(known, order, lines=[("a", 1), ("a", 2)]) == too_many
+    # As many as it has it may keep, however many are ordered by now.
+    fewer = order_with({"a": 1})
+    assert isinstance(change(known, fewer, lines=[("a", 2)]), Return)
+    assert change(known, fewer, lines=[("a", 3)]) == [
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 1 ordered", 0)
+    ]
     assert create(order_with({}), ("x", 1), status=CANCELED) == [
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 0)
     ]
+
+
+def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
+    known, order = stored(order_with({"a": 1}), ("a", 1))
+    request = replace(a_request(ReturnStep("change", "r", CANCELED, None), 1), expected_status="Nwe")
+    message = "Nwe is no status of returns. There are: New, Approved, Processing, Completed, Canceled"
+    unknown = RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message, field="expectedStatus")
+    assert changed_return(known, request, order) == [unknown]
+    changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return is New by now")
+    assert changed_return(known, replace(request, expected_status="approved"), order) == [changed]
+    assert isinstance(changed_return(known, replace(request, expected_status="NEW"), order), Return)
+    # It has this one, though the settings have dropped it.
+    old = replace(known, status="Old")
+    assert isinstance(changed_return(old, replace(request, expected_status="old"), order), Return)
 
 
 def test_an_order_of_which_too_much_is_returned_has_nothing_left() -> None:

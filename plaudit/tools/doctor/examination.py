@@ -18,7 +18,7 @@ from messaging.kafka.checks import check_consumption, check_dead_letters, check_
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
-from plaudit.cli.command_line import UNREADABLE, short, wrong_settings
+from plaudit.cli.command_line import UNREADABLE, loaded_settings, short, wrong_settings
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
@@ -56,7 +56,7 @@ async def examine(out: Terminal) -> bool:
 
 async def _findings() -> AsyncIterator[Finding]:
     try:
-        settings = Settings()
+        settings = loaded_settings()
     except UNREADABLE as error:
         yield failed("configuration", wrong_settings(error), "Correct it; the rest can't be checked.")
         return

@@ -22,12 +22,19 @@ from plaudit.tools.imports.rows import Row
 @dataclass(frozen=True, slots=True)
 class RowMessages:
     """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
-    number of those that have no file, and the commands that come behind it."""
+    number of those that have no file, the commands that come behind it, and the store that it is of."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
     images: list[FoundImage] = field(default_factory=list)
     without_file: int = 0
+    store_id: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The size of all of it."""
+        messages = [*self.followers, *([self.submission] if self.submission else [])]
+        return sum(len(each.value or b"") for each in messages) + sum(len(image.content) for image in self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +74,11 @@ class RowReader:
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
-            return RowMessages(submission, followers, images, without_file)
+            return RowMessages(submission, followers, images, without_file, review.store_id)
         moderation = self.topics.name(Topic.MODERATION_COMMANDS)
         restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
         followers = [restoration, *self._feedback(past.feedback(review.id)), *followers]
-        return RowMessages(submission, followers, images, without_file)
+        return RowMessages(submission, followers, images, without_file, review.store_id)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """Behind the submission: an image that no review has would go after a day."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
-from plaudit.config import Settings
+from plaudit.config import MissingAddressError, Settings
 from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
@@ -27,6 +27,7 @@ from plaudit.tools.imports.columns import SeenColumns, listed
 from plaudit.tools.imports.images import FoundImage, Uploader
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
+from plaudit.tools.imports.registered import Registered
 from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
 from plaudit.tools.whole_files import put_on_disk
@@ -44,7 +45,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     The images of a batch of rows are put into their store, it is published and acknowledged, its bad rows are reported,
     and then the checkpoint moves on. Cut short anywhere between, the batch is done again: its reviews have the same
     ids, so that each is stored once, and the report is cut back to what the checkpoint knows. Memory holds one batch.
-    Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic.
+    Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic. A trial without
+    addresses of servers knows nothing of stores.
     """
     order.check()
     with order.file.open("rb") as file:
@@ -53,6 +55,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         names, header = order.mapping.header(file, order.format)
         # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
+        stores = None if order.dry_run and not _knows_servers(settings) else Registered(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
         job = job_of(file, *options, place)
         start = None if order.dry_run else _resumable(order, job)
@@ -67,8 +70,10 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
             is_text = order.format is FileFormat.CSV
             columns = SeenColumns(order.mapping, start.left_out, start.mapped, as_new=order.as_new)
             reader = RowReader(order.mapping, columns, settings.topics, is_text, order.as_new, order.image_folder)
-            await _Import(order, publisher, Uploader(settings), reader, start, progress).run(file, names)
+            await _Import(order, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
         finally:
+            if stores is not None:
+                await stores.close()
             if publisher is not None:
                 await publisher.stop()
         if not order.dry_run:
@@ -105,6 +110,7 @@ class _Import:
         order: ImportOrder,
         publisher: Publisher | None,
         uploader: Uploader,
+        stores: Registered | None,
         reader: RowReader,
         checkpoint: Checkpoint,
         console: Terminal,
@@ -112,6 +118,7 @@ class _Import:
         self._order = order
         self._publisher = publisher
         self._uploader = uploader
+        self._stores = stores
         self._reader = reader
         self._checkpoint = checkpoint
         self._console = console
@@ -147,10 +154,10 @@ class _Import:
             batch.last = row
             batch.rows += 1
             try:
-                batch.add(self._reader.messages(row))
+                batch.add(row.line, self._reader.messages(row))
             except BadRowError as error:
                 batch.bad.append((row.line, str(error)))
-            if max(batch.rows, len(batch.followers)) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
+            if max(batch.rows, batch.commands) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
                 batch = _Batch()
         if batch.rows:
@@ -158,22 +165,25 @@ class _Import:
 
     async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
+        if self._stores is not None:
+            batch.refuse(await self._stores.missing(batch.stores))
         if publisher is not None:
             await self._uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
                 await patiently("Kafka", partial(publisher.publish, messages))
-        lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
+        bad = [{"line": number, "reason": reason} for number, reason in sorted(batch.bad)]
+        lines = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in bad)
         if report is not None:
             report.write(lines)
             put_on_disk(report)
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
-            for number, reason in batch.bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
-                self._console.print(f"line {number}: {reason}")
+            for each in bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
+                self._console.print(f"line {each['line']}: {each['reason']}")
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.submissions)
         checkpoint.images += len(batch.images)
         checkpoint.without_file += batch.without_file
-        checkpoint.bad += len(batch.bad)
+        checkpoint.bad += len(bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
             checkpoint.write(checkpoint_of(self._order.file))
@@ -183,24 +193,43 @@ class _Batch:
     """Rows that are acknowledged together."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        self.bytes = 0
-        self.submissions: list[OutgoingMessage] = []
-        self.followers: list[OutgoingMessage] = []
-        self.images: list[FoundImage] = []
-        self.without_file = 0
+        self.rows = self.bytes = self.commands = 0
+        self.good: list[tuple[int, RowMessages]] = []
         self.bad: list[tuple[int, str]] = []
         self.last = Row(0, 0, 0)
 
-    def add(self, messages: RowMessages) -> None:
-        """Add what a row has become. What is about a review is published behind it."""
-        submissions = [messages.submission] if messages.submission else []
-        self.submissions += submissions
-        self.followers += messages.followers
-        self.images += messages.images
-        self.without_file += messages.without_file
-        self.bytes += sum(len(message.value or b"") for message in (*submissions, *messages.followers))
-        self.bytes += sum(len(image.content) for image in messages.images)
+    def add(self, line: int, messages: RowMessages) -> None:
+        """Add what a row has become."""
+        self.good.append((line, messages))
+        self.bytes += messages.bytes
+        self.commands += len(messages.followers)
+
+    def refuse(self, stores: Collection[str]) -> None:
+        """Make the rows of these stores bad ones."""
+        refused = [(line, each.store_id) for line, each in self.good if each.store_id in stores]
+        self.bad += [(line, f"There is no store {id}: register it, by PUT /api/stores/{id}") for line, id in refused]
+        self.good = [(line, each) for line, each in self.good if each.store_id not in stores]
+
+    @property
+    def stores(self) -> set[str]:
+        return {each.store_id for _, each in self.good if each.store_id is not None}
+
+    @property
+    def submissions(self) -> list[OutgoingMessage]:
+        return [each.submission for _, each in self.good if each.submission]
+
+    @property
+    def followers(self) -> list[OutgoingMessage]:
+        """What is about reviews: it is published behind them."""
+        return [follower for _, each in self.good for follower in each.followers]
+
+    @property
+    def images(self) -> list[FoundImage]:
+        return [image for _, each in self.good for image in each.images]
+
+    @property
+    def without_file(self) -> int:
+        return sum(each.without_file for _, each in self.good)
 
 
 async def _destination(settings: Settings) -> tuple[str, str]:
@@ -211,6 +240,14 @@ async def _destination(settings: Settings) -> tuple[str, str]:
     needed = (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS)
     await check_topics(settings, [settings.topics.name(topic) for topic in needed])
     return await existing_cluster(settings.kafka_connection()), settings.topics.prefix
+
+
+def _knows_servers(settings: Settings) -> bool:
+    try:
+        settings.mongo_uri()
+    except MissingAddressError:
+        return False
+    return True
 
 
 def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:

@@ -1,0 +1,55 @@
+"""JSON values as they come: what is before them, fields that come twice, and why something is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Final, NoReturn
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]")
+
+
+class Twice(dict[str, Any]):
+    """An object with a field that comes twice in the same letter case: those names."""
+
+    names: Collection[str] = ()
+
+
+def without_mark(value: bytes) -> bytes:
+    """The value without a byte order mark, which some systems write before UTF-8."""
+    return value.removeprefix(_BYTE_ORDER_MARK)
+
+
+def parsed(value: bytes) -> Any:
+    """The value of JSON. Raises ValueError."""
+    return _DECODER.decode(value.decode())
+
+
+def why_no_json(value: bytes, message: str) -> str:
+    """The sentence of a parser, with what to do where its place alone doesn't help."""
+    if value[:2] == b"\x1f\x8b":
+        return f"{message}. It looks compressed by gzip: send it as it is"
+    if b"\0" in value[:4]:
+        return f"{message}. It looks like UTF-16 or UTF-32: send it in UTF-8"
+    if _HALF.search(value):
+        return f"{message}. It has half of a surrogate pair, as of an emoji that was cut in two"
+    return message
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) == len(pairs):
+        return told
+    twice = Twice(told)
+    twice.names = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return twice
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
