@@ -17,7 +17,7 @@ from tests.support.orders import Returns
 from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
-from tests.support.targeting import VARIABLE, found_in
+from tests.support.targeting import VARIABLE, found_in, listen
 
 pytest_plugins = ("tests.support.s3",)
 
@@ -81,6 +81,7 @@ def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file to which the processes of all tests write what would go to every shard of a cluster."""
     file = tmp_path_factory.getbasetemp() / "untargeted"
     os.environ[VARIABLE] = str(file)
+    listen()
     return file
 
 

@@ -119,10 +119,10 @@ async def test_an_archive_that_was_cut_short_is_wanted_back(log: Service, tmp_pa
 async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_path: Path) -> None:
     ids = await fill(log, 30_000)
     before = ("--before", (NOW - timedelta(days=100)).isoformat())
-    number = 0
+    number = kills = 0
 
     async def killed_when(condition: Callable[[Path], Awaitable[Any]]) -> None:
-        nonlocal number
+        nonlocal number, kills
         number += 1
         file, said = tmp_path / f"{number}.gz", tmp_path / f"{number}.log"
         environment = log.command_environment()
@@ -133,7 +133,7 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
 
         await eventually(is_so)
         run.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(run.wait, 60)
+        kills += await asyncio.to_thread(run.wait, 60) == -signal.SIGKILL
 
     async with log.mongo() as database:
         entries, unfinished = database["auditLog"], database["auditArchives"]
@@ -156,6 +156,7 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
             there = {each["id"] for each in archived(*tmp_path.glob("*.gz"))}
             missing = ids - {str(each["_id"]) async for each in entries.find({}, {"_id": 1})}
             assert missing <= there, "removed without being in a file"
+    assert kills >= 3
     await log.run("audit", "archive", "last.gz", *before)
     found = [each["id"] for each in archived(*tmp_path.glob("*.gz"))]
     assert (len(found), set(found), await left(log)) == (len(ids), ids, 3)

@@ -15,12 +15,15 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
 from domain.orders import Purchase
+from domain.publications import Publication
 from domain.review_tokens import ReviewToken, signed
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
+from storage.moderation_rules import PublicationRepository
 from storage.reviews_facts import images_from
+from storage.reviews_ids import RefusedSubmission
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
@@ -250,3 +253,74 @@ async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: De
     assert (after.id, after.is_hidden) == (image, False)
     answers = await desk.services.outcomes.answers([("first", image), ("second", image)])
     assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED, Outcome.APPLIED]
+
+
+async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: Desk) -> None:
+    review = desk.review()
+    await desk.submit(desk.records(review))
+    await desk.database["votes"].insert_one({"_id": {"reviewId": review["id"], "userId": "u"}, "helpful": True})
+    await desk.database["reports"].insert_one({"_id": "report", "reviewId": review["id"]})
+    await desk.moderate(("delete", review["id"]), expectedStatus="Approved")
+    counts = [await desk.database[name].count_documents({}) for name in ("votes", "reports")]
+    await desk.moderate(("delete", review["id"]))
+    counts += [await desk.database[name].count_documents({}) for name in ("votes", "reports")]
+    assert counts == [1, 1, 0, 0]
+
+
+async def test_a_command_about_an_image_that_comes_again_undoes_no_later_one(desk: Desk) -> None:
+    image = str(uuid4())
+    stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
+    await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    about = {"reviewId": review["id"], "imageId": image}
+    hide, show = desk.records(*({**about, "action": action} for action in ("hide", "show")))
+    for batch in ([hide, show], [hide]):
+        await desk.command_images(batch)
+        (after,) = images_from(await desk.stored(review["id"]))
+        assert not after.is_hidden
+
+
+async def test_a_refusal_that_has_come_again_meanwhile_is_not_replaced(desk: Desk) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    review = desk.review(storeId=store)
+    reviews = desk.services.reviews
+
+    async def place() -> RefusedSubmission:
+        await desk.submit(desk.records(review))
+        refused = (await reviews.taken([review["id"]]))[review["id"]].refused
+        assert refused is not None
+        return refused
+
+    before, after = await place(), await place()
+    assert (before.reason, before.seen != after.seen) == (after.reason, True)
+    assert not await reviews.replace_refused(before, before)
+    assert await reviews.replace_refused(after, after)
+
+
+async def test_what_is_planned_anew_stays_planned(desk: Desk) -> None:
+    review = desk.review()
+    await desk.submit(desk.records(review))
+    plans, now = PublicationRepository(desk.database), datetime.now(UTC)
+
+    async def plan(at: datetime) -> None:
+        planned = {review["id"]: Publication(review["id"], at, "stars")}
+        await in_transaction(desk.database, lambda session: plans.plan(planned, session))
+
+    await plan(now)
+    due = await plans.due(now, 10)
+    await plan(now + timedelta(hours=1))
+    assert [each.review_id for each in due] == [review["id"]]
+    assert await in_transaction(desk.database, lambda session: plans.take(due, session)) == []
+    (left,) = await plans.due(now + timedelta(hours=1), 10)
+    assert await in_transaction(desk.database, lambda session: plans.take([left], session)) == [left]
+
+
+async def test_a_token_that_proves_meanwhile_is_not_unmarked(desk: Desk) -> None:
+    review, purchases = desk.review(userId="anna"), desk.services.purchases
+    await desk.submit(desk.records(review))
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"verifiedPurchase": True}})
+    (found,) = await purchases.reviews_of(["anna"])
+    await purchases.prove([review["id"]])
+    await purchases.mark([found._replace(is_verified=False)])
+    assert (await desk.stored(review["id"]))["verifiedPurchase"] is True

@@ -73,7 +73,7 @@ async def object_told(http: httpx.AsyncClient, entity_type: str, id: str) -> htt
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
     names.mood = "hangs"
     async with facade_of(service) as facade:

@@ -111,6 +111,13 @@ async def test_who_gets_none(shop: Shop) -> None:
     assert (await shop.report(60)).orders == 0
 
 
+async def test_a_review_of_another_kind_of_object_with_the_id_of_a_product_is_none_of_it(shop: Shop) -> None:
+    order = await shop.bought("lena", "camera")
+    await shop.reviewed("lena", "camera", "Vendor")
+    assert await shop.run(10) == 1
+    assert named(await shop.mails(order)) == [["camera"]]
+
+
 async def test_without_a_store_everyone_may_review(shop: Shop) -> None:
     order = await shop.bought("nora", "camera", storeId=None)
     assert await shop.run(10) == 1

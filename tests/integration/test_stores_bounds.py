@@ -95,6 +95,27 @@ async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
     await shops.refused("GET", f"{REVIEWS}/canLeaveFeedback?entityType=Product&entityId=1")
 
 
+async def test_what_belongs_to_a_review_of_another_store_is_neither_seen_nor_changed(shops: Shops) -> None:
+    image = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
+    vote, report = {"userId": "anna", "helpful": True}, {"reason": "spam", "explanation": "No", "goodFaith": True}
+    (approved,) = await shops.all.submit_approved(submission(new_id(), storeId=shops.other))
+    for path in ("reports", "impact"):
+        await shops.refused("GET", f"{REVIEWS}/{approved}/{path}", status=404)
+    for method, path, body, status in (
+        *(("POST", "reply", {"text": "Ours"}, 403), ("DELETE", "reply", None, 403), ("POST", "claim", None, 403)),
+        *(("POST", f"images/{image}/{action}", None, 403) for action in ("hide", "show")),
+        *(("POST", "votes", vote, 404), ("DELETE", "votes", None, 404), ("POST", "reports", report, 404)),
+    ):
+        await shops.refused(method, f"{REVIEWS}/{approved}/{path}", body, status)
+    for method, path, rest in (
+        ("GET", f"/api/stores/{shops.other}/review-policy", None),
+        ("POST", f"/api/stores/{shops.other}/moderationRules/try", {"reviews": [{"review": "Good", "rating": 4}]}),
+        ("GET", f"/api/reminders/preview?storeId={shops.other}", None),
+        ("POST", f"{REVIEWS}/viewedRequestReview", {"customerOrderId": "o", "storeId": shops.other}),
+    ):
+        await shops.refused(method, path, rest)
+
+
 async def test_changes_of_other_stores_are_not_told(shops: Shops) -> None:
     hidden, seen = new_id(), new_id()
     await shops.all.submit(submission(hidden, storeId=shops.other), submission(seen, storeId=shops.mine))

@@ -16,7 +16,7 @@ from consumers.inbox import retry
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import BrokerAwayError
-from storage import unit_of_work
+from storage import outbox, unit_of_work
 from storage.audit import COLLECTION as AUDIT_LOG
 from storage.audit import AuditAction, AuditEntry
 from storage.database import Database, Session, is_database_away, is_duplicate
@@ -155,9 +155,10 @@ async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_
     owe, failures = transactions.outbox.add, list[Exception]()
 
     async def failing(messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
+        owed = await owe(messages, at, session)
         if failures:
             raise failures.pop()
-        return await owe(messages, at, session)
+        return owed
 
     async def work(unit: UnitOfWork) -> None:
         unit.emit([MESSAGE])
@@ -165,17 +166,17 @@ async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_
         unit.audit([entry])
 
     async def kept() -> list[int]:
-        return [await database[name].count_documents({}) for name in (AUDIT_LOG, OUTCOMES)]
+        return [await database[name].count_documents({}) for name in (AUDIT_LOG, OUTCOMES, OUTBOX)]
 
     monkeypatch.setattr(transactions.outbox, "add", failing)
     failures.append(KeyError())
     with pytest.raises(KeyError):
         await transactions.run(work)
-    assert await kept() == [0, 0]
+    assert await kept() == [0, 0, 0]
     failures.append(OperationFailure("a conflict", 112, {"errorLabels": ["TransientTransactionError"]}))
     await transactions.run(work)
     assert failures == []
-    assert await kept() == [1, 1]
+    assert await kept() == [1, 1, 0]
 
 
 async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_can_hold(
@@ -199,6 +200,20 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     assert await transactions.outbox.settle_overdue() == 3
     assert kafka.published == messages
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_what_a_living_process_owes_is_left_to_it(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "OVERDUE", timedelta(hours=1))
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+
+    await transactions.commit(work)
+    assert (await transactions.outbox.settle_overdue(), kafka.published) == (0, [])
+    await age(database, seconds=3_601)
+    assert (await transactions.outbox.settle_overdue(), kafka.published) == (1, [MESSAGE])
 
 
 async def test_a_patient_process_waits_for_kafka_and_stops_all_the_same(database: Database) -> None:

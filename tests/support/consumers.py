@@ -112,7 +112,7 @@ class Desk:
         """Deliver submissions in one batch."""
         await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
 
-    async def moderate(self, *changes: tuple[str, str], sent: int = 0) -> None:
+    async def moderate(self, *changes: tuple[str, str], sent: int = 0, **fields: Any) -> None:
         """Deliver changes of reviews in one batch, each an action and a review, sent then (milliseconds)."""
         consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
         values = [
@@ -121,6 +121,7 @@ class Desk:
                 "action": action,
                 "reviewId": id,
                 "source": [0, self.offset + n, sent + self.offset + n],
+                **fields,
             }
             for n, (action, id) in enumerate(changes)
         ]

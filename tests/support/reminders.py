@@ -94,10 +94,10 @@ class Shop:
         (id,) = await self.orders(self.order(customer, *products, at=at, **fields))
         return id
 
-    async def reviewed(self, customer: str, product: str) -> None:
+    async def reviewed(self, customer: str, product: str, kind: str = "Product") -> None:
         """A review, stored when this returns."""
-        review = {"storeId": self.id, "userId": customer, "EntityId": product, "EntityType": "Product"}
-        await self.send("review-submissions", f"Product:{product}", {**review, "review": "Good", "rating": 5})
+        review = {"storeId": self.id, "userId": customer, "EntityId": product, "EntityType": kind}
+        await self.send("review-submissions", f"{kind}:{product}", {**review, "review": "Good", "rating": 5})
 
         async def stored() -> bool:
             found = {"userId": customer, "entityId": product, "storeId": self.id}

@@ -140,7 +140,7 @@ class Listener(monitoring.CommandListener):
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         for found in untargeted(event.command_name, event.command):
-            if not found.is_allowed:
+            if not found.is_allowed and ":" not in found.function:  # what tests ask by themselves
                 with self._file.open("a") as file:
                     file.write(json.dumps(found) + "\n")
 

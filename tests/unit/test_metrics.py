@@ -77,8 +77,8 @@ def test_what_is_asked_for_is_declared(file: str) -> None:
 def test_the_dashboard_shows_every_metric() -> None:
     dashboard = json.loads((ROOT / QUERIES[0]).read_text())
     queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ()))
-    families = {name for name in metrics.FAMILIES if name not in queries}
-    assert not families
+    asked = {re.sub("_(bucket|count|sum|total|created)$", "", name) for name in re.findall(r"plaudit_\w+", queries)}
+    assert asked >= {re.sub("_total$", "", name) for name in metrics.FAMILIES}
 
 
 def test_the_operations_page_explains_each_metric() -> None:

@@ -63,7 +63,9 @@ def test_every_language_says_the_same() -> None:
 def test_every_text_is_used() -> None:
     source = "".join(path.read_text() for path in FOLDER.glob("*.js"))
     keys = json.loads((FOLDER / "languages" / "en.json").read_text())
-    assert [key for key in keys if not key.startswith("refused.") and key.split(".")[-1] not in source] == []
+    built = ("status.", "reason.", "refused.")
+    assert [key for key in keys if not key.startswith(built) and f"'{key}'" not in source] == []
+    assert [start for start in built if start not in source] == []
 
 
 async def test_every_origin_may_read_them() -> None:
