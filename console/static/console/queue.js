@@ -164,7 +164,7 @@ export class Queue {
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
       // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
-      if (row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
+      if (!row || row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
       row.awaited = null;
       const isDecided = each.status !== (row.data.status || null);
       // Somebody else's that comes to the same as one that was made here.
