@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pymongo import AsyncMongoClient
-from pymongo.asynchronous.database import AsyncDatabase
 
-from storage.database import Document
 from storage.indexes import ensure_indexes
 from storage.outcomes import OutcomeRepository
 from storage.reviews import ReviewRepository
 from storage.shards import SHARD_KEYS, shard
 from tests.support import targeting
 from tests.support.service import Servers, own_database
-from tests.support.targeting import Listener, found_in
+from tests.support.targeting import found_in
 
 
 async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, commands_without_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "untargeted"
-
     async def ask(reviews: ReviewRepository, outcomes: OutcomeRepository) -> list[str]:
-        file.unlink(missing_ok=True)
         await reviews.entities(["a", "b"])
         await outcomes.of_command("a", 10)
         await reviews.by_user("ann")
-        return [str(found) for found in found_in(file)]
+        return [str(found) for found in found_in(commands_without_place)]
 
     async with own_database(servers) as database:
-        client = AsyncMongoClient[Document](servers.mongo, event_listeners=[Listener(file)])
-        async with client:
-            listened: AsyncDatabase[Any] = client[database.name]
-            repositories = ReviewRepository(listened), OutcomeRepository(listened)
-            assert await ask(*repositories) == []
-            monkeypatch.setattr(targeting, "SCATTERING", {})
-            assert await ask(*repositories) == ["reviews.ReviewRepository.by_user asks every shard: reviews by userId"]
+        repositories = ReviewRepository(database), OutcomeRepository(database)
+        assert await ask(*repositories) == []
+        monkeypatch.setattr(targeting, "SCATTERING", {})
+        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user asks every shard: reviews by userId"]
+    commands_without_place.unlink()
 
 
 async def test_each_key_that_is_not_hashed_begins_an_index(servers: Servers) -> None:
