@@ -238,12 +238,18 @@ async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None
         assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
 
 
-async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
+async def with_an_image(desk: Desk) -> tuple[Json, str]:
+    """A stored review with an image that is ready, and the id of that."""
     image = str(uuid4())
     stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
     await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
     review = desk.review(images=[image])
     await desk.submit(desk.records(review))
+    return review, image
+
+
+async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
+    review, image = await with_an_image(desk)
     commands = [
         {"action": action, "reviewId": review["id"], "imageId": image, "commandId": command}
         for action, command in (("hide", "first"), ("show", "second"), ("hide", "first"))
@@ -268,11 +274,7 @@ async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: 
 
 
 async def test_a_command_about_an_image_that_comes_again_undoes_no_later_one(desk: Desk) -> None:
-    image = str(uuid4())
-    stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
-    await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
-    review = desk.review(images=[image])
-    await desk.submit(desk.records(review))
+    review, image = await with_an_image(desk)
     about = {"reviewId": review["id"], "imageId": image}
     hide, show = desk.records(*({**about, "action": action} for action in ("hide", "show")))
     for batch in ([hide, show], [hide]):

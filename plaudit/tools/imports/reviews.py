@@ -220,7 +220,7 @@ class _Batch:
 
     @property
     def followers(self) -> list[OutgoingMessage]:
-        """What is about reviews: it is published behind them."""
+        """Commands about reviews, which are published behind them."""
         return [follower for _, each in self.good for follower in each.followers]
 
     @property
