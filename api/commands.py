@@ -38,7 +38,7 @@ _KEY_REUSED: Final = (
     "This Idempotency-Key was sent with another body or query before. Nothing was accepted: use a new key for a new "
     "request, or repeat the first one as it was."
 )
-_NO_PLACE: Final = (
+_NO_SLOT: Final = (
     "The command will take effect. It wasn't waited for: as many requests wait already as may. Repeat it later with "
     "the same Idempotency-Key to hear what became of it, or have fewer wait at a time."
 )
@@ -149,7 +149,7 @@ def _command(request: Request) -> Command:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
     # A space can't be in the key, so nothing else comes to the same name.
-    name = f"{request.method} {_place(request.scope)} {key}"
+    name = f"{request.method} {_path_of_keys(request.scope)} {key}"
     if subject is not None:
         name = f"{name} {subject}"
     id = str(uuid5(_NAMESPACE, name))
@@ -158,7 +158,7 @@ def _command(request: Request) -> Command:
     )
 
 
-def _place(scope: Scope) -> str:
+def _path_of_keys(scope: Scope) -> str:
     """The path by which a key is named: decoded; with encoded slashes as in addresses, but for the first slash. Decoded
     they could be one with others, as `x%2Fy/z` and `x/y%2Fz`."""
     return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) else str(scope["path"])
@@ -251,13 +251,13 @@ async def _waited(
     services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
 ) -> JsonResponse:
     """The answer once the command has been applied, or at the end of the wait. Raises ProblemError: none of it was."""
-    with services.waits.place(command.client) as has_place:
+    with services.waits.slot(command.client) as has_slot:
         mark = command.mark(len(ids))
-        results = await results_within(services, command.id, mark, ids, seconds) if has_place else {}
+        results = await results_within(services, command.id, mark, ids, seconds) if has_slot else {}
     done()
     answer = _accepted(command, ids)
-    if not has_place:
-        return JsonResponse({**answer, "reason": _NO_PLACE}, 202)
+    if not has_slot:
+        return JsonResponse({**answer, "reason": _NO_SLOT}, 202)
     if len(results) < len(ids):
         return JsonResponse(answer, 202)
     return _settled(answer, [results[id] for id in ids], {"Preference-Applied": f"wait={seconds}"})

@@ -154,8 +154,8 @@ async def list_reports(
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
     """The reports about a review, the newest first."""
-    place = await services.feedback.place(id)
-    if place is None or not caller.may_touch(place.store_id):
+    brief = await services.feedback.brief(id)
+    if brief is None or not caller.may_touch(brief.store_id):
         raise not_found("review")
     with await services.pages.rows(take):
         page = await services.reports.page(id, skip, take)
@@ -179,8 +179,8 @@ async def _send_of_reader(
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
     """Raises ProblemError unless the review is approved: the others aren't there for readers, as if there were none."""
-    place = await services.feedback.place(id)
-    if place is None or place.status is not ReviewStatus.APPROVED or not caller.may_touch(place.store_id):
+    brief = await services.feedback.brief(id)
+    if brief is None or brief.status is not ReviewStatus.APPROVED or not caller.may_touch(brief.store_id):
         raise not_found("review")
 
 

@@ -134,13 +134,13 @@ class Examination:
         seconds = self.gauges.standstill.seconds()
         rows: list[TopicLag] = []
         for topic in sorted({topic for topic, _ in lag}):
-            places = [place for place in lag if place[0] is topic]
+            partitions = [partition for partition in lag if partition[0] is topic]
             rows.append(
                 {
                     "topic": topic,
                     "group": self.services.topics.name(topic),
-                    "records": sum(lag[place].records for place in places),
-                    "standsForSeconds": int(max(seconds.get(place, 0.0) for place in places)),
+                    "records": sum(lag[partition].records for partition in partitions),
+                    "standsForSeconds": int(max(seconds.get(partition, 0.0) for partition in partitions)),
                 }
             )
         return rows

@@ -11,7 +11,7 @@ from typing import Final
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.together import Kept, Together
-from domain.objects import KnownObjects, ObjectPlace
+from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.stores import GeneralSettings, Store
@@ -20,7 +20,7 @@ from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
-from storage.reviews_ids import TakenId
+from storage.reviews_ids import IdHolder
 from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
@@ -47,7 +47,7 @@ class Lookups:
         self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
         self._ratings = Together(self._rows_of)
         self._tallies = Together(self._tallies_of)
-        self._taken = Together(reviews.taken)
+        self._holders = Together(reviews.holders)
         self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = Kept(self._any_closed, _AGE_S)
@@ -82,22 +82,22 @@ class Lookups:
                 raise unavailable("MongoDB, which holds the rules of the store,")
         return found
 
-    async def taken(self, ids: Collection[str]) -> Mapping[str, TakenId]:
+    async def holders(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """The holders of these ids; free ids are left out. Raises StoredDocumentError or ValueError: one is damaged."""
         try:
-            return await self._taken.of(ids)
+            return await self._holders.of(ids)
         except (StoredDocumentError, ValueError):
             # Another request may have asked for the damaged one.
-            return await self._reviews.taken(ids)
+            return await self._reviews.holders(ids)
 
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
         """The decisions about the reviews of each store, and when they were counted."""
         return await self._decisions.of(store_ids)
 
-    async def objects(self, places: Collection[ObjectPlace]) -> KnownObjects:
+    async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:
         """The facts of these objects; none while no object takes no reviews."""
         is_any_closed = (await self._is_any_closed.of([None]))[None]
-        return await self._objects.of_places(places) if is_any_closed else {}
+        return await self._objects.of_keys(keys) if is_any_closed else {}
 
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""

@@ -124,10 +124,10 @@ class Gauges:
 
     async def _read_times(self) -> None:
         """Read the times of oldest records that came before this process did."""
-        places = list(self.age.unknown().items())
-        if self.services.lag is None or not places:
+        partitions = list(self.age.unknown().items())
+        if self.services.lag is None or not partitions:
             return
-        offsets = dict(random.sample(places, min(_MOST_READ, len(places))))
+        offsets = dict(random.sample(partitions, min(_MOST_READ, len(partitions))))
         try:
             self.age.tell(offsets, await self.services.lag.times(offsets))
         except Exception as error:

@@ -21,7 +21,7 @@ from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.stores import GENERAL
-from domain.templates import MailTemplate, Place, by_preference, template_id
+from domain.templates import MailTemplate, TemplateScope, by_preference, template_id
 from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.templates.order_review_request import SAMPLE_CONTEXT, store_context
@@ -55,12 +55,12 @@ async def _known(name: Annotated[str, Path()]) -> str:
     return name
 
 
-async def _place(
+async def _scope(
     store_id: Annotated[OptionalId, Query(alias="storeId", description="Missing: all stores")] = None,
     language: Annotated[
         Language, Query(alias="languageCode", description="Missing: all languages without a template of their own")
     ] = None,
-) -> Place:
+) -> TemplateScope:
     return store_id, language
 
 
@@ -79,7 +79,7 @@ class Fields(JsonBody[TemplateFields]):
 
 
 Name = Annotated[str, Depends(_known)]
-At = Annotated[Place, Depends(_place)]
+At = Annotated[TemplateScope, Depends(_scope)]
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -94,47 +94,47 @@ async def list_templates(caller: TemplateReader, services: Injected) -> JsonResp
     """The built-in templates, and all that were saved."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
     with await services.pages.piece(await services.templates.size()):
-        saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
+        saved = [_shown(one.name, one.scope, one.template) for one in await services.templates.all()]
         return JsonResponse(
             [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
         )
 
 
 @router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
-async def read_template(caller: TemplateReader, name: Name, place: At, services: Injected) -> JsonResponse:
+async def read_template(caller: TemplateReader, name: Name, scope: At, services: Injected) -> JsonResponse:
     """The template that mails of a store in a language are written by.
 
     The store's own comes first: in the language, in its base language, in any; then the same for all stores; then
     the built-in one.
     """
-    _check_readable(caller, place)
-    return JsonResponse(_shown(name, *await _effective(services, name, place)))
+    _check_readable(caller, scope)
+    return JsonResponse(_shown(name, *await _effective(services, name, scope)))
 
 
 @router.put("/{name}", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
 async def change_template(
     caller: TemplateEditor,
     name: Name,
-    place: At,
+    scope: At,
     fields: Annotated[TemplateFields, Depends(Fields(required=True))],
     command: Commanded,
     services: Injected,
 ) -> Response:
     """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
-    check_store(caller, place[0])
+    check_store(caller, scope[0])
     given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
-    message = _message(services, caller, command, "notification-template.update", name, place, given)
-    return await carry_out(services, command, [template_id(name, *place)], [message])
+    message = _message(services, caller, command, "notification-template.update", name, scope, given)
+    return await carry_out(services, command, [template_id(name, *scope)], [message])
 
 
 @router.delete("/{name}", **command_answers(ProblemKind.NOT_FOUND))
 async def delete_template(
-    caller: TemplateEditor, name: Name, place: At, command: Commanded, services: Injected
+    caller: TemplateEditor, name: Name, scope: At, command: Commanded, services: Injected
 ) -> Response:
     """Delete the template that was saved for exactly this store and language; the next best takes its place."""
-    check_store(caller, place[0])
-    message = _message(services, caller, command, "notification-template.delete", name, place, {"deleted": True})
-    return await carry_out(services, command, [template_id(name, *place)], [message])
+    check_store(caller, scope[0])
+    message = _message(services, caller, command, "notification-template.delete", name, scope, {"deleted": True})
+    return await carry_out(services, command, [template_id(name, *scope)], [message])
 
 
 @router.post(
@@ -145,34 +145,34 @@ async def delete_template(
 async def preview_template(
     caller: TemplateReader,
     name: Name,
-    place: At,
+    scope: At,
     fields: Annotated[TemplateFields, Depends(Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
     """Render a mail with sample data, by the template in effect with the changes of the body."""
-    _check_readable(caller, place)
-    _, template = await _effective(services, name, place)
+    _check_readable(caller, scope)
+    _, template = await _effective(services, name, scope)
     try:
-        mail = await in_template_thread(render, fields.merged_into(template), await _sample(services, place))
+        mail = await in_template_thread(render, fields.merged_into(template), await _sample(services, scope))
     except TemplateError as error:
         raise _invalid(error) from error
     return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})
 
 
-def _check_readable(caller: Caller, place: Place) -> None:
+def _check_readable(caller: Caller, scope: TemplateScope) -> None:
     """Raises ProblemError when the template is that of another store; those of all stores are everybody's."""
-    if place[0] is not None:
-        check_store(caller, place[0])
+    if scope[0] is not None:
+        check_store(caller, scope[0])
 
 
-async def _effective(services: Services, name: str, place: Place) -> tuple[Place | None, MailTemplate]:
+async def _effective(services: Services, name: str, scope: TemplateScope) -> tuple[TemplateScope | None, MailTemplate]:
     """The template in effect and where it holds; None is the built-in one."""
     saved = await services.templates.all_of(name)
-    return next(by_preference(saved, *place), (None, BUILT_IN[name]))
+    return next(by_preference(saved, *scope), (None, BUILT_IN[name]))
 
 
-async def _sample(services: Services, place: Place) -> dict[str, Any]:
-    store_id, language = place
+async def _sample(services: Services, scope: TemplateScope) -> dict[str, Any]:
+    store_id, language = scope
     sample = {**SAMPLE_CONTEXT, "languageCode": language or SAMPLE_CONTEXT["languageCode"]}
     if not store_id:
         return sample
@@ -182,9 +182,15 @@ async def _sample(services: Services, place: Place) -> dict[str, Any]:
 
 
 def _message(
-    services: Services, caller: Caller, command: Command, kind: str, name: str, place: Place, given: dict[str, Any]
+    services: Services,
+    caller: Caller,
+    command: Command,
+    kind: str,
+    name: str,
+    scope: TemplateScope,
+    given: dict[str, Any],
 ) -> OutgoingMessage:
-    store_id, language = place
+    store_id, language = scope
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
     return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **by(caller), **command.marks})
 
@@ -194,11 +200,11 @@ def _invalid(error: TemplateError) -> ProblemError:
     return invalid([{"pointer": f"/{error.part}", "code": "invalid-template", "message": message}])
 
 
-def _shown(name: str, place: Place | None, template: MailTemplate) -> ShownTemplate:
-    store_id, language = place or (None, None)
+def _shown(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:
+    store_id, language = scope or (None, None)
     return {
         "name": name,
-        "source": "built-in" if place is None else "store" if store_id else "all-stores",
+        "source": "built-in" if scope is None else "store" if store_id else "all-stores",
         "storeId": store_id,
         "languageCode": language,
         "subject": template.subject,

@@ -47,7 +47,7 @@ class Waits:
         self._ask = ask
         self._most = most
         self._most_per_client = most_per_client
-        self._places: Counter[str] = Counter()
+        self._slots: Counter[str] = Counter()
         self._waits: list[_Wait] = []
         self._is_new = asyncio.Event()
         self._pause_s = _FIRST_PAUSE_S
@@ -64,18 +64,18 @@ class Waits:
                 wait.done.set_result(None)
 
     @contextmanager
-    def place(self, client: str) -> Iterator[bool]:
-        """A place among those who wait, for the length of the block; False where none is left for this client."""
-        is_free = self._places[client] < self._most_per_client and self._places.total() < self._most
+    def slot(self, client: str) -> Iterator[bool]:
+        """A slot among those who wait, for the length of the block; False where none is left for this client."""
+        is_free = self._slots[client] < self._most_per_client and self._slots.total() < self._most
         if is_free:
-            self._places[client] += 1
+            self._slots[client] += 1
         try:
             yield is_free
         finally:
             if is_free:
-                self._places[client] -= 1
-            if not self._places[client]:
-                del self._places[client]
+                self._slots[client] -= 1
+            if not self._slots[client]:
+                del self._slots[client]
 
     async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
         """The answers by item, as soon as there is one to each; those that were found, after so many seconds.

@@ -15,8 +15,8 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 MOST_EXPORTED: Final = 10_000
-_PLACE: Final = re.compile(r"([0-9]{1,9})(?:_([0-9TZ:.-]{1,40}))?")
-"""A place in the log: behind so many entries, of all or of those from a moment and before it."""
+_POSITION: Final = re.compile(r"([0-9]{1,9})(?:_([0-9TZ:.-]{1,40}))?")
+"""A position in the log: behind so many entries, of all or of those from a moment and before it."""
 
 _KINDS: Final = ("review", "return", "store", "settings", "template", "letter")
 
@@ -27,10 +27,10 @@ screens = Screens()
 async def audit(visit: Visit) -> Response:
     """A page of the log, the newest entry first, without a count."""
     after = visit.query.get("after", "0")
-    place = _PLACE.fullmatch(after)
-    if not place:
+    position = _POSITION.fullmatch(after)
+    if not position:
         raise Refused(422, {"detail": f"{after[:40]} is no number of entries. Begin with the newest ones."})
-    skip, until = int(place[1]), place[2]
+    skip, until = int(position[1]), position[2]
     page = {"take": ROWS + 1, "skip": skip, "withTotal": "false", **({"until": until} if until else {})}
     found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
     rows = found["results"][:ROWS]
@@ -54,7 +54,7 @@ async def export(visit: Visit) -> Response:
 
 
 def _behind(rows: Sequence[Mapping[str, Any]], skip: int, until: str | None) -> str:
-    """The place behind the rows of a page, which stays the same however many entries are written meanwhile."""
+    """The position behind the rows of a page, which stays the same however many entries are written meanwhile."""
     last = rows[-1]["at"]
     same = sum(row["at"] == last for row in rows)
     return f"{same + (skip if last == until else 0)}_{last}"

@@ -74,11 +74,11 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by names with dots as the body of a request."""
     body: dict[str, Any] = {}
     for name, value in values.items():
-        place = body
+        inner = body
         *parents, last = name.split(".")
         for part in parents:
-            place = place.setdefault(part, {})
-        place[last] = value
+            inner = inner.setdefault(part, {})
+        inner[last] = value
     return body
 
 

@@ -52,14 +52,14 @@ async def change_template(visit: Visit) -> Response:
     given = {part: _text(form.get(part)) for part in PARTS}
     try:
         # Nobody saves over what he hasn't seen.
-        now = await visit.facade.ask("GET", api, query=_place(visit))
+        now = await visit.facade.ask("GET", api, query=_scope(visit))
         if _is_here(visit, now) and given == {part: now[part] for part in PARTS}:
             # Also what a form that is sent twice has done itself.
             return visit.back(here, "saved")
         if form.get("seen") != _seen(now):
             refused = Refused(409, {"detail": _CONFLICT})
             return await _editor(visit, given, refused)
-        answer = await visit.facade.command("PUT", api, given, query=_place(visit), key=key_of(form))
+        answer = await visit.facade.command("PUT", api, given, query=_scope(visit), key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
             raise
@@ -71,9 +71,9 @@ async def _remove(visit: Visit, form: FormData, here: str) -> Response:
     """Go back to the next better template, if the one that is saved here is still the one that the page showed."""
     api = _api(visit)
     try:
-        now = await visit.facade.ask("GET", api, query=_place(visit))
+        now = await visit.facade.ask("GET", api, query=_scope(visit))
         check_seen(form, _seen(now), "this template", is_done=not _is_here(visit, now))
-        answer = await visit.facade.command("DELETE", api, query=_place(visit), key=key_of(form))
+        answer = await visit.facade.command("DELETE", api, query=_scope(visit), key=key_of(form))
     except Refused as refused:
         if refused.status != 409:
             raise
@@ -96,7 +96,7 @@ async def preview_typed(visit: Visit) -> Response:
 
 async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -> Response:
     try:
-        mail = await visit.facade.ask("POST", f"{_api(visit)}/preview", given, _place(visit))
+        mail = await visit.facade.ask("POST", f"{_api(visit)}/preview", given, _scope(visit))
     except Refused as refused:
         return visit.problem_in_frame(refused, _errors(refused, given or {}))
     headers = {"Content-Security-Policy": FRAME_POLICY}
@@ -106,7 +106,7 @@ async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -
 
 
 async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused: Refused | None = None) -> Response:
-    found = await visit.facade.ask("GET", _api(visit), query=_place(visit))
+    found = await visit.facade.ask("GET", _api(visit), query=_scope(visit))
     return visit.page(
         "mail_template.html",
         status=refused.status if refused else 200,
@@ -117,8 +117,8 @@ async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused:
         errors=_errors(refused, given or {}) if refused else {},
         refused=refused,
         theirs=refused is not None and refused.status == 409,
-        here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_place(visit)),
-        frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_place(visit)),
+        here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_scope(visit)),
+        frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_scope(visit)),
     )
 
 
@@ -126,11 +126,11 @@ def _api(visit: Visit) -> str:
     return f"/api/notificationTemplates/{quote(visit.path['name'], safe='')}"
 
 
-def _place(visit: Visit) -> dict[str, str | None]:
+def _scope(visit: Visit) -> dict[str, str | None]:
     return {"storeId": visit.query.get("store"), "languageCode": visit.query.get("language")}
 
 
-def _address_place(visit: Visit) -> dict[str, str | None]:
+def _address_scope(visit: Visit) -> dict[str, str | None]:
     return {name: visit.query.get(name) for name in ("store", "language")}
 
 

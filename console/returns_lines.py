@@ -16,7 +16,7 @@ from console.fields import in_one_line, number
 MOST_LINES: Final = 300
 """Lines in a form: an order can have 10,000, and a form has a bound."""
 
-_PLACE: Final = re.compile(r"/lineItems/(\d+)\b")
+_LINE: Final = re.compile(r"/lineItems/(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
     beside their quantity."""
     messages: dict[int, str] = {}
     for told in refused.errors:
-        if place := _PLACE.match(told["pointer"]):
-            messages.setdefault(int(place[1]), told["message"])
+        if line := _LINE.match(told["pointer"]):
+            messages.setdefault(int(line[1]), told["message"])
     sent, known = count(), {line.own for line in lines}
     rows: dict[tuple[str, str], tuple[str, str, str]] = {}
     for id, own, quantity, reason in _rows(form):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from consumers.parking import Overdue, give_up_overdue, places_or_parked
+from consumers.parking import Overdue, entities_or_parked, give_up_overdue
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -44,8 +44,8 @@ class FeedbackConsumer:
     async def __call__(self, batch: Sequence[Received[FeedbackCommand]]) -> None:
         """Apply a batch."""
         commands = [feedback_in(received) for received in batch]
-        places = await places_or_parked(self.services, self.services.parked_feedback, commands)
-        await self._apply([c for c in commands if c.review_id in places], places.keys())
+        entities = await entities_or_parked(self.services, self.services.parked_feedback, commands)
+        await self._apply([c for c in commands if c.review_id in entities], entities.keys())
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the parked feedback on these reviews, which are stored by now."""

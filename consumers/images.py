@@ -170,7 +170,7 @@ async def _apply(commands: Sequence[ReceivedImageCommand], work: UnitOfWork) -> 
         review = await stored.review_images.get(id, work.session)
         if image is not None and review is not None and review.image(image.id):
             await _set_visibility(received, image, review, work)
-        elif may_come(image) and (review or not await stored.reviews.taken([id], work.session)):
+        elif may_come(image) and (review or not await stored.reviews.holders([id], work.session)):
             early.append(received)
         else:
             work.answer(command.command_id, command.image_id, Outcome.NOT_FOUND, mark=received.mark)

@@ -116,8 +116,8 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
     for _ in range(groups):
         for channel, first in _BLOCKS:
             entries, used = tables[first].entries, tables[first].used
-            place = 0
-            while place < _BLOCK_VALUES:
+            index = 0
+            while index < _BLOCK_VALUES:
                 if at >= end:
                     raise _OtherFormError
                 entry = entries[windows[at >> 3] >> 8 - (at & 7) & 0xFFFF]
@@ -125,13 +125,13 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
                     raise _OtherFormError
                 used.add(entry)
                 at += entry & 0xFF
-                if place == 0:
+                if index == 0:
                     means[channel] += _value(codes, at, entry >> 8)
                     entries, used = tables[first + 1].entries, tables[first + 1].used
-                    place = 1
+                    index = 1
                 else:
-                    place += (entry >> 12) + 1 if entry > 0xFF else _BLOCK_VALUES - place
-            if place > _BLOCK_VALUES or abs(means[channel]) > _LARGEST_MEAN:
+                    index += (entry >> 12) + 1 if entry > 0xFF else _BLOCK_VALUES - index
+            if index > _BLOCK_VALUES or abs(means[channel]) > _LARGEST_MEAN:
                 raise _OtherFormError
     rest = end - at
     if not 0 <= rest < 8 or ~codes[-1] & (1 << rest) - 1:

@@ -31,10 +31,10 @@ class LanguageModel:
 
     def languages(self, texts: Sequence[str]) -> list[str | None]:
         """The language of each text as an ISO 639 code; None where nothing in it tells."""
-        places, features, counts = self._found([_encoded(text) for text in texts])
+        numbers, features, counts = self._found([_encoded(text) for text in texts])
         used, columns = np.unique(features, return_inverse=True)
         weights, amounts = self._weights[used].astype(np.float32), np.log1p(counts.astype(np.float32))
-        ends = np.searchsorted(places, np.arange(len(texts) + 1))
+        ends = np.searchsorted(numbers, np.arange(len(texts) + 1))
         languages: list[str | None] = []
         for start, end in pairwise(ends):
             scores = amounts[start:end] @ weights[columns[start:end]] + self._prior
@@ -42,7 +42,7 @@ class LanguageModel:
         return languages
 
     def _found(self, texts: Sequence[bytes]) -> tuple[Any, Any, Any]:
-        """The features of texts: the place of the text, the feature, and how often it occurs, sorted."""
+        """The features of texts: the number of the text, the feature, and how often it occurs, sorted."""
         lengths = np.array([len(text) for text in texts])
         longest = int(lengths.max(initial=0))
         letters = np.frombuffer(b"".join(text.ljust(longest, b"\0") for text in texts), np.uint8)

@@ -99,8 +99,8 @@ class ReviewChangeConsumer:
         ids = {command.review_id for command in commands}
         present = await reviews.moderated(ids, work.session)
         # Read outside of the transaction, which doesn't see a review that comes now: that one is early, too.
-        places = await reviews.entities(ids - present.keys())
-        early = {id for id in ids - present.keys() if id not in places or places[id] is not None}
+        entities = await reviews.entities(ids - present.keys())
+        early = {id for id in ids - present.keys() if id not in entities or entities[id] is not None}
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         results = [(c, result) for c, result in zip(commands, moderated.results, strict=True) if result]

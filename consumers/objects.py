@@ -26,19 +26,19 @@ class ObjectConsumer:
     async def __call__(self, batch: Sequence[Received[ObjectUpdate]]) -> None:
         """Store a batch."""
         await self.services.transactions.run(partial(_store, batch))
-        named = {received.message.place.entity for received in batch if NAME in received.message.facts()}
+        named = {received.message.object_key.entity for received in batch if NAME in received.message.facts()}
         await self.services.rated_objects.forget_names(named)
 
 
 async def _store(batch: Sequence[Received[ObjectUpdate]], work: UnitOfWork) -> None:
     objects = work.repositories.objects
-    known = await objects.of_places({received.message.place for received in batch}, work.session)
+    known = await objects.of_keys({received.message.object_key for received in batch}, work.session)
     present = dict(known)
     for received in batch:
-        place = received.message.place
-        before = present.get(place, ObjectFacts())
+        object_key = received.message.object_key
+        before = present.get(object_key, ObjectFacts())
         position = received.position._replace(timestamp=first_published(received.record))
-        present[place] = before.after(received.message.facts(), position)
+        present[object_key] = before.after(received.message.facts(), position)
     await objects.save(
         {p: each for p, each in present.items() if each is not known.get(p) and each.facts}, work.session
     )

@@ -32,18 +32,18 @@ class Overdue(NamedTuple):
     error: InvalidMessageError = review_never_came()
 
 
-async def places_or_parked(
+async def entities_or_parked(
     services: Services, parking: ParkingRepository[T], commands: Collection[T]
 ) -> dict[str, Entity | None]:
     """The objects of the reviews that these commands are about, by id, None for those that are gone. Commands about
     others are parked."""
-    places = await services.reviews.entities({command.review_id for command in commands})
-    if unknown := [command for command in commands if command.review_id not in places]:
+    entities = await services.reviews.entities({command.review_id for command in commands})
+    if unknown := [command for command in commands if command.review_id not in entities]:
         # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two sees
         # the other.
         await parking.park(unknown, datetime.now(UTC))
-        places |= await services.reviews.entities({command.review_id for command in unknown})
-    return places
+        entities |= await services.reviews.entities({command.review_id for command in unknown})
+    return entities
 
 
 async def give_up_overdue(

@@ -15,7 +15,7 @@ from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.publications import Publication, publish
 from domain.verdicts import VerdictReview
-from messaging.kafka.lag import ConsumerLag, Place, Unread
+from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.outbox import Outbox
@@ -44,7 +44,7 @@ class Objections:
     outbox: Outbox
     _since: datetime | None = None
     _left: Sequence[frozenset[Topic]] = ()
-    _ends: Mapping[Place, int] = field(default_factory=dict)
+    _ends: Mapping[Partition, int] = field(default_factory=dict)
 
     async def applied_up_to(self, now: datetime) -> datetime | None:
         """The moment; None where that isn't known yet: ask again.
@@ -56,7 +56,9 @@ class Objections:
             self._since, self._left, self._ends = now, _OBJECTIONS, {}
         while True:
             unread = await self.lag.measure()
-            if not all(place in unread and unread[place].next_offset >= end for place, end in self._ends.items()):
+            if not all(
+                partition in unread and unread[partition].next_offset >= end for partition, end in self._ends.items()
+            ):
                 if _is_made_anew(self._ends, unread):
                     self._since = None
                 return None
@@ -69,14 +71,18 @@ class Objections:
             told = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in told}:
                 return None
-            self._ends = {place: each.end for place, each in told.items() if place[0] in self._left[0]}
+            self._ends = {partition: each.end for partition, each in told.items() if partition[0] in self._left[0]}
             self._left = self._left[1:]
 
 
-def _is_made_anew(ends: Mapping[Place, int], unread: Mapping[Place, Unread]) -> bool:
+def _is_made_anew(ends: Mapping[Partition, int], unread: Mapping[Partition, Unread]) -> bool:
     """True if a topic ends before what it had, or has fewer partitions."""
     topics = {topic for topic, _ in unread}
-    gone = (place not in unread or unread[place].end < end for place, end in ends.items() if place[0] in topics)
+    gone = (
+        partition not in unread or unread[partition].end < end
+        for partition, end in ends.items()
+        if partition[0] in topics
+    )
     return any(gone)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumers.services import Services
-from domain.objects import ObjectPlace, object_name
+from domain.objects import ObjectKey, object_name
 from storage.ratings_objects import UnnamedTally
 
 _AT_ONCE: Final = 200
@@ -25,9 +25,9 @@ async def name_rated_objects(services: Services) -> int:
 
 
 async def _names(services: Services, wanted: Sequence[UnnamedTally]) -> list[tuple[UnnamedTally, str | None]]:
-    places = {tally: ObjectPlace(tally.key.entity, tally.key.store_id) for tally in wanted}
-    told = await services.objects.of_places(places.values())
+    keys = {tally: ObjectKey(tally.key.entity, tally.key.store_id) for tally in wanted}
+    told = await services.objects.of_keys(keys.values())
     return [
-        (tally, object_name(told, place) or await services.rated_objects.name_in_reviews(tally.key))
-        for tally, place in places.items()
+        (tally, object_name(told, key) or await services.rated_objects.name_in_reviews(tally.key))
+        for tally, key in keys.items()
     ]

@@ -120,7 +120,7 @@ class ReturnConsumer:
         batch = ReturnBatch(self.services, work, orders, stored, numbers, wanted.settings.return_statuses, answered)
         released, given_up = _released(batch, waiting, wanted.before)
         early = _early(batch, wanted.fresh)
-        await repositories.orders.hold_places({each.order_id for each in early}, session)
+        await repositories.orders.hold_ids({each.order_id for each in early}, session)
         await repositories.parked_returns.park(early, session)
         await repositories.parked_returns.release(released, session)
         await repositories.returns.save(batch.changed_returns.values(), session)

@@ -40,7 +40,7 @@ from messaging.events import review_submitted, submission_refused
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
-from storage.reviews_ids import RefusedSubmission, TakenId
+from storage.reviews_ids import IdHolder, RefusedSubmission
 
 _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
@@ -63,9 +63,9 @@ class SubmissionConsumer:
         """Store a batch."""
         submissions, rules = await self._read(batch)
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self.services.reviews.taken({key.id for key in rules.reasons})
+        holders = await self.services.reviews.holders({key.id for key in rules.reasons})
         # Before anything is stored: a refusal that is stored is not told again.
-        await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
+        await self._announce((submissions[k].news(holders.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), SubmissionDecisions(rules))
         # Before its edits are told that a review was stored.
         await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
@@ -104,7 +104,7 @@ class SubmissionConsumer:
         return ruled, rules
 
     async def _store(self, submissions: Iterable[Submission], decisions: SubmissionDecisions) -> SubmissionDecisions:
-        """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
+        """Store reviews and refused submissions, and decide about each as if it had come alone."""
         waiting: dict[str, list[Submission]] = {}
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
@@ -114,8 +114,8 @@ class SubmissionConsumer:
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):
                     decisions.decide(submission, beside(submission, firsts[id], decisions.reason(submission)))
-            for id, place in (await self.services.reviews.taken(taken)).items():
-                if await self._decide(waiting[id], place, decisions):
+            for id, holder in (await self.services.reviews.holders(taken)).items():
+                if await self._decide(waiting[id], holder, decisions):
                     del waiting[id]
         return decisions
 
@@ -156,33 +156,33 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: SubmissionDecisions) -> bool:
+    async def _decide(self, rivals: Sequence[Submission], holder: IdHolder, decisions: SubmissionDecisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
         One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
         command whose answer was that.
         """
-        keys = [rival.answer_key for rival in rivals if rival.review.command_id] if place.refused else []
+        keys = [rival.answer_key for rival in rivals if rival.review.command_id] if holder.refused else []
         answered = await self.services.outcomes.answers(keys)
         for submission in rivals:
-            if place.refused is None:
-                decision = submission.at(place)
+            if holder.refused is None:
+                decision = submission.at(holder)
                 decisions.decide(submission, decision)
                 # Of several of one moment, the first one was stored.
-                place = replace(place, is_told=place.is_told or (decision is not None and decision.is_stored))
+                holder = replace(holder, is_told=holder.is_told or (decision is not None and decision.is_stored))
                 continue
-            again, reason = submission.news(place), decisions.reason(submission)
+            again, reason = submission.news(holder), decisions.reason(submission)
             if again is not None and submission.answer_key in answered:
-                reason = place.refused.reason
+                reason = holder.refused.reason
             if again is None:
-                decisions.decide(submission, Decision(Outcome.REFUSED, place.refused.reason, is_repeat=True))
+                decisions.decide(submission, Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True))
                 continue
-            after = again.refused(reason, place.refused.seen) if reason else None
-            if not await self._replace(place.refused, after, again, decisions):
+            after = again.refused(reason, holder.refused.seen) if reason else None
+            if not await self._replace(holder.refused, after, again, decisions):
                 return False
             decision = Decision(Outcome.REFUSED, reason, is_repeat=True) if reason else stored_before(again.created)
             decisions.decide(submission, decision)
-            place = again.place(after)
+            holder = again.holder(after)
         return True
 
     async def _replace(
@@ -192,7 +192,7 @@ class SubmissionConsumer:
         again: Submission,
         decisions: SubmissionDecisions,
     ) -> bool:
-        """Put a later refusal, or else the review with all that belongs to it, in the place of a refused submission;
+        """Put a later refusal, or else the review with all that belongs to it, in place of a refused submission;
         False if that has changed meanwhile, or a claim is in the way."""
         if after:
             return await self.services.reviews.replace_refused(before, after)

@@ -13,13 +13,13 @@ from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
 from domain.moderation_rules import RuleKind
-from domain.objects import ObjectPlace, is_closed, object_name
+from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.stores import Refusal, Store, refusal
 from storage.review_tokens import UsedToken
-from storage.reviews_ids import RefusedSubmission, TakenId
+from storage.reviews_ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
@@ -57,14 +57,14 @@ async def rules_about(
     services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
 ) -> BatchRules:
     """Look up what the rules say, by one query of each kind. The tokens of those that may be stored are used up."""
-    places = {s.key: ObjectPlace(s.review.entity, s.review.store_id) for s in submissions}
+    objects = {s.key: ObjectKey(s.review.entity, s.review.store_id) for s in submissions}
     proofs = {s.key: proof for s in submissions if (proof := s.review.proof(token_keys, s.created))}
-    objects = await services.objects.of_places(set(places.values()))
+    facts = await services.objects.of_keys(set(objects.values()))
     rules = await _rules_of_stores(services, submissions, proofs)
-    closed = {s.key for s in submissions if is_closed(objects, places[s.key]) and not s.is_import}
+    closed = {s.key for s in submissions if is_closed(facts, objects[s.key]) and not s.is_import}
     rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
-    rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
+    rules.names = {key: name for key, each in objects.items() if (name := object_name(facts, each))}
     await _look_at_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
     return rules
@@ -89,14 +89,14 @@ async def release_tokens(services: Services, rules: BatchRules, refused: Collect
     kept = {used.token.line for key, used in rules.used.items() if key not in refused}
     given_back = [used for key, used in rules.used.items() if key in refused and used.token.line not in kept]
     before = {key: used for key, used in rules.used_before.items() if key in refused}
-    places = await services.reviews.taken({key.id for key in before})
-    given_back += [used for key, used in before.items() if _never_had(key, places.get(key.id))]
+    holders = await services.reviews.holders({key.id for key in before})
+    given_back += [used for key, used in before.items() if _never_had(key, holders.get(key.id))]
     await services.review_tokens.release(given_back)
 
 
-def _never_had(key: Key, place: TakenId | None) -> bool:
+def _never_had(key: Key, holder: IdHolder | None) -> bool:
     """True if the holder of the id is no review with this identity, nor what is left of a deleted one."""
-    return place is None or place.refused is not None or place.identity not in (None, key.identity)
+    return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
 
 
 async def _use_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> None:
@@ -163,7 +163,7 @@ async def insert_whole(
     Returns the ids that were taken, and the refusals of those of which another review has a claim.
     """
     repositories = work.repositories
-    taken = set(await repositories.reviews.taken([review.id for review in reviews], work.session))
+    taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
     wanted = {review.id: beside.claims[review.id] for review in free if review.id in beside.claims}
     refused = await repositories.claims.take(wanted, work.session)
@@ -180,11 +180,11 @@ async def insert_whole(
 async def replace_whole(
     services: Services, before: RefusedSubmission, review: Review, beside: Beside, work: UnitOfWork
 ) -> tuple[bool, Refusal | None]:
-    """Put a review in the place of a refused submission with all that belongs to it, in one transaction: if it could,
+    """Put a review in place of a refused submission with all that belongs to it, in one transaction: if it could,
     and the refusal if another review has a claim."""
     repositories = work.repositories
-    place = (await repositories.reviews.taken([before.id], work.session)).get(before.id)
-    if place is None or place.refused is None or place.refused.seen != before.seen:
+    holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
+    if holder is None or holder.refused is None or holder.refused.seen != before.seen:
         return False, None
     refused = await repositories.claims.take(beside.claims, work.session)
     if refused:

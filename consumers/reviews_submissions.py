@@ -25,7 +25,7 @@ from messaging.envelope import cloud_event_identity, mark_in
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.reviews import ReviewRepository
-from storage.reviews_ids import RefusedSubmission, TakenId
+from storage.reviews_ids import IdHolder, RefusedSubmission
 
 _FROM_A_KEY: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _SUBMISSIONS_WITHOUT_ID: Final = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
@@ -124,12 +124,12 @@ class Submission(NamedTuple):
         review.entity_name = review.entity_name or self.object_name or review.entity_name
         return review
 
-    def place(self, refused: RefusedSubmission | None) -> TakenId:
+    def holder(self, refused: RefusedSubmission | None) -> IdHolder:
         """The holder of its id once it is stored, or refused."""
-        return TakenId(refused=refused) if refused else TakenId(self.created, self.key.identity, self.written)
+        return IdHolder(refused=refused) if refused else IdHolder(self.created, self.key.identity, self.written)
 
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
-        """The place that it leaves where it is refused."""
+        """What it leaves where it is refused."""
         seen = before or Seen()
         for position in sorted(self.positions):
             seen = seen.after(position)
@@ -175,31 +175,31 @@ class Submission(NamedTuple):
             trace=cause_of(self.positions[0]),
         )
 
-    def news(self, place: TakenId | None) -> Submission | None:
+    def news(self, holder: IdHolder | None) -> Submission | None:
         """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
-        if place is None:
+        if holder is None:
             return self
-        if place.refused is None:
+        if holder.refused is None:
             return None
-        fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
+        fresh = tuple(p for p in self.positions if not holder.refused.seen.covers(p))
         return self._replace(positions=fresh) if fresh else None
 
-    def at(self, place: TakenId) -> Decision | None:
+    def at(self, holder: IdHolder) -> Decision | None:
         """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
         # Records before it may have been refused.
-        is_first = place.created == self.since(place.created).created
-        if place.identity is None or place.written is None:
+        is_first = holder.created == self.since(holder.created).created
+        if holder.identity is None or holder.written is None:
             # The review was of this very record, and may have been deleted before it was told.
-            return stored_before(place.created, is_told=place.is_told) if is_first else ID_TAKEN
-        if not is_same_review(self.key.identity, place.identity, self.right):
+            return stored_before(holder.created, is_told=holder.is_told) if is_first else ID_TAKEN
+        if not is_same_review(self.key.identity, holder.identity, self.right):
             return ID_TAKEN
-        is_known = self.key.message in place.written.messages
-        if not is_known and not place.written.covers(self.positions[0]):
+        is_known = self.key.message in holder.written.messages
+        if not is_known and not holder.written.covers(self.positions[0]):
             return None
         # Another of the same moment may have been refused, or come too late.
-        is_its_own = place.written.messages[:1] in ((), (self.key.message,))
-        if is_first and is_its_own and self.key.identity == place.identity:
-            return stored_before(place.created, is_told=place.is_told)
+        is_its_own = holder.written.messages[:1] in ((), (self.key.message,))
+        if is_first and is_its_own and self.key.identity == holder.identity:
+            return stored_before(holder.created, is_told=holder.is_told)
         return REPEATED
 
 
@@ -245,7 +245,7 @@ async def known_submissions(
 ) -> dict[Key, Submission]:
     """The submissions of a batch, under their other ids those that were stored by these."""
     submissions = submissions_of(batch, token_keys, has_places=has_places).values()
-    taken = await reviews.taken({each.other_id for each in submissions if each.other_id})
+    taken = await reviews.holders({each.other_id for each in submissions if each.other_id})
     found = (
         each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
         for each in submissions

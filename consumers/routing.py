@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from consumers.parking import MOST_OVERDUE, Overdue, give_up, places_or_parked
+from consumers.parking import MOST_OVERDUE, Overdue, entities_or_parked, give_up
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
@@ -55,9 +55,9 @@ class CommandRouter:
             )
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
-        places = await places_or_parked(self.services, self.services.parked_moderation, placeless)
-        await self._pass_on([*await self.services.parked_moderation.about(places.keys()), *commands], places)
-        await self._refuse([c for c in placeless if c.review_id in places and places[c.review_id] is None])
+        entities = await entities_or_parked(self.services, self.services.parked_moderation, placeless)
+        await self._pass_on([*await self.services.parked_moderation.about(entities.keys()), *commands], entities)
+        await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""
@@ -72,8 +72,8 @@ class CommandRouter:
         """
         services = self.services
         waiting = await services.parked_moderation.parked_before(before, MOST_OVERDUE)
-        places = await services.reviews.entities({command.review_id for command in waiting})
-        come = {id: entity for id, entity in places.items() if entity is not None}
+        entities = await services.reviews.entities({command.review_id for command in waiting})
+        come = {id: entity for id, entity in entities.items() if entity is not None}
         late = [command for command in waiting if command.review_id in come]
         await self._pass_on(late, come)
         await services.parked_moderation.wait_anew(late, datetime.now(UTC))
@@ -82,14 +82,14 @@ class CommandRouter:
         _count(given_up)
         return len(given_up)
 
-    async def _pass_on(self, commands: Iterable[Moderation], places: Mapping[str, Entity | None]) -> None:
+    async def _pass_on(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
         """Pass on the commands whose place is known: the owner takes them behind those that are parked.
 
         Raises BrokerAwayError while the topic of changes grows.
         """
         messages = []
         for command in commands:
-            entity = places.get(command.review_id)
+            entity = entities.get(command.review_id)
             if entity is not None:
                 messages.append(self._message(command, entity_key(entity)))
             elif bucket_in(command.review_id) is not None:

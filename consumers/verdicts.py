@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from consumers.moderation_rules import approved
-from consumers.parking import Overdue, give_up_overdue, places_or_parked
+from consumers.parking import Overdue, entities_or_parked, give_up_overdue
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
@@ -38,8 +38,8 @@ class VerdictConsumer:
     async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
         """Apply a batch."""
         verdicts = [each.message.about(each.position, cause_of(each.position)) for each in batch]
-        places = await places_or_parked(self.services, self.services.parked_verdicts, verdicts)
-        await self._apply([verdict for verdict in verdicts if verdict.review_id in places])
+        entities = await entities_or_parked(self.services, self.services.parked_verdicts, verdicts)
+        await self._apply([verdict for verdict in verdicts if verdict.review_id in entities])
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the parked verdicts about these reviews, which are stored by now."""

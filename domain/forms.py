@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from domain import base64url
-from domain.objects import ObjectPlace
+from domain.objects import ObjectKey
 from domain.timestamps import from_milliseconds, milliseconds
 
 LEAST_TIME: Final = timedelta(seconds=3)
@@ -83,14 +83,14 @@ _MESSAGES: Final = {
 }
 
 
-def stamped(place: ObjectPlace, at: datetime, key: bytes) -> str:
+def stamped(object_key: ObjectKey, at: datetime, key: bytes) -> str:
     """The stamp of a form that is opened at that moment, as text that can stand in an address as it is."""
     moment = str(milliseconds(at))
-    return f"{moment}.{_signature(place, moment, key)}"
+    return f"{moment}.{_signature(object_key, moment, key)}"
 
 
 def refusal_of_stamp(
-    text: str | None, place: ObjectPlace, keys: Sequence[bytes], at: datetime, least: timedelta = LEAST_TIME
+    text: str | None, object_key: ObjectKey, keys: Sequence[bytes], at: datetime, least: timedelta = LEAST_TIME
 ) -> FormRefusal | None:
     """The reason against what comes with this stamp at that moment, None if there is none. `keys` are those by which
     stamps are valid, `least` is the time that must have passed."""
@@ -99,7 +99,7 @@ def refusal_of_stamp(
     moment, _, signature = text.partition(".")
     found = signature.encode(errors="surrogatepass")
     # All keys are tried, so that the time tells nothing of them.
-    if not sum(hmac.compare_digest(found, _signature(place, moment, key).encode()) for key in keys):
+    if not sum(hmac.compare_digest(found, _signature(object_key, moment, key).encode()) for key in keys):
         return FormRefusal.STAMP_INVALID
     age = at - from_milliseconds(int(moment))
     if age > MOST_TIME:
@@ -107,16 +107,16 @@ def refusal_of_stamp(
     return FormRefusal.TOO_FAST if age < least else None
 
 
-def check_key(place: ObjectPlace, key: bytes) -> bytes:
+def check_key(object_key: ObjectKey, key: bytes) -> bytes:
     """The key by which the challenges for an object in a store are signed."""
-    return hmac.digest(key, _purpose(_CHECK, place), "sha256")
+    return hmac.digest(key, _purpose(_CHECK, object_key), "sha256")
 
 
-def _signature(place: ObjectPlace, moment: str, key: bytes) -> str:
-    digest = hmac.digest(key, _purpose(_STAMP, place, moment), "sha256")
+def _signature(object_key: ObjectKey, moment: str, key: bytes) -> str:
+    digest = hmac.digest(key, _purpose(_STAMP, object_key, moment), "sha256")
     return base64url.encoded(digest)
 
 
-def _purpose(label: str, place: ObjectPlace, *parts: str) -> bytes:
+def _purpose(label: str, object_key: ObjectKey, *parts: str) -> bytes:
     """The bytes to sign: unlike anything else that these keys sign, and other for each list of parts."""
-    return f"{label}\n{json.dumps([place.store_id, *place.entity, *parts])}".encode()
+    return f"{label}\n{json.dumps([object_key.store_id, *object_key.entity, *parts])}".encode()

@@ -24,7 +24,7 @@ SKUS: Final = "skus"
 BRANDS: Final = "brands"
 
 
-class ObjectPlace(NamedTuple):
+class ObjectKey(NamedTuple):
     """An object in a store; without one: in all of them."""
 
     entity: Entity
@@ -50,25 +50,25 @@ class ObjectFacts:
         return ObjectFacts({**self.facts, **news}, {**self.told, **dict.fromkeys(news, at)})
 
 
-KnownObjects = Mapping[ObjectPlace, ObjectFacts]
+KnownObjects = Mapping[ObjectKey, ObjectFacts]
 
 
-def fact_of(objects: KnownObjects, place: ObjectPlace, name: str) -> Fact | None:
+def fact_of(objects: KnownObjects, key: ObjectKey, name: str) -> Fact | None:
     """A fact of an object in a store: what was told for the store, else for all of them."""
-    for each in (place, ObjectPlace(place.entity, None)):
+    for each in (key, ObjectKey(key.entity, None)):
         if each in objects and name in objects[each].facts:
             return objects[each].facts[name]
     return None
 
 
-def is_closed(objects: KnownObjects, place: ObjectPlace) -> bool:
+def is_closed(objects: KnownObjects, key: ObjectKey) -> bool:
     """True if the object takes no reviews in the store."""
-    return fact_of(objects, place, REVIEWS_ENABLED) is False
+    return fact_of(objects, key, REVIEWS_ENABLED) is False
 
 
-def object_name(objects: KnownObjects, place: ObjectPlace) -> str | None:
+def object_name(objects: KnownObjects, key: ObjectKey) -> str | None:
     """The name of the object in the store, if it was told."""
-    name = fact_of(objects, place, NAME)
+    name = fact_of(objects, key, NAME)
     return name if isinstance(name, str) else None
 
 
@@ -85,15 +85,15 @@ class Description(NamedTuple):
     brands: tuple[str, ...] = ()
 
 
-def description(objects: KnownObjects, place: ObjectPlace) -> Description:
+def description(objects: KnownObjects, key: ObjectKey) -> Description:
     """An object as it was described for the store, else for all of them: fact by fact."""
 
     def text(name: str) -> str | None:
-        fact = fact_of(objects, place, name)
+        fact = fact_of(objects, key, name)
         return unless_blank(fact) if isinstance(fact, str) else None
 
     def codes(name: str) -> tuple[str, ...]:
-        fact = fact_of(objects, place, name)
+        fact = fact_of(objects, key, name)
         return tuple(code for code in fact if not is_blank(code)) if isinstance(fact, tuple) else ()
 
     return Description(text(NAME), text(URL), text(IMAGE_URL), codes(GTINS), codes(MPNS), codes(SKUS), codes(BRANDS))

@@ -34,7 +34,7 @@ def list_key(name: str | None, id: str) -> str:
     return folded(name or "") or folded(id)
 
 
-def place_in_search(phrase: str, place: str) -> str:
-    """The place of an object among those that a folded phrase finds: first the names that begin with it, each part in
-    the order of the list."""
-    return f"{int(not place.startswith(phrase))}{place}"
+def position_in_search(phrase: str, position: str) -> str:
+    """The position of an object among those that a folded phrase finds: first the names that begin with it, each part
+    in the order of the list."""
+    return f"{int(not position.startswith(phrase))}{position}"

@@ -32,7 +32,7 @@ class ReviewedProduct(NamedTuple):
     product_id: str
 
 
-class PlacedProduct(NamedTuple):
+class ProductInStore(NamedTuple):
     """A product in a store, or without one."""
 
     store_id: str | None
@@ -89,9 +89,9 @@ class ReviewableOrder(OrderHeader):
             for item in self.items:
                 yield ReviewedProduct(self.store_id, self.customer.id, item.product_id)
 
-    def placed_products(self) -> Iterator[PlacedProduct]:
+    def products_in_stores(self) -> Iterator[ProductInStore]:
         """The products, in the order's store."""
-        return (PlacedProduct(self.store_id, item.product_id) for item in self.items)
+        return (ProductInStore(self.store_id, item.product_id) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def decide(
     reviewed: Collection[ReviewedProduct],
     sent: SentReminders,
     now: datetime,
-    closed: Collection[PlacedProduct] = frozenset(),
+    closed: Collection[ProductInStore] = frozenset(),
 ) -> Reminder | Skip:
     """The reminder that is due for an order, or why there is none.
 
@@ -250,7 +250,7 @@ def decide_in_turn(
     reviewed: Collection[ReviewedProduct],
     sent: MutableMapping[str, SentReminders],
     now: datetime,
-    closed: Collection[PlacedProduct] = frozenset(),
+    closed: Collection[ProductInStore] = frozenset(),
 ) -> Iterator[Decided]:
     """Decide on orders, those that have waited longest first.
 

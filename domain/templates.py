@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-Place = tuple[str | None, str | None]
+TemplateScope = tuple[str | None, str | None]
 """The scope of a template: a store (None: all stores) and a language (None: all languages)."""
 
 
@@ -21,8 +21,8 @@ class MailTemplate:
 
 def template_id(name: str, store_id: str | None, language: str | None) -> str:
     """The id of a template: its name and its scope, as in the address of the template."""
-    place = {"storeId": store_id, "languageCode": canonical_language(language)}
-    query = urlencode({field: value for field, value in place.items() if value})
+    scope = {"storeId": store_id, "languageCode": canonical_language(language)}
+    query = urlencode({field: value for field, value in scope.items() if value})
     return f"{name}?{query}" if query else name
 
 
@@ -44,7 +44,7 @@ def _subtag(part: str) -> str:
             return part.lower()
 
 
-def fallbacks(store_id: str | None, language: str | None) -> Iterator[Place]:
+def fallbacks(store_id: str | None, language: str | None) -> Iterator[TemplateScope]:
     """The scopes in which to look for a template, the best first.
 
     The store in that language, in its base language ("de" for "de-AT"), in any; then the same for all stores.
@@ -59,12 +59,12 @@ def fallbacks(store_id: str | None, language: str | None) -> Iterator[Place]:
 
 
 def by_preference(
-    templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None
-) -> Iterator[tuple[Place, MailTemplate]]:
+    templates: Mapping[TemplateScope, MailTemplate], store_id: str | None, language: str | None
+) -> Iterator[tuple[TemplateScope, MailTemplate]]:
     """The templates for a mail of that store in that language, the best first, and where they hold.
 
     The languages of `templates` are canonical.
     """
-    for place in fallbacks(store_id, language):
-        if (found := templates.get(place)) is not None:
-            yield place, found
+    for scope in fallbacks(store_id, language):
+        if (found := templates.get(scope)) is not None:
+            yield scope, found

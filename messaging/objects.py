@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from domain.objects import Fact, ObjectPlace
+from domain.objects import Fact, ObjectKey
 from domain.ratings import Entity
 from messaging.schemas import ClosedMessage, EntityName, Id, Name, OptionalId, usable
 
@@ -42,9 +42,9 @@ class ObjectUpdate(ClosedMessage):
     ] = None
 
     @property
-    def place(self) -> ObjectPlace:
+    def object_key(self) -> ObjectKey:
         """The object and the store."""
-        return ObjectPlace(Entity(self.entity_type, self.entity_id), self.store_id)
+        return ObjectKey(Entity(self.entity_type, self.entity_id), self.store_id)
 
     def facts(self) -> dict[str, Fact]:
         """Only what the message says, by the names of the interface."""

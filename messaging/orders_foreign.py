@@ -146,13 +146,13 @@ def _lines(told: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, A
     return [read(_folded(line, name, index)) if isinstance(line, dict) else line for index, line in enumerate(told)]
 
 
-def _folded(told: Mapping[str, Any], *place: str | int) -> dict[str, Any]:
+def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
     """The fields by their folded names. Raises InvalidContentError for one that comes twice."""
     folded: dict[str, Any] = {}
     for name, value in told.items():
         if folded_name(name) in folded:
             message = "The field comes twice; letter case makes no difference"
-            raise InvalidContentError([InputError(pointer((*place, name)), DUPLICATE_FIELD, message)])
+            raise InvalidContentError([InputError(pointer((*path, name)), DUPLICATE_FIELD, message)])
         folded[folded_name(name)] = value
     return folded
 

@@ -192,18 +192,18 @@ class _Correction:
         if self.errors:
             raise InvalidContentError(self.errors)
 
-    def correct(self, told: Any, shape: Shape | None, place: tuple[str | int, ...]) -> Any:
+    def correct(self, told: Any, shape: Shape | None, path: tuple[str | int, ...]) -> Any:
         """The value with the names, words and numbers of its type."""
         if isinstance(told, list):
             items = shape.items if shape else None
-            return [self.correct(each, items, (*place, index)) for index, each in enumerate(told)]
+            return [self.correct(each, items, (*path, index)) for index, each in enumerate(told)]
         if isinstance(told, dict):
-            return self._object(told, shape, place)
+            return self._object(told, shape, path)
         return told if shape is None else _leaf(told, shape)
 
-    def _object(self, told: dict[str, Any], shape: Shape | None, place: tuple[str | int, ...]) -> dict[str, Any]:
+    def _object(self, told: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]) -> dict[str, Any]:
         for name in told.names if isinstance(told, Twice) else ():
-            self._note_twice(place, name)
+            self._note_twice(path, name)
         known = shape.object_for(told) if shape else None
         content: dict[str, Any] = {}
         seen: set[str] = set()
@@ -211,35 +211,35 @@ class _Correction:
             field = known.fields.get(folded_name(name)) if known else None
             if field is None:
                 if shape and known:
-                    self._note_unknown(name, shape, place, is_closed=known.is_closed)
+                    self._note_unknown(name, shape, path, is_closed=known.is_closed)
                 if isinstance(value, dict | list):
-                    self.correct(value, None, (*place, name))  # for fields that come twice in it
+                    self.correct(value, None, (*path, name))  # for fields that come twice in it
                 continue
             if field.name in seen:
-                self._note_twice(place, name)
+                self._note_twice(path, name)
             seen.add(field.name)
             if isinstance(value, dict | list):
-                content[field.name] = self.correct(value, field.shape, (*place, name))
+                content[field.name] = self.correct(value, field.shape, (*path, name))
             elif value is not None or field.shape.takes_null:
                 content[field.name] = _leaf(value, field.shape)
         return content if known else told
 
-    def _note_twice(self, place: tuple[str | int, ...], name: str) -> None:
-        self._note(place, name, DUPLICATE_FIELD, "The field comes twice; letter case makes no difference")
+    def _note_twice(self, path: tuple[str | int, ...], name: str) -> None:
+        self._note(path, name, DUPLICATE_FIELD, "The field comes twice; letter case makes no difference")
 
-    def _note_unknown(self, name: str, shape: Shape, place: tuple[str | int, ...], *, is_closed: bool) -> None:
+    def _note_unknown(self, name: str, shape: Shape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
             others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
             hint = nearest(name, others) if len(self.errors) < _MOST_SUGGESTIONS else ""
-            self._note(place, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
+            self._note(path, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
         elif len(self.ignored) < _MOST_IGNORED:
-            path = [*(part for part in place if isinstance(part, str)), name]
-            self.ignored[".".join(path)] = None
+            named = [*(part for part in path if isinstance(part, str)), name]
+            self.ignored[".".join(named)] = None
 
-    def _note(self, place: tuple[str | int, ...], name: str, code: str, message: str) -> None:
+    def _note(self, path: tuple[str | int, ...], name: str, code: str, message: str) -> None:
         if len(self.errors) < _MOST_ERRORS:
             cut = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-            self.errors.append(InputError(pointer((*place, cut)), code, message))
+            self.errors.append(InputError(pointer((*path, cut)), code, message))
 
 
 def _leaf(told: Any, shape: Shape) -> Any:

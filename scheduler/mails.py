@@ -16,7 +16,7 @@ from domain.reminders import Reminder, ReviewableOrder
 from domain.review_tokens import signed, tokens_of
 from domain.review_urls import review_url
 from domain.stores import Store
-from domain.templates import MailTemplate, Place, by_preference, template_id
+from domain.templates import MailTemplate, TemplateScope, by_preference, template_id
 from messaging.mails import MailCommand, MailItem
 from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
@@ -44,11 +44,11 @@ class MailWriter:
     that no store sends; None: that of the mailer. Links have tokens that are signed by `token_key` at `now`.
     """
 
-    templates: Mapping[Place, MailTemplate]
+    templates: Mapping[TemplateScope, MailTemplate]
     sender: str | None
     token_key: bytes
     now: datetime
-    _failed: set[Place] = field(default_factory=set)
+    _failed: set[TemplateScope] = field(default_factory=set)
 
     def command(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> MailCommand:
         """The command to send a reminder: CPU time that grows with its template. Raises UnwritableMailError."""
@@ -102,12 +102,12 @@ class MailWriter:
             language_code=language,
             items=self._items(reminder, order, store),
         )
-        for place, template in by_preference(self.templates, order.store_id, language):
+        for scope, template in by_preference(self.templates, order.store_id, language):
             try:
                 return render(template, context)
             except TemplateError as error:
-                if place not in self._failed:
-                    self._failed.add(place)
-                    name = template_id(ORDER_REVIEW_REQUEST, *place)
+                if scope not in self._failed:
+                    self._failed.add(scope)
+                    name = template_id(ORDER_REVIEW_REQUEST, *scope)
                     log.warning("template failed; the next better one is used", template=name, error=str(error))
         return render(DEFAULT_ORDER_REVIEW_REQUEST, context)

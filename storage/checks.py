@@ -192,5 +192,5 @@ def _wrong(saved: SavedTemplate) -> str:
     try:
         check(saved.template)
     except TemplateError as error:
-        return f"{template_id(saved.name, *saved.place)} ({error})"
+        return f"{template_id(saved.name, *saved.scope)} ({error})"
     return ""

@@ -23,10 +23,10 @@ from storage.shapes import read
 _READ: Final = dict.fromkeys(
     ("entityType", "entityId", "storeId", "reply", "repliedAt", "helpful", "notHelpful", "reports"), 1
 )
-_PLACE: Final = dict.fromkeys(("entityType", "entityId", "storeId", "status"), 1)
+_BRIEF: Final = dict.fromkeys(("entityType", "entityId", "storeId", "status"), 1)
 
 
-class ReviewPlace(NamedTuple):
+class ReviewBrief(NamedTuple):
     """The object, the store and the status of a review."""
 
     entity: Entity
@@ -41,12 +41,12 @@ class FeedbackRepository:
         self._reviews = database[COLLECTION]
         self._reports = ReportRepository(database)
 
-    async def place(self, id: str) -> ReviewPlace | None:
+    async def brief(self, id: str) -> ReviewBrief | None:
         """The object, the store and the status of a review, None where there is none."""
-        found = await self._reviews.find_one({"_id": id, **IS_REVIEW}, _PLACE)
+        found = await self._reviews.find_one({"_id": id, **IS_REVIEW}, _BRIEF)
         if found is None:
             return None
-        return read(REVIEW, _place_from, found)
+        return read(REVIEW, _brief_from, found)
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, ReviewFeedback]:
         """These reviews by id; those that don't exist are left out."""
@@ -74,9 +74,9 @@ class FeedbackRepository:
         return count
 
 
-def _place_from(document: Document) -> ReviewPlace:
+def _brief_from(document: Document) -> ReviewBrief:
     entity = Entity(document["entityType"], document["entityId"])
-    return ReviewPlace(entity, document["storeId"], ReviewStatus(document["status"]))
+    return ReviewBrief(entity, document["storeId"], ReviewStatus(document["status"]))
 
 
 def _feedback_from(document: Document) -> ReviewFeedback:

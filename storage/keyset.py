@@ -24,13 +24,13 @@ def order_by(keys: Iterable[tuple[str, Direction]]) -> list[tuple[str, int]]:
     return list(fields.items())
 
 
-def place_of(document: Document, order: Sequence[tuple[str, int]]) -> list[SortValue]:
-    """The place of a document in this order: MongoDB sorts by what it has lost, too."""
+def position_of(document: Document, order: Sequence[tuple[str, int]]) -> list[SortValue]:
+    """The position of a document in this order: MongoDB sorts by what it has lost, too."""
     return [document.get(name) for name, _ in order]
 
 
-def is_place(values: Sequence[SortValue], order: Sequence[tuple[str, int]], types: Mapping[str, type]) -> bool:
-    """True if a document can have this place in the order; `types` has those of the fields that aren't texts."""
+def is_position(values: Sequence[SortValue], order: Sequence[tuple[str, int]], types: Mapping[str, type]) -> bool:
+    """True if a document can have this position in the order; `types` has those of the fields that aren't texts."""
     return len(values) == len(order) and all(
         type(value) is types.get(name, str) or (value is None and name != "_id")
         for (name, _), value in zip(order, values, strict=True)

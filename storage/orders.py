@@ -16,7 +16,7 @@ from storage import reminders_states
 from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
-from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
+from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
 from storage.orders_shape import ORDER, returned_by
 from storage.shapes import read, require, shown
 
@@ -97,7 +97,7 @@ class OrderRepository:
         found = self._orders.find(criteria(search), shown).sort(NEWEST).limit(search.take + 1)
         documents = await found.to_list()
         page = documents[: search.take]
-        end = _place(page[-1]) if len(documents) > len(page) else None
+        end = _position(page[-1]) if len(documents) > len(page) else None
         return OrderPage({document["_id"]: document["size"] for document in page}, end)
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
@@ -110,7 +110,7 @@ class OrderRepository:
         writes = [UpdateOne({"_id": order.id}, {"$set": {"returned": _returned(order)}}) for order in orders]
         await write_all(self._orders, writes, session)
 
-    async def hold_places(self, ids: Collection[str], session: Session) -> None:
+    async def hold_ids(self, ids: Collection[str], session: Session) -> None:
         """Keep these orders, which are not there, from coming until the transaction ends: it conflicts with those that
         store one, and is repeated if one has come since its beginning."""
         if ids:
@@ -162,9 +162,9 @@ def document_of(order: Order) -> Document:
     }
 
 
-def _place(document: Document) -> OrderPlace:
+def _position(document: Document) -> OrderPosition:
     modified = document.get("modified")
-    return OrderPlace(None if modified is None else moment(modified), document["_id"])
+    return OrderPosition(None if modified is None else moment(modified), document["_id"])
 
 
 def _returned(order: Order) -> list[list[str | int]]:

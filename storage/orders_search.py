@@ -17,8 +17,8 @@ NEWEST: Final = [("modified", DESCENDING), ("_id", DESCENDING)]
 """The order of every list of orders: as of their last event."""
 
 
-class OrderPlace(NamedTuple):
-    """The place of an order in a list; one that has lost its date comes last."""
+class OrderPosition(NamedTuple):
+    """The position of an order in a list; one that has lost its date comes last."""
 
     modified: datetime | None
     id: str
@@ -29,7 +29,7 @@ class OrderSearch:
     """Criteria of a search, of which every one that is set must hold.
 
     `keyword` is the id, the number or the customer's id, exactly. `stores` bounds the search to what belongs to one of
-    them. The page begins behind the place `after`, and has `take` orders, 1 at least.
+    them. The page begins behind the position `after`, and has `take` orders, 1 at least.
     """
 
     ids: Collection[str] | None = None
@@ -38,17 +38,17 @@ class OrderSearch:
     keyword: str | None = None
     store_id: str | None = None
     stores: Collection[str] | None = None
-    after: OrderPlace | None = None
+    after: OrderPosition | None = None
     take: int = 20
 
 
 @dataclass(frozen=True, slots=True)
 class OrderPage:
     """One page of a list: the size in bytes of each order as it is stored, by its id, in their order. `end` is the
-    place of the last one, if there are more behind it."""
+    position of the last one, if there are more behind it."""
 
     sizes: Mapping[str, int]
-    end: OrderPlace | None = None
+    end: OrderPosition | None = None
 
 
 def criteria(search: OrderSearch) -> Document:

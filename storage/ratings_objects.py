@@ -44,12 +44,12 @@ _LAST: Final = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class RatedObject:
-    """The rating of an object in a store, or without one, with its name; `place` is where it stands in a list."""
+    """The rating of an object in a store, or without one, with its name; `position` is where it stands in a list."""
 
     key: TallyKey
     tally: RatingTally
     name: str | None
-    place: str
+    position: str
 
 
 class UnnamedTally(NamedTuple):
@@ -68,7 +68,7 @@ class RatedObjectRepository:
         self._reviews = database[REVIEWS]
 
     async def listed(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
-        """Rated objects in these stores, or in all and without one, by name, behind the place `after`."""
+        """Rated objects in these stores, or in all and without one, by name, behind the position `after`."""
         condition = {"listKey": {"$gt": after}, **_rated_in(stores)}
         found = self._ratings.find(condition).sort("listKey", ASCENDING).limit(take)
         return [_rated(document) async for document in found]
@@ -151,7 +151,7 @@ def _rated_in(stores: Collection[str] | None) -> Document:
 
 def _named(tally: UnnamedTally, name: str | None) -> Document:
     id = tally.key.entity.id
-    # With its id no two have the same place.
+    # With its id no two have the same position.
     return {"name": name, "listKey": f"{list_key(name, id)} {tally.id}", "searchKeys": search_keys(name, id)}
 
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from domain.objects import ObjectPlace, is_closed
+from domain.objects import ObjectKey, is_closed
 from domain.ratings import Entity
 from domain.reminders import (
     PRODUCT,
     Decided,
-    PlacedProduct,
+    ProductInStore,
     Reminder,
     ReviewableOrder,
     SentReminders,
@@ -62,7 +62,7 @@ class ReminderDecisions:
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
         reviewed |= await self._tokens.reviewed({order.id for order in orders})
-        products = {product for order in orders for product in order.placed_products()}
+        products = {product for order in orders for product in order.products_in_stores()}
         return list(decide_in_turn(orders, settings, stores, reviewed, sent, now, await self._closed(products)))
 
     async def on_some(
@@ -77,11 +77,11 @@ class ReminderDecisions:
         others = await self.reminders.others(settings, stores, now, most, within=within)
         return await self.on([*due, *others], settings, now)
 
-    async def _closed(self, products: Collection[PlacedProduct]) -> set[PlacedProduct]:
+    async def _closed(self, products: Collection[ProductInStore]) -> set[ProductInStore]:
         """Those of these products that take no reviews."""
-        places = {each: ObjectPlace(Entity(PRODUCT, each.product_id), each.store_id) for each in products}
-        objects = await self._objects.of_places(set(places.values()))
-        return {each for each, place in places.items() if is_closed(objects, place)}
+        keys = {each: ObjectKey(Entity(PRODUCT, each.product_id), each.store_id) for each in products}
+        objects = await self._objects.of_keys(set(keys.values()))
+        return {each for each, key in keys.items() if is_closed(objects, key)}
 
 
 async def preview(database: Database, settings: ReminderSettings, now: datetime) -> AsyncIterator[Decided]:

@@ -15,9 +15,9 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 from domain.returns import Return
 from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
-from storage.keyset import place_of
+from storage.keyset import position_of
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
-from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order
+from storage.returns_search import FoundReturn, ReturnPage, ReturnSearch, criteria, order
 
 COLLECTION: Final = "returns"
 
@@ -115,9 +115,9 @@ class ReturnRepository:
         # One more tells if there is another page.
         found = await self._found(search, shown, search.take + 1)
         documents = found[: search.take]
-        places = [ReturnPlace(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
+        rows = [FoundReturn(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
-        return ReturnPage(places, None if is_last else place_of(documents[-1], order(search)))
+        return ReturnPage(rows, None if is_last else position_of(documents[-1], order(search)))
 
     async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:

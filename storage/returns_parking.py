@@ -1,6 +1,6 @@
 """Commands about returns that wait for their order.
 
-A document is the command of one record, by its place in the topic. It has been written while its order was not there,
+A document is the command of one record, by its key in the topic. It has been written while its order was not there,
 and goes in the transaction that applies or refuses it: as long as it is there, it has had no effect.
 """
 
@@ -31,8 +31,8 @@ EARLIER: Final = -1
 """The partition of commands that earlier versions parked: they didn't keep the position, and only new returns."""
 
 
-class EarlierPlace(NamedTuple):
-    """The place of a command that the version before parked: one for each return and order."""
+class EarlierKey(NamedTuple):
+    """The key of a command that the version before parked: one for each return and order."""
 
     return_id: str
     order_id: str
@@ -50,7 +50,7 @@ class ParkedReturn:
     mark: CommandMark | None
     at: datetime
     """The time of its parking, moved on by the time in which no worker was there."""
-    place: str | EarlierPlace | None = None
+    key: str | EarlierKey | None = None
     """The id of its document; None for one that isn't parked yet."""
 
 
@@ -109,9 +109,9 @@ class ReturnParking:
 
 
 def _id(parked: ParkedReturn) -> str | dict[str, str]:
-    if isinstance(parked.place, EarlierPlace):
-        return {"returnId": parked.place.return_id, "orderId": parked.place.order_id}
-    return parked.place or f"{parked.position}/{parked.id}"
+    if isinstance(parked.key, EarlierKey):
+        return {"returnId": parked.key.return_id, "orderId": parked.key.order_id}
+    return parked.key or f"{parked.position}/{parked.id}"
 
 
 def _document(parked: ParkedReturn) -> Document:
@@ -138,7 +138,7 @@ def _parked(document: Document) -> ParkedReturn:
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),
         at=at,
-        place=EarlierPlace(id["returnId"], id["orderId"]) if isinstance(id, dict) else id,
+        key=EarlierKey(id["returnId"], id["orderId"]) if isinstance(id, dict) else id,
     )
 
 

@@ -38,7 +38,7 @@ TYPES: Final[Mapping[str, type]] = {"createdDate": datetime, "modifiedDate": dat
 class ReturnSearch:
     """Criteria of a search; every one that is set must hold, bounds included. No sort: by number, ascending.
 
-    `stores` bounds the search to what belongs to one of them. `after` is the place of a return in the sort: the page
+    `stores` bounds the search to what belongs to one of them. `after` is the position of a return in the sort: the page
     begins behind it.
     """
 
@@ -58,8 +58,8 @@ class ReturnSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnPlace:
-    """The place of a return on a page: its ids, and the bytes it takes as it is stored."""
+class FoundReturn:
+    """A return on a page: its ids, and the bytes it takes as it is stored."""
 
     id: str
     order_id: str
@@ -68,10 +68,10 @@ class ReturnPlace:
 
 @dataclass(frozen=True, slots=True)
 class ReturnPage:
-    """One page of a list, without the returns themselves. `end` is the place of the last one in the sort, if there are
-    more behind it."""
+    """One page of a list, without the returns themselves. `end` is the position of the last one in the sort, if there
+    are more behind it."""
 
-    places: Sequence[ReturnPlace]
+    found: Sequence[FoundReturn]
     end: Sequence[SortValue] | None = None
 
 

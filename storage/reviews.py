@@ -28,16 +28,16 @@ from storage.database import Database, Document, Session, ids_of_objects, in_sto
 from storage.feedback_reports import reported_reviews
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
-from storage.keyset import place_of
+from storage.keyset import position_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_ids import (
-    PLACE,
+    HOLDER,
+    IdHolder,
     RefusedSubmission,
-    TakenId,
+    holder_from,
     identity_from,
     is_gone,
-    place_from,
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
@@ -94,7 +94,7 @@ class ReviewRepository:
         self._images = ImageRepository(database)
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
-        """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
+        """Store new reviews and refused submissions. Returns the ids that were taken; their documents stay."""
         documents = [*map(document_of, reviews), *map(refused_document, refused)]
         if not documents:
             return set()
@@ -111,12 +111,12 @@ class ReviewRepository:
         if documents := [*map(document_of, reviews)]:
             await self._reviews.insert_many(documents, session=session)
 
-    async def taken(self, ids: Collection[str], session: Session | None = None) -> dict[str, TakenId]:
+    async def holders(self, ids: Collection[str], session: Session | None = None) -> dict[str, IdHolder]:
         """The documents stored under these ids, in brief; free ids are left out."""
         if not ids:
             return {}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, PLACE, session=session)
-        return {document["_id"]: place_from(document) async for document in found}
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, HOLDER, session=session)
+        return {document["_id"]: holder_from(document) async for document in found}
 
     async def replace_refused(
         self, before: RefusedSubmission, after: Review | RefusedSubmission, session: Session | None = None
@@ -252,7 +252,7 @@ class ReviewRepository:
             if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
-        return ReviewPage(reviews, long_texts, None if is_last else place_of(documents[-1], order(search)))
+        return ReviewPage(reviews, long_texts, None if is_last else position_of(documents[-1], order(search)))
 
     async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
         """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""

@@ -16,7 +16,7 @@ from storage.reviews_shape import REVIEW
 from storage.seen import seen_document, seen_from
 from storage.shapes import filled, read
 
-PLACE: Final[Document] = dict.fromkeys(
+HOLDER: Final[Document] = dict.fromkeys(
     (
         *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
         *("writtenAt", "messages", "told"),
@@ -28,7 +28,7 @@ PLACE: Final[Document] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmission:
-    """The place of a submission that was refused."""
+    """A submission that was refused, and holds its id until it is taken."""
 
     id: str
     reason: Refusal
@@ -36,7 +36,7 @@ class RefusedSubmission:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenId:
+class IdHolder:
     """The holder of an id: a review, a refused submission, or, with neither, a deleted review.
 
     `created`: when its first submission came. `written`: what the review was last written by. `is_told`: its submission
@@ -50,17 +50,17 @@ class TakenId:
     is_told: bool = False
 
 
-def place_from(document: Document) -> TakenId:
-    """The holder of an id; `document` has the fields of PLACE."""
+def holder_from(document: Document) -> IdHolder:
+    """The holder of an id; `document` has the fields of HOLDER."""
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
-        return TakenId(refused=RefusedSubmission(document["_id"], reason, seen))
+        return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
     is_told = document.get("told", False)
     if is_gone(document):
-        return TakenId(document.get("submittedAt"), is_told=is_told)
+        return IdHolder(document.get("submittedAt"), is_told=is_told)
     whole = filled(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
-    return TakenId(created, identity_from(whole), read(REVIEW, written_from, document), is_told=is_told)
+    return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_told=is_told)
 
 
 def identity_from(document: Document) -> ReviewIdentity:
@@ -79,7 +79,7 @@ def _identity(document: Document) -> ReviewIdentity:
 
 
 def refused_document(refused: RefusedSubmission) -> Document:
-    """The place of a refused submission as it is stored. It is remembered from now on, whatever the time of its record:
+    """A refused submission as it is stored. It is remembered from now on, whatever the time of its record:
     that is its sender's."""
     return {
         "_id": refused.id,

@@ -62,7 +62,7 @@ TYPES: Final[Mapping[str, type]] = {
 class ReviewSearch:
     """Criteria of a search. Every one that is set must hold, bounds included.
 
-    `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
+    `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the position
     of a review in the sort: the page begins behind it. `is_reported`: with open reports, or without.
     `is_flagged`: by moderation rules. `has_images`: with images that are there by now, or without. `shows_images`: with
     images that everybody sees once it is approved, or without.
@@ -95,7 +95,7 @@ class ReviewSearch:
 @dataclass(frozen=True, slots=True)
 class ReviewPage:
     """One page of a list. Long texts are left out: `long_texts` has their lengths in bytes by the ids of the reviews,
-    whose own texts are empty. `end` is the place of the last review, if there are more behind it."""
+    whose own texts are empty. `end` is the position of the last review, if there are more behind it."""
 
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]

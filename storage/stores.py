@@ -87,13 +87,13 @@ class StoreRepository:
 
     async def seen(self, store_id: str | None, session: Session) -> Seen:
         """The updates that a store, or without an id the general settings, has taken into account."""
-        collection, id = self._place(store_id)
+        collection, id = self._document_of(store_id)
         document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))
 
     async def merge(self, store_id: str | None, changes: Changes, seen: Seen, session: Session) -> Merged:
         """Merge changes into a store, or without an id into the general settings; nested fields one by one."""
-        collection, id = self._place(store_id)
+        collection, id = self._document_of(store_id)
         fields = _flat(changes)
         before = await collection.find_one_and_update(
             {"_id": id},
@@ -105,7 +105,7 @@ class StoreRepository:
         was = _flat(before or {})
         return Merged(before is None, tuple(name for name in fields if fields[name] != was.get(name)))
 
-    def _place(self, store_id: str | None) -> tuple[Any, str]:
+    def _document_of(self, store_id: str | None) -> tuple[Any, str]:
         return (self._settings, GENERAL) if store_id is None else (self._stores, store_id)
 
 

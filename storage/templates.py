@@ -10,7 +10,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
-from domain.templates import MailTemplate, Place, canonical_language, template_id
+from domain.templates import MailTemplate, TemplateScope, canonical_language, template_id
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
@@ -38,7 +38,7 @@ class SavedTemplate:
     template: MailTemplate
 
     @property
-    def place(self) -> Place:
+    def scope(self) -> TemplateScope:
         """The scope in which it holds."""
         return self.store_id, self.language
 
@@ -58,10 +58,10 @@ class TemplateRepository:
         """The stored size of all saved templates in bytes."""
         return await stored_bytes(self._templates, _SAVED)
 
-    async def all_of(self, name: str, session: Session | None = None) -> Mapping[Place, MailTemplate]:
+    async def all_of(self, name: str, session: Session | None = None) -> Mapping[TemplateScope, MailTemplate]:
         """The saved templates of that name, by where they hold; `domain.templates.best` chooses among them."""
         found = [_saved(d) async for d in self._templates.find({**_SAVED, "name": name}, session=session)]
-        return {saved.place: saved.template for saved in found}
+        return {saved.scope: saved.template for saved in found}
 
     async def get(self, id: str, session: Session | None = None) -> SavedTemplate | None:
         """The template saved under this id (`domain.templates.template_id`), or None."""

@@ -15,7 +15,7 @@ from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
 from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes, is_in_feed, product_url, review_element
-from domain.objects import ObjectPlace, description
+from domain.objects import ObjectKey, description
 from domain.reviews import Review, ReviewStatus
 from domain.stores import Store
 from storage.reviews_search import ReviewSearch
@@ -99,12 +99,12 @@ async def _batches(services: Services, store: Store, image_root: str) -> AsyncIt
 
 async def _elements(services: Services, reviews: Sequence[Review], image_root: str) -> Elements:
     of_products = [
-        (review, ObjectPlace(review.entity, review.store_id)) for review in reviews if is_in_feed(review.entity.type)
+        (review, ObjectKey(review.entity, review.store_id)) for review in reviews if is_in_feed(review.entity.type)
     ]
-    objects = await services.objects.of_places({place for _, place in of_products})
+    objects = await services.objects.of_keys({object_key for _, object_key in of_products})
     elements = []
-    for review, place in of_products:
-        about = description(objects, place)
+    for review, object_key in of_products:
+        about = description(objects, object_key)
         if url := product_url(about):
             elements.append(review_element(review, about, url, image_root))
     return Elements("".join(elements).encode(), len(of_products) - len(elements))

@@ -132,7 +132,7 @@ async def _send(
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
     """Raises ProblemError (404) unless it is an approved review of the object in the store."""
-    place = await services.feedback.place(id)
-    is_here = place is not None and (place.entity, place.store_id) == (shopper.entity, shopper.store.id)
-    if place is None or not is_here or place.status is not ReviewStatus.APPROVED:
+    brief = await services.feedback.brief(id)
+    is_here = brief is not None and (brief.entity, brief.store_id) == (shopper.entity, shopper.store.id)
+    if brief is None or not is_here or brief.status is not ReviewStatus.APPROVED:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id here.")

@@ -51,10 +51,10 @@ router: Final = APIRouter(
 async def read_form(request: Request, shopper: Reading, services: Injected) -> JsonResponse:
     """All that the form of a review needs when it is opened. It is another one each time."""
     key, now = (await _keys(services))[0], datetime.now(UTC)
-    challenge = new_challenge(check_key(shopper.place, key), now) if request.app.state.storefront_check else None
+    challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
     is_open = await _is_open(services, shopper)
     form: Form = {
-        "stamp": stamped(shopper.place, now, key),
+        "stamp": stamped(shopper.object_key, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),
         "open": is_open,
         "anonymous": is_open and _takes_anonymous(shopper.store),
@@ -70,15 +70,15 @@ async def refusal_of_form(
 ) -> FormRefusal | None:
     """The reason against a review that comes with this stamp, and this check where one is asked for."""
     keys = await _keys(services)
-    found = refusal_of_stamp(stamp, shopper.place, keys, datetime.now(UTC))
+    found = refusal_of_stamp(stamp, shopper.object_key, keys, datetime.now(UTC))
     if found is None and request.app.state.storefront_check:
-        found = refusal_of_check(check, [check_key(shopper.place, key) for key in keys])
+        found = refusal_of_check(check, [check_key(shopper.object_key, key) for key in keys])
     return found
 
 
 async def check_stamp(services: Services, shopper: Shopper, stamp: str | None) -> None:
     """Raises ProblemError (403) unless the form was opened for this object; it doesn't matter how long ago."""
-    found = refusal_of_stamp(stamp, shopper.place, await _keys(services), datetime.now(UTC), least=timedelta(0))
+    found = refusal_of_stamp(stamp, shopper.object_key, await _keys(services), datetime.now(UTC), least=timedelta(0))
     if found:
         raise refused(found)
 
@@ -100,7 +100,7 @@ async def _keys(services: Services) -> Sequence[bytes]:
 async def _is_open(services: Services, shopper: Shopper) -> bool:
     if not shopper.store.settings.reviews_enabled:
         return False
-    return not is_closed(await services.lookups.objects({shopper.place}), shopper.place)
+    return not is_closed(await services.lookups.objects({shopper.object_key}), shopper.object_key)
 
 
 def _takes_anonymous(store: Store) -> bool:

@@ -14,7 +14,7 @@ from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind
 from api.web.routes import PlainRoute
 from domain.jsonld import inside_script, structured_data
-from domain.objects import ObjectPlace, description
+from domain.objects import ObjectKey, description
 from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
 from storage.reviews_search import ReviewSearch
@@ -50,11 +50,11 @@ async def read_jsonld(request: Request, shopper: Reading, services: Injected) ->
 async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:
     """The same as it is kept: JSON that is safe within a script element. Raises ProblemError (404)."""
     store = await store_of(services, store_id)
-    place = ObjectPlace(entity, store_id)
+    object_key = ObjectKey(entity, store_id)
     # Whoever waits for room reads what there is then.
     with await services.pages.rows(MOST_REVIEWS):
         tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
-        about = description(await services.objects.of_places([place]), place)
+        about = description(await services.objects.of_keys([object_key]), object_key)
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],

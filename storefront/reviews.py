@@ -13,7 +13,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in_order
+from api.web.cursors import MAX_CURSOR_LENGTH, cursor, position_in_order
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.pages import page_bytes
 from api.web.problems import ProblemKind
@@ -103,7 +103,7 @@ class Wanted:
     take: int
 
     def search(self, store_id: str, entity: Entity, after: str | None) -> ReviewSearch:
-        """The search for them. Raises ProblemError: `after` is no place in it."""
+        """The search for them. Raises ProblemError: `after` is no position in it."""
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],
@@ -119,7 +119,7 @@ class Wanted:
         )
         if after is None:
             return search
-        return replace(search, after=place_in_order(after, self._list(store_id, entity), order(search), TYPES))
+        return replace(search, after=position_in_order(after, self._list(store_id, entity), order(search), TYPES))
 
     def next_page(self, store_id: str, entity: Entity, page: ReviewPage) -> str | None:
         """`after` of the page behind this one."""

@@ -14,7 +14,7 @@ from api.web.hygiene import authority
 from api.web.limits import network_of
 from api.web.problems import invalid, item_error, not_found
 from api.web.queries import check_query
-from domain.objects import ObjectPlace
+from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.ratings import Entity
 from domain.stores import Store
@@ -41,9 +41,9 @@ class Shopper:
     address: str
 
     @property
-    def place(self) -> ObjectPlace:
+    def object_key(self) -> ObjectKey:
         """The object and the store."""
-        return ObjectPlace(self.entity, self.store.id)
+        return ObjectKey(self.entity, self.store.id)
 
     @property
     def caller(self) -> Caller:

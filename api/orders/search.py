@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter
 
-from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.cursors import cursor, position_in, unknown_cursor
 from api.web.paging import DEFAULT_TAKE, After
 from api.web.problems import invalid
 from domain.ratings import Entity
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from storage.keyset import SortValue
-from storage.orders_search import OrderPage, OrderPlace, OrderSearch
+from storage.orders_search import OrderPage, OrderPosition, OrderSearch
 
 _MOST_TAKEN: Final = 100
 """An order can have 10,000 lines."""
@@ -48,14 +48,14 @@ class OrderSearchRequest(Message):
         return None
 
     def criteria(self) -> OrderSearch:
-        """The search to run. Raises ProblemError for a place that isn't in this list."""
+        """The search to run. Raises ProblemError for a position that isn't in this list."""
         return OrderSearch(
             ids=self.ids or None,
             customer_id=self.customer_id,
             number=self.number,
             keyword=self.keyword,
             store_id=self.store_id,
-            after=_place(place_in(self.after, self._list())) if self.after else None,
+            after=_position(position_in(self.after, self._list())) if self.after else None,
             take=self.take,
         )
 
@@ -72,17 +72,17 @@ class OrderSearchRequest(Message):
         return ["orders", self.model_dump(mode="json", include=fields, exclude_none=True)]
 
 
-def _place(values: list[SortValue]) -> OrderPlace:
+def _position(values: list[SortValue]) -> OrderPosition:
     match values:
         case [None, str(id)]:
-            return OrderPlace(None, id)
+            return OrderPosition(None, id)
         case [str(modified), str(id)]:
             try:
                 moment = datetime.fromisoformat(modified)
             except ValueError:
                 raise unknown_cursor() from None
             if moment.tzinfo:
-                return OrderPlace(moment, id)
+                return OrderPosition(moment, id)
     raise unknown_cursor()
 
 

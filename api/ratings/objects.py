@@ -22,14 +22,14 @@ from api.ratings.objects_rows import (
 from api.services import Injected, Services
 from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
-from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.cursors import cursor, position_in, unknown_cursor
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, After
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.ratings import Entity
-from domain.ratings_names import folded, place_in_search
+from domain.ratings_names import folded, position_in_search
 from messaging.schemas import Message, OptionalId, Phrase
 from storage.ratings_objects import MOST_FOUND, RatedObject
 
@@ -46,11 +46,11 @@ class RatedObjectRequest(Message):
     take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
     after: After = None
 
-    def place(self) -> str:
-        """The place behind which the page begins. Raises ProblemError for one that isn't in this list."""
-        match place_in(self.after, self.list()) if self.after else [""]:
-            case [str(place)]:
-                return place
+    def position(self) -> str:
+        """The position behind which the page begins. Raises ProblemError for one that isn't in this list."""
+        match position_in(self.after, self.list()) if self.after else [""]:
+            case [str(position)]:
+                return position
         raise unknown_cursor()
 
     def list(self) -> Any:
@@ -76,7 +76,7 @@ async def list_rated_objects(
     if request.store_id is not None:
         check_store(caller, request.store_id)
     stores = caller.stores if request.store_id is None else [request.store_id]
-    after = request.place()
+    after = request.position()
     with await services.pages.rows(MOST_FOUND if request.search_phrase else request.take):
         found, is_partial = await _found(services, request, stores, after)
         page = found[: request.take]
@@ -118,18 +118,18 @@ async def read_rated_object(
 async def _found(
     services: Services, request: RatedObjectRequest, stores: Collection[str] | None, after: str
 ) -> tuple[Sequence[tuple[str, RatedObject]], bool]:
-    """The rated objects of a page with their places, one more than it takes where there are more, and if the search
+    """The rated objects of a page with their positions, one more than it takes where there are more, and if the search
     has ended before it had looked at all."""
     wanted = request.take + 1
     if not request.search_phrase:
         listed = await services.rated_objects.listed(stores, after=after, take=wanted)
-        return [(each.place, each) for each in listed], False
+        return [(each.position, each) for each in listed], False
     phrase = folded(request.search_phrase)
     if not phrase:
         return [], False
     found, is_partial = await services.rated_objects.found(phrase, stores)
-    places = ((place_in_search(phrase, each.place), each) for each in found)
-    return sorted((each for each in places if each[0] > after), key=lambda each: each[0])[:wanted], is_partial
+    placed = ((position_in_search(phrase, each.position), each) for each in found)
+    return sorted((each for each in placed if each[0] > after), key=lambda each: each[0])[:wanted], is_partial
 
 
 async def _rows(services: Services, rated: Sequence[RatedObject]) -> list[RatedObjectRow]:

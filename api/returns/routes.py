@@ -42,7 +42,7 @@ from messaging.returns import (
 )
 from messaging.schemas import MAX_ITEMS, StoredId
 from messaging.topics import Topic
-from storage.returns_search import ReturnPlace, ReturnSearch
+from storage.returns_search import FoundReturn, ReturnSearch
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 SAVED_RETURN: TypeAdapter[SavedReturn] = TypeAdapter(SavedReturn)
@@ -73,27 +73,22 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
     search = await _search(services, caller, request)
     with await services.pages.rows(search.take) as room:
         page = await services.returns.page(search)
-        room.give_back(down_to=page_bytes(len(page.places), text=0))
+        room.give_back(down_to=page_bytes(len(page.found), text=0))
+        sizes, total = await asyncio.gather(
+            services.orders.sizes({each.order_id for each in page.found}),
+            _total(services, request, search, len(page.found)),
+        )
 
-        async def total() -> int | None:
-            if not request.with_total:
-                return None
-            found, after = len(page.places), search.after is not None
-            count = partial(services.returns.count, replace(search, after=None))
-            return await (count() if after else total_count(found, search.skip, search.take, count))
+        def size(found: FoundReturn) -> int:
+            return found.size + sizes.get(found.order_id, 0)
 
-        sizes, number = await asyncio.gather(services.orders.sizes({place.order_id for place in page.places}), total())
-
-        def size(place: ReturnPlace) -> int:
-            return place.size + sizes.get(place.order_id, 0)
-
-        async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
+        async def rows(piece: list[FoundReturn]) -> list[ReturnRow]:
             with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece, with_orders=request.with_orders)
 
-        about = {"totalCount": number, "next": request.next_page(search, page)}
+        about = {"totalCount": total, "next": request.next_page(search, page)}
         said = {name: value for name, value in about.items() if value is not None}
-        return await services.pages.response(room, said, pieces_of(page.places, size), rows)
+        return await services.pages.response(room, said, pieces_of(page.found, size), rows)
 
 
 @router.post(
@@ -120,18 +115,27 @@ async def _search(services: Services, caller: Caller, request: ReturnSearchReque
     return within(caller, request.criteria(statuses, orders))
 
 
+async def _total(services: Services, request: ReturnSearchRequest, search: ReturnSearch, found: int) -> int | None:
+    if not request.with_total:
+        return None
+    count = partial(services.returns.count, replace(search, after=None))
+    return await (count() if search.after is not None else total_count(found, search.skip, search.take, count))
+
+
 async def _rows(
-    services: Services, caller: Caller, places: Collection[ReturnPlace], *, with_orders: bool
+    services: Services, caller: Caller, found: Collection[FoundReturn], *, with_orders: bool
 ) -> list[ReturnRow]:
-    """The returns at these places, each with its order if wanted; those that are gone are left out."""
+    """The rows of these returns, each with its order if wanted; those that are gone are left out."""
     returns, orders = await asyncio.gather(
-        services.returns.of_ids({place.id for place in places}),
-        services.orders.of_ids({place.order_id for place in places}, with_bodies=with_orders),
+        services.returns.of_ids({each.id for each in found}),
+        services.orders.of_ids({each.order_id for each in found}, with_bodies=with_orders),
     )
-    found = (returns.get(place.id) for place in places)
+    present = (returns.get(each.id) for each in found)
     known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}
     return [
-        return_row(each, known.get(each.order_id), with_order=with_orders) for each in found if isinstance(each, Return)
+        return_row(each, known.get(each.order_id), with_order=with_orders)
+        for each in present
+        if isinstance(each, Return)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from api.web.cursors import cursor, place_in_order
+from api.web.cursors import cursor, position_in_order
 from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
 from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
@@ -87,7 +87,8 @@ class ReturnSearchRequest(Message):
         self, statuses: Sequence[str] = DEFAULT_STATUSES, order_ids: Sequence[str] | None = None
     ) -> ReturnSearch:
         """The search to run; the statuses are those of the settings, the orders those of the customer. Raises
-        ProblemError for an unknown sort field, a place that isn't in this list, and fields that contradict each other.
+        ProblemError for an unknown sort field, a position that isn't in this list, and fields that contradict each
+        other.
         """
         search = ReturnSearch(
             order_id=self.order_id,
@@ -105,7 +106,7 @@ class ReturnSearchRequest(Message):
         if not self.after:
             return search
         check_no_skip(self.skip)
-        return replace(search, after=place_in_order(self.after, self._list(search), order(search), TYPES))
+        return replace(search, after=position_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReturnSearch, page: ReturnPage) -> str | None:
         """`after` of the next page; None behind the last one."""

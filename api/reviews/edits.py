@@ -11,7 +11,7 @@ from api.commands import Earlier
 from api.services import Services
 from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
-from domain.objects import ObjectPlace
+from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
@@ -19,7 +19,7 @@ from domain.stores import Refusal
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from storage.database import unless_away
-from storage.reviews_ids import TakenId
+from storage.reviews_ids import IdHolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Wanted:
     is_edit: bool = False
 
     @property
-    def place(self) -> ObjectPlace:
+    def object_key(self) -> ObjectKey:
         """The object and the store."""
-        return ObjectPlace(self.review.entity, self.review.store_id)
+        return ObjectKey(self.review.entity, self.review.store_id)
 
     @property
     def is_moderated(self) -> bool:
@@ -54,16 +54,16 @@ async def wanted_by(
     all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, the caller may only edit, or that
     can't be told from what the caller may not."""
     ids = {review.id for review in reviews.values() if review.id}
-    places = await unless_away(services.lookups.taken(ids), None) if ids else {}
-    if places is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
+    holders = await unless_away(services.lookups.holders(ids), None) if ids else {}
+    if holders is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
         raise unavailable("The database")
-    places = places or {}
+    holders = holders or {}
     wanted: list[Wanted] = []
     errors: list[ItemError] = []
     for index, (id, review) in enumerate(reviews.items()):
-        place = places.get(id)
-        item = _wanted(caller, id, review, place)
-        if item is None or not await _is_free(services, item, place, earlier):
+        holder = holders.get(id)
+        item = _wanted(caller, id, review, holder)
+        if item is None or not await _is_free(services, item, holder, earlier):
             message = Refusal.ID_TAKEN.message
             errors.append({"pointer": f"/{index}/id", "code": Refusal.ID_TAKEN.value, "message": message})
         else:
@@ -80,12 +80,12 @@ def _may_create_any(caller: Caller) -> bool:
     return caller.may(Permission.CREATE_REVIEWS) and caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS)
 
 
-def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | None) -> Wanted | None:
+def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder | None) -> Wanted | None:
     """The submission; None where it names another object, store or author than the review that has its id."""
     if review.id is None:
         # Its id is made of the key of the command, which is no right to edit what an earlier command has stored by it.
         return Wanted(id, review)
-    stored = place.identity if place else None
+    stored = holder.identity if holder else None
     if stored is None:
         right = right_to_edit(caller, review.user_id, review.user_id)
         return Wanted(id, review, _editor(caller, right), right)
@@ -96,14 +96,14 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | N
     return Wanted(id, filled, _editor(caller, right), right, is_edit=True)
 
 
-async def _is_free(services: Services, item: Wanted, place: TakenId | None, earlier: Earlier) -> bool:
+async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, earlier: Earlier) -> bool:
     """True unless the id is a deleted review's, or that of a review which the caller may not edit.
 
     What changes nothing is no edit: a repeat of a command, and a review that is sent again as it is.
     """
-    if place is None or place.refused or item.id in earlier.decided:
+    if holder is None or holder.refused or item.id in earlier.decided:
         return True
-    if place.identity is None:
+    if holder.identity is None:
         return item.id in earlier.ids
     if item.right:
         return True

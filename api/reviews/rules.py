@@ -11,7 +11,7 @@ from typing import NamedTuple
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
-from domain.objects import ObjectPlace, is_closed
+from domain.objects import ObjectKey, is_closed
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
@@ -64,10 +64,10 @@ async def check_rules(
     proofs = {index: proof for index, proof in proofs.items() if index in wanted}
     ruled = {index: item for index, item in wanted.items() if not item.is_moderated}
     objects, reasons = await asyncio.gather(
-        unless_away(services.lookups.objects({item.place for item in ruled.values()}), {}),
+        unless_away(services.lookups.objects({item.object_key for item in ruled.values()}), {}),
         _reasons_of_stores(services, ruled, proofs),
     )
-    reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.place)}
+    reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.object_key)}
     reasons |= await _reasons_of_tokens(services, wanted, proofs)
     errors: list[ItemError] = [
         {"pointer": f"/{index}", "code": reason.value, "message": reason.message}
@@ -143,7 +143,7 @@ async def reasons_against(services: Services, author: ReviewIdentity) -> list[Re
             has_purchased=partial(has_purchased, author),
             has_reviewed=partial(bool, written),
         )
-    place = ObjectPlace(author.entity, author.store_id)
-    if is_closed(await services.objects.of_places([place]), place) and Refusal.REVIEWS_DISABLED not in reasons:
+    object_key = ObjectKey(author.entity, author.store_id)
+    if is_closed(await services.objects.of_keys([object_key]), object_key) and Refusal.REVIEWS_DISABLED not in reasons:
         reasons.insert(0, Refusal.REVIEWS_DISABLED)
     return reasons

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 
-from api.web.cursors import cursor, place_in_order
+from api.web.cursors import cursor, position_in_order
 from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
@@ -72,8 +72,8 @@ class ReviewSearchRequest(Message):
     with_total: WithTotal = True
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
-        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a place that
-        isn't in this list, and fields that contradict each other."""
+        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a position
+        that isn't in this list, and fields that contradict each other."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:
@@ -102,7 +102,7 @@ class ReviewSearchRequest(Message):
         if not self.after:
             return search
         check_no_skip(self.skip)
-        return replace(search, after=place_in_order(self.after, self._list(search), order(search), TYPES))
+        return replace(search, after=position_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReviewSearch, page: ReviewPage) -> str | None:
         """`after` of the next page; None behind the last one."""

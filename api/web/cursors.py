@@ -1,4 +1,4 @@
-"""Cursors: the place at which the next page of a list begins, as a text that clients send back as it is."""
+"""Cursors: the position at which the next page of a list begins, as a text that clients send back as it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from api.web.problems import ProblemError, invalid
 from domain import base64url
 from domain.timestamps import from_milliseconds, milliseconds
-from storage.keyset import SortValue, is_place
+from storage.keyset import SortValue, is_position
 
 MAX_CURSOR_LENGTH: Final = 16_384
 """Far more than a cursor of the longest texts to sort by has."""
@@ -20,14 +20,14 @@ MAX_CURSOR_LENGTH: Final = 16_384
 _MOST: Final = 2**53
 
 
-def cursor(place: Sequence[SortValue], of: object) -> str:
-    """The place in the list that `of` describes: JSON, so that the same description gives the same cursor."""
-    values = [_mark(of), *(_written(value) for value in place)]
+def cursor(position: Sequence[SortValue], of: object) -> str:
+    """The position in the list that `of` describes: JSON, so that the same description gives the same cursor."""
+    values = [_mark(of), *(_written(value) for value in position)]
     return base64url.encoded(orjson.dumps(values))
 
 
-def place_in(text: str, of: object) -> list[SortValue]:
-    """The place that a cursor of this list tells. Raises ProblemError for a text that isn't one.
+def position_in(text: str, of: object) -> list[SortValue]:
+    """The position that a cursor of this list tells. Raises ProblemError for a text that isn't one.
 
     Nothing keeps a client from writing a cursor of its own: it begins where that says, in the list that it may see.
     """
@@ -40,15 +40,15 @@ def place_in(text: str, of: object) -> list[SortValue]:
     raise unknown_cursor()
 
 
-def place_in_order(
+def position_in_order(
     text: str, of: object, order: Sequence[tuple[str, int]], types: Mapping[str, type]
 ) -> list[SortValue]:
-    """The same, for a list in this order of fields, of these types. Raises ProblemError, too, for a place that nothing
-    in the list can have."""
-    place = place_in(text, of)
-    if not is_place(place, order, types):
+    """The same, for a list in this order of fields, of these types. Raises ProblemError, too, for a position that
+    nothing in the list can have."""
+    position = position_in(text, of)
+    if not is_position(position, order, types):
         raise unknown_cursor()
-    return place
+    return position
 
 
 def unknown_cursor() -> ProblemError:

@@ -58,7 +58,7 @@ WithTotal = Annotated[bool, Field(description="false: without `totalCount`, whic
 
 
 def check_no_skip(skip: int) -> None:
-    """Raises ProblemError for a page that begins behind a place, and is to leave out rows as well."""
+    """Raises ProblemError for a page that begins behind a position, and is to leave out rows as well."""
     if skip:
         message = "Leave it out: a page with `after` begins behind the page before"
         raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])

@@ -32,7 +32,7 @@ from aiokafka.record.memory_records import MemoryRecords
 _send = AIOKafkaConnection.send
 
 
-def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, place: TopicPartition) -> asyncio.Future[Any]:
+def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, partition: TopicPartition) -> asyncio.Future[Any]:
     """Put a batch behind those that wait for its partition: `_message_accumulator`, its `_append_batch`, `_closed` and
     `_exception`.
 
@@ -45,7 +45,7 @@ def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, place: TopicPar
         raise ProducerClosed
     if accumulator._exception is not None:
         raise copy(accumulator._exception)
-    queued: asyncio.Future[Any] = accumulator._append_batch(batch, place).future
+    queued: asyncio.Future[Any] = accumulator._append_batch(batch, partition).future
     return asyncio.shield(queued)
 
 

@@ -52,8 +52,10 @@ async def check_kafka(
         yield problem
     if not problems and not missing:
         yield ok("topics", f"all {len(existing)} are there")
-    places = [TopicPartition(name, p["partition"]) for name, partitions in described.items() for p in partitions]
-    yield await _clock(consumer, [place for place in places if not place.topic.endswith(DEAD_LETTER_SUFFIX)])
+    partitions = [TopicPartition(name, p["partition"]) for name, partitions in described.items() for p in partitions]
+    yield await _clock(
+        consumer, [partition for partition in partitions if not partition.topic.endswith(DEAD_LETTER_SUFFIX)]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,12 @@ async def kept_letters(
     """Count the dead letters; `settled` are the ids of those that were replayed or discarded."""
     there = set(await admin.list_topics())
     names = [name for topic in CONSUMED if (name := topics.dead_letters(topic)) in there]
-    places = await partitions_of(admin, names)
-    first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-    count = sum(ends[place] - first[place] for place in places)
+    partitions = await partitions_of(admin, names)
+    first, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+    count = sum(ends[partition] - first[partition] for partition in partitions)
     if settled is None:
         return KeptLetters(count, None)
-    begins = {(place.topic, place.partition): first[place] for place in places}
+    begins = {(partition.topic, partition.partition): first[partition] for partition in partitions}
     return KeptLetters(count, sum(_is_kept(id, begins) for id in settled))
 
 
@@ -144,12 +146,14 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
         yield warn("topics", f"one copy of each on {brokers} brokers", advice)
 
 
-async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Finding:
+async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> Finding:
     # Records carry the clock of their producer or of the broker: a time in the future means that it is wrong.
     future = int((time.time() + _FUTURE_S) * 1000)
-    found = await consumer.offsets_for_times(dict.fromkeys(places, future))
+    found = await consumer.offsets_for_times(dict.fromkeys(partitions, future))
     # Tansu tells an end where there is no such record.
-    wrong = sorted({place.topic for place, at in found.items() if at is not None and (at.timestamp or 0) >= future})
+    wrong = sorted(
+        {partition.topic for partition, at in found.items() if at is not None and (at.timestamp or 0) >= future}
+    )
     if wrong:
         advice = "Have senders, brokers and this machine follow a time server: reviews carry these times."
         return warn("kafka clock", f"records from the future in {', '.join(wrong)}", advice)

@@ -145,17 +145,19 @@ class _Merge:
     async def take(self, wanted: int, search: Search) -> list[LetterPreview]:
         """The newest letters that the search is for."""
         until, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
-        await self._read({place: span[-1:] for place, span in self.left.items()})
+        await self._read({partition: span[-1:] for partition, span in self.left.items()})
         chosen = await search.among([each for letters in self.waiting.values() for each in letters])
         while len(found) < wanted and searched < _MOST_SEARCHED and monotonic() < until:
-            for place in [place for place in self.left if not self.waiting.get(place)]:
-                await self._read_chunk(place)
-                chosen |= await search.among(self.waiting.get(place, ()))
+            for partition in [partition for partition in self.left if not self.waiting.get(partition)]:
+                await self._read_chunk(partition)
+                chosen |= await search.among(self.waiting.get(partition, ()))
             if not self.left:
                 break
-            place = max(self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place))
-            letter = self.waiting[place].pop()
-            self.left[place] = range(self.left[place].start, letter.place.offset)
+            partition = max(
+                self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place)
+            )
+            letter = self.waiting[partition].pop()
+            self.left[partition] = range(self.left[partition].start, letter.place.offset)
             searched += 1
             if letter.id in chosen:
                 found.append(letter)
@@ -164,29 +166,29 @@ class _Merge:
     def rest(self) -> Ends | None:
         """The ends before which there is more; None if there is nothing."""
         ends = {}
-        for place, span in self.left.items():
-            first = self.letters.partitions[place]
+        for partition, span in self.left.items():
+            first = self.letters.partitions[partition]
             if span:
                 ends[first.topic, first.partition] = span.stop
         return ends or None
 
-    async def _read_chunk(self, place: TopicPartition) -> None:
+    async def _read_chunk(self, partition: TopicPartition) -> None:
         """Read the end of a partition, or drop it if nothing is left of it. Offsets may have no letter."""
-        while (span := self.left[place]) and not self.waiting.get(place):
+        while (span := self.left[partition]) and not self.waiting.get(partition):
             chunk = span[-_CHUNK:]
-            await self._read({place: chunk})
-            if not self.waiting.get(place):
-                self.left[place] = range(span.start, chunk.start)
-        if not self.left[place]:
-            del self.left[place]
+            await self._read({partition: chunk})
+            if not self.waiting.get(partition):
+                self.left[partition] = range(span.start, chunk.start)
+        if not self.left[partition]:
+            del self.left[partition]
 
     async def _read(self, spans: Mapping[TopicPartition, range]) -> None:
         async for records in self.letters.reader.between(spans):
             for record in records:
-                place = TopicPartition(record.topic, record.partition)
-                first = self.letters.partitions[place]
+                partition = TopicPartition(record.topic, record.partition)
+                first = self.letters.partitions[partition]
                 at = LetterPlace(first.topic, first.partition, record.offset)
-                self.waiting.setdefault(place, []).append(preview_of(record, at))
+                self.waiting.setdefault(partition, []).append(preview_of(record, at))
 
 
 def preview_of(letter: RawRecord, place: LetterPlace, value_bytes: int = PREVIEW_BYTES) -> LetterPreview:

@@ -36,10 +36,10 @@ class Unread(NamedTuple):
         return self.next_offset + self.records
 
 
-Place = tuple[Topic, int]
+Partition = tuple[Topic, int]
 """A topic and the number of one of its partitions."""
 
-Lag = dict[Place, Unread]
+Lag = dict[Partition, Unread]
 
 
 class _Group(NamedTuple):
@@ -97,19 +97,20 @@ class ConsumerLag:
         """
         if await self.is_read(topic):
             return None
-        offsets = {place: each.next_offset for place, each in (await self.measure(topic)).items() if each.records}
+        offsets = {
+            partition: each.next_offset for partition, each in (await self.measure(topic)).items() if each.records
+        }
         times = await self.times(offsets)
         return min((0.0 if time is None else time for time in times.values()), default=None)
 
-    async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float | None]:
+    async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float | None]:
         """The time in the first record at or behind each of these offsets, in seconds of Unix time, None where it says
         none since 1970. Partitions without such a record are left out."""
-        places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
+        named = {TopicPartition(self._topics.name(each[0]), each[1]): each for each in offsets}
         async with in_time(_READING_S, _TOO_LATE), TopicReader.opened(self._connection) as reader:
-            found = await reader.firsts({partition: offsets[place] for partition, place in places.items()})
+            found = await reader.firsts({each: offsets[partition] for each, partition in named.items()})
         return {
-            places[partition]: record.timestamp / 1000 if record.timestamp >= 0 else None
-            for partition, record in found.items()
+            named[each]: record.timestamp / 1000 if record.timestamp >= 0 else None for each, record in found.items()
         }
 
     async def stop(self) -> None:
@@ -153,19 +154,19 @@ class ConsumerLag:
             # A group is named as its topic. Of its partitions by name: Tansu can't tell all that it knows.
             *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
-        told = {place: offset.offset for group in groups for place, offset in group.items()}
+        told = {partition: offset.offset for group in groups for partition, offset in group.items()}
         # An answer says so of what was never committed. It has no partitions where the broker isn't the coordinator any
         # more, or still loads the group.
-        if untold := sorted({place.topic for place in partitions if place not in told}):
+        if untold := sorted({partition.topic for partition in partitions if partition not in told}):
             raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(untold)}")
-        committed = {place: offset for place, offset in told.items() if offset >= 0}
+        committed = {partition: offset for partition, offset in told.items() if offset >= 0}
         # Records that retention has removed are no backlog.
-        following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
+        following = {partition: max(committed.get(partition, 0), first[partition]) for partition in partitions}
         return {
-            (names[place.topic], place.partition): Unread(
-                max(0, ends[place] - offset), offset, max(0, offset - committed.get(place, offset))
+            (names[partition.topic], partition.partition): Unread(
+                max(0, ends[partition] - offset), offset, max(0, offset - committed.get(partition, offset))
             )
-            for place, offset in following.items()
+            for partition, offset in following.items()
         }
 
 

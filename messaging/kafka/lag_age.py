@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from messaging.kafka.lag import Lag, Place
+from messaging.kafka.lag import Lag, Partition
 
 _MOST_ENDS: Final = 128
 """Moments remembered for each partition; beyond them every second one is forgotten, so an age is told a little low."""
@@ -24,50 +24,50 @@ class LagAge:
     """
 
     def __init__(self) -> None:
-        self._ends: dict[Place, list[_End]] = {}
-        self._found: dict[Place, int] = {}
-        self._told: dict[Place, tuple[int, float]] = {}
-        self._oldest: dict[Place, int] = {}
+        self._ends: dict[Partition, list[_End]] = {}
+        self._found: dict[Partition, int] = {}
+        self._told: dict[Partition, tuple[int, float]] = {}
+        self._oldest: dict[Partition, int] = {}
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
         """Record the lag at a moment; what was known of partitions that aren't in it is forgotten."""
-        self._ends = {place: ends for place, ends in self._ends.items() if place in lag}
-        self._found = {place: end for place, end in self._found.items() if place in lag}
-        self._told = {place: told for place, told in self._told.items() if place in lag}
-        for place, backlog in lag.items():
+        self._ends = {partition: ends for partition, ends in self._ends.items() if partition in lag}
+        self._found = {partition: end for partition, end in self._found.items() if partition in lag}
+        self._told = {partition: told for partition, told in self._told.items() if partition in lag}
+        for partition, backlog in lag.items():
             end = backlog.next_offset + backlog.records
-            self._found.setdefault(place, end)
-            ends = [each for each in self._ends.get(place, ()) if each.offset > backlog.next_offset]
+            self._found.setdefault(partition, end)
+            ends = [each for each in self._ends.get(partition, ()) if each.offset > backlog.next_offset]
             if backlog.records and (not ends or ends[-1].offset < end):
                 ends.append(_End(end, now))
             if len(ends) > _MOST_ENDS:
                 del ends[1:-1:2]
-            self._ends[place] = ends
-        self._oldest = {place: backlog.next_offset for place, backlog in lag.items() if backlog.records}
+            self._ends[partition] = ends
+        self._oldest = {partition: backlog.next_offset for partition, backlog in lag.items() if backlog.records}
         self._now = now
 
-    def unknown(self) -> dict[Place, int]:
+    def unknown(self) -> dict[Partition, int]:
         """The offsets of oldest records that were there before the first look, by partition, unless `tell` told."""
         return {
-            place: offset
-            for place, offset in self._oldest.items()
-            if offset < self._found[place] and self._told.get(place, (-1, 0.0))[0] != offset
+            partition: offset
+            for partition, offset in self._oldest.items()
+            if offset < self._found[partition] and self._told.get(partition, (-1, 0.0))[0] != offset
         }
 
-    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float | None]) -> None:
+    def tell(self, offsets: Mapping[Partition, int], times: Mapping[Partition, float | None]) -> None:
         """Record the times of these records; one without a time counts as come when it was first seen."""
-        for place, offset in offsets.items():
-            time = times.get(place)
-            self._told[place] = offset, self._now if time is None else time
+        for partition, offset in offsets.items():
+            time = times.get(partition)
+            self._told[partition] = offset, self._now if time is None else time
 
-    def seconds(self) -> dict[Place, float]:
+    def seconds(self) -> dict[Partition, float]:
         """Seconds that the oldest record of each backlog has waited, at the last observation; 0 without a backlog."""
-        return {place: self._age(place) for place in self._ends}
+        return {partition: self._age(partition) for partition in self._ends}
 
-    def _age(self, place: Place) -> float:
-        if place not in self._oldest:
+    def _age(self, partition: Partition) -> float:
+        if partition not in self._oldest:
             return 0.0
-        came = self._ends[place][0].seen_at
-        offset, time = self._told.get(place, (-1, came))
-        return max(0.0, self._now - (min(came, time) if offset == self._oldest[place] else came))
+        came = self._ends[partition][0].seen_at
+        offset, time = self._told.get(partition, (-1, came))
+        return max(0.0, self._now - (min(came, time) if offset == self._oldest[partition] else came))

@@ -23,7 +23,7 @@ from messaging.topics import Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Partitioning:
     """The ways of messages to partitions. `by_place`: changes of reviews that are about an object go to its place,
     too.
 
@@ -34,29 +34,31 @@ class Places:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-BY_PLACE: Final = Places()
+BY_PLACE: Final = Partitioning()
 
 _WORTHWHILE: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
 
 
 async def send_batch(
-    producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], places: Places
+    producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], partitioning: Partitioning
 ) -> list[asyncio.Future[Any]]:
     """Send messages; each future ends when the broker has acknowledged its part of them, or not.
 
     Messages with one key keep their order. Raises BrokerAwayError while a new partition isn't there yet.
     """
-    counts = {topic: await _partitions(producer, topic, places) for topic in {m.topic for m in messages}}
+    counts = {topic: await _partitions(producer, topic, partitioning) for topic in {m.topic for m in messages}}
     # A large one is left to the producer, which knows what is too large for the broker.
     if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
         return [
-            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic], places), headers=list(m.headers))
+            await producer.send(
+                m.topic, m.value, m.key, _partition(m, counts[m.topic], partitioning), headers=list(m.headers)
+            )
             for m in messages
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
-        partition = partition_of(message.topic, message.key, counts[message.topic], by_place=places.by_place)
+        partition = partition_of(message.topic, message.key, counts[message.topic], by_place=partitioning.by_place)
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -64,7 +66,7 @@ async def send_batch(
 def _send_packed(
     producer: AIOKafkaProducer, topic: str, partition: int, messages: Sequence[OutgoingMessage]
 ) -> list[asyncio.Future[Any]]:
-    place, futures = TopicPartition(topic, partition), []
+    partition, futures = TopicPartition(topic, partition), []
     batch = producer.create_batch()
     for message in messages:
         content: dict[str, Any] = {
@@ -74,14 +76,14 @@ def _send_packed(
             "headers": list(message.headers),
         }
         if batch.append(**content) is None:
-            futures.append(queue_batch(producer, batch, place))
+            futures.append(queue_batch(producer, batch, partition))
             batch = producer.create_batch()
             batch.append(**content)
-    return [*futures, queue_batch(producer, batch, place)]
+    return [*futures, queue_batch(producer, batch, partition)]
 
 
-async def _partitions(producer: AIOKafkaProducer, topic: str, places: Places) -> int:
-    there, wanted = len(await producer.partitions_for(topic)), places.counts.get(topic)
+async def _partitions(producer: AIOKafkaProducer, topic: str, partitioning: Partitioning) -> int:
+    there, wanted = len(await producer.partitions_for(topic)), partitioning.counts.get(topic)
     if wanted is None:
         return there
     if wanted > there:
@@ -92,9 +94,11 @@ async def _partitions(producer: AIOKafkaProducer, topic: str, places: Places) ->
     return wanted
 
 
-def _place(message: OutgoingMessage, count: int, places: Places) -> int | None:
+def _partition(message: OutgoingMessage, count: int, partitioning: Partitioning) -> int | None:
     # Without a key the producer chooses one that has a leader.
-    return None if message.key is None else partition_of(message.topic, message.key, count, by_place=places.by_place)
+    return (
+        None if message.key is None else partition_of(message.topic, message.key, count, by_place=partitioning.by_place)
+    )
 
 
 def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = True) -> int:

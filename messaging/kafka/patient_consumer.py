@@ -160,7 +160,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         aiokafka tells one of them, and while it fetches from the others it moves none: one after the other, each would
         wait for as long as a broker holds a fetch.
         """
-        if new := [place for place, offset in committed.items() if offset is None]:
+        if new := [partition for partition, offset in committed.items() if offset is None]:
             await self.seek_to_beginning(*new)
 
     async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
@@ -172,12 +172,12 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             self.seek(partition, oldest)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner finds the same
-        place = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
+        at = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
         if oldest > offset:
             MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
-            log.error("records were deleted before they were read", count=oldest - offset, **place)
+            log.error("records were deleted before they were read", count=oldest - offset, **at)
         else:
-            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **place)
+            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **at)
 
     async def _clear(self) -> None:
         """Find out which of the partitions that have been assigned may be read; once that is clear, it stays so."""
@@ -187,7 +187,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         if self._readable is None:
             self._cleared |= unclear
             return
-        for topic in {place.topic for place in unclear}:
+        for topic in {partition.topic for partition in unclear}:
             try:
                 limit = await self._readable(topic)
             except Exception as error:
@@ -222,30 +222,28 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             committing.cancel()
         self._in_hand = 0
 
-    async def still_ours(self, places: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
+    async def still_ours(self, partitions: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
         """Those of these partitions in which offsets of the records of a poll may be committed.
 
         Under a later assignment they are those that nobody else has had since, and for which the group still has an
         offset: Kafka drops it with its topic.
         """
-        held = self._tenure.held_since(polled) & set(places)
+        held = self._tenure.held_since(polled) & set(partitions)
         now = self._tenure.assignments
         if now == polled:
             return held
         committed = await self._committed(held)
-        return {place for place in held if committed[place] is not None} if now == self._tenure.assignments else set()
+        return {each for each in held if committed[each] is not None} if now == self._tenure.assignments else set()
 
-    def rewind(self, place: TopicPartition, offset: int, polled: int) -> None:
+    def rewind(self, partition: TopicPartition, offset: int, polled: int) -> None:
         """Go back to a record of a poll. A later assignment begins at what is committed by itself."""
-        if polled == self._tenure.assignments and place in self.assignment():
-            self.seek(place, offset)
+        if polled == self._tenure.assignments and partition in self.assignment():
+            self.seek(partition, offset)
 
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
         try:
-            read = {
-                place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None
-            }
+            read = {each: await self.position(each) for each in self.assignment() if self.highwater(each) is not None}
             # Without partitions, as when its topic was deleted, there is nothing to commit, and aiokafka refuses that.
             if read and read != self._told:
                 await self.commit(read)
@@ -262,8 +260,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._is_astray = False
 
     async def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        places = list(partitions)
-        return dict(zip(places, await asyncio.gather(*map(self.committed, places)), strict=True))
+        partitions = list(partitions)
+        return dict(zip(partitions, await asyncio.gather(*map(self.committed, partitions)), strict=True))
 
     async def _each_by_itself(self, max_records: int) -> Found:
         self.polled = self._tenure.assignments

@@ -14,7 +14,7 @@ from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection, is_too_large
 from messaging.kafka.division import Division, never_grew
-from messaging.kafka.packing import Places, send_batch
+from messaging.kafka.packing import Partitioning, send_batch
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES, Topic
 from messaging.tracing import trace_publication
@@ -62,11 +62,12 @@ class Publisher:
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
-        places = Places(self.has_places, await self.division.counts({message.topic for message in messages}))
+        counts = await self.division.counts({message.topic for message in messages})
+        partitioning = Partitioning(self.has_places, counts)
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                await asyncio.gather(*await send_batch(producer, messages, places))
+                await asyncio.gather(*await send_batch(producer, messages, partitioning))
         except TimeoutError as error:
             absent = set[str]()
             if producer is not None:

@@ -65,7 +65,11 @@ class TopicReader:
             return {}
         begins = await self._consumer.beginning_offsets(list(partitions))
         ends = await self._consumer.end_offsets(list(partitions))
-        return {place: range(begins[place], ends[place]) for place in partitions if begins[place] < ends[place]}
+        return {
+            partition: range(begins[partition], ends[partition])
+            for partition in partitions
+            if begins[partition] < ends[partition]
+        }
 
     async def firsts(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, RawRecord]:
         """The first present record at or behind these offsets of each partition; those without one are left out."""
@@ -77,23 +81,23 @@ class TopicReader:
         self, spans: Mapping[TopicPartition, range], *, only_first: bool = False
     ) -> AsyncIterator[list[RawRecord]]:
         """The records at these offsets of each partition, each partition in its order; or the first of them alone."""
-        left = {place: span.stop for place, span in spans.items() if span}
+        left = {partition: span.stop for partition, span in spans.items() if span}
         self._consumer.assign(list(left))
-        for place in left:
-            self._consumer.seek(place, spans[place].start)
+        for partition in left:
+            self._consumer.seek(partition, spans[partition].start)
         while left:
             found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
-            for place, records in found.items():
-                wanted = [record for record in records if record.offset < left.get(place, 0)]
+            for partition, records in found.items():
+                wanted = [record for record in records if record.offset < left.get(partition, 0)]
                 if wanted and only_first:
-                    left[place] = 0
+                    left[partition] = 0
                     yield wanted[:1]
                 elif wanted:
                     yield wanted
-            for place in list(left):
-                if await self._consumer.position(place) >= left[place]:
-                    self._consumer.pause(place)
-                    del left[place]
+            for partition in list(left):
+                if await self._consumer.position(partition) >= left[partition]:
+                    self._consumer.pause(partition)
+                    del left[partition]
 
     async def record(self, partition: TopicPartition, offset: int) -> RawRecord | None:
         """The record at an offset, None if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from messaging.kafka.lag import Lag, Place
+from messaging.kafka.lag import Lag, Partition
 
 STANDS_AFTER_S: Final = 60.0
 """No batch takes so long while the servers are there."""
@@ -20,23 +20,23 @@ class Standstill:
     """
 
     def __init__(self) -> None:
-        self._since: dict[Place, tuple[int, float]] = {}
+        self._since: dict[Partition, tuple[int, float]] = {}
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
         """Record the lag at a moment."""
         since = {}
-        for place, backlog in lag.items():
-            offset, moment = self._since.get(place, (backlog.next_offset, now))
+        for partition, backlog in lag.items():
+            offset, moment = self._since.get(partition, (backlog.next_offset, now))
             if backlog.records:
-                since[place] = (offset, moment) if offset == backlog.next_offset else (backlog.next_offset, now)
+                since[partition] = (offset, moment) if offset == backlog.next_offset else (backlog.next_offset, now)
         self._since, self._now = since, now
 
-    def seconds(self) -> dict[Place, float]:
+    def seconds(self) -> dict[Partition, float]:
         """Seconds that each partition with a backlog has made no progress, at the last observation."""
-        return {place: self._now - moment for place, (_, moment) in self._since.items()}
+        return {partition: self._now - moment for partition, (_, moment) in self._since.items()}
 
-    def describe(self, among: Collection[Place] | None = None) -> list[str]:
+    def describe(self, among: Collection[Partition] | None = None) -> list[str]:
         """A sentence for each partition, or each of these, that has stood for STANDS_AFTER_S."""
         return [
             f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"

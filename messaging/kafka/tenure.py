@@ -33,12 +33,12 @@ class Tenure:
 
     def held_since(self, assignment: int) -> set[TopicPartition]:
         """The partitions that have been the consumer's without a break since that assignment."""
-        return {place for place, since in self._since.items() if since <= assignment}
+        return {partition for partition, since in self._since.items() if since <= assignment}
 
     def _note(self, _: asyncio.Future[None] | None = None) -> None:
         now = generation(self._consumer)
         held = self._since if now == self._generation + 1 else {}
         self.assignments += 1
-        self._since = {place: held.get(place, self.assignments) for place in self._consumer.assignment()}
+        self._since = {partition: held.get(partition, self.assignments) for partition in self._consumer.assignment()}
         self._generation = now
         assignment_end(self._consumer).add_done_callback(self._note)

@@ -137,7 +137,7 @@ def _source_error(error: LiquidError, source: str) -> SourceError:
             return SourceError(1, _TOO_DEEP)
         case ValueError() as cause:  # a number of thousands of digits
             return SourceError(1, f"it can't be read: {cause}"[:300])
-    place = error.context()
+    position = error.context()
     at_end = error.token is not None and error.token.start_index < 0
-    line = place[0] if place else source.count("\n") + 1 if at_end else 1
+    line = position[0] if position else source.count("\n") + 1 if at_end else 1
     return SourceError(line, str(error.message or "it can't be read")[:300])

@@ -18,7 +18,7 @@ from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, E
 from messaging.reading import pointer
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.resolvers import FunctionResolver
-from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, place_of
+from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, shown_location
 
 GROUP: Final = "plaudit.entity_types"
 _VARIABLE: Final = "PLAUDIT_ENTITY_TYPES"
@@ -30,11 +30,11 @@ def registered_entity_types(settings: Settings) -> EntityTypes:
     types = {PRODUCT.entity_type: PRODUCT}
     types |= {type.entity_type: type for type in _from_packages()}
     configured: dict[str, str] = {}
-    for place, registration in _from_configuration(settings):
+    for source, registration in _from_configuration(settings):
         name = registration.entity_type
         if name in configured:
-            raise ConfigurationError(f"{place}: {name} is registered already, by {configured[name]}")
-        configured[name] = place
+            raise ConfigurationError(f"{source}: {name} is registered already, by {configured[name]}")
+        configured[name] = source
         types[name] = registration.applied_to(types.get(name))
     return EntityTypes(types.values())
 
@@ -46,7 +46,7 @@ def _from_packages() -> EntityTypes:
         try:
             EntityTypes(found)
         except DuplicateEntityTypeError as error:
-            raise ConfigurationError(f"{_place(point)}: {error}") from None
+            raise ConfigurationError(f"{_source(point)}: {error}") from None
     return EntityTypes(found)
 
 
@@ -55,9 +55,9 @@ def _types_of(point: EntryPoint) -> list[EntityType]:
         loaded = point.load()
         types = [loaded] if isinstance(loaded, EntityType) else list(loaded)
     except Exception as error:
-        raise ConfigurationError(f"{_place(point)}: can't be loaded: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{_source(point)}: can't be loaded: {type(error).__name__}: {error}") from error
     if not all(isinstance(type, EntityType) for type in types):
-        raise ConfigurationError(f"{_place(point)}: must be an EntityType, or several")
+        raise ConfigurationError(f"{_source(point)}: must be an EntityType, or several")
     return [replace(type, get_entity=_apart(type)) for type in types]
 
 
@@ -65,36 +65,36 @@ def _apart(type: EntityType) -> FunctionResolver | None:
     return FunctionResolver(type.get_entity) if type.get_entity else None
 
 
-def _place(point: EntryPoint) -> str:
+def _source(point: EntryPoint) -> str:
     package = f" of package {point.dist.name}" if point.dist else ""
     return f"Entry point {point.name} = {point.value} in {GROUP}{package}"
 
 
 def _from_configuration(settings: Settings) -> Iterator[tuple[str, EntityTypeRegistration]]:
     if settings.entity_types_file:
-        place = f"{_VARIABLE}_FILE ({settings.entity_types_file})"
-        yield from _read(place, _content(place, settings.entity_types_file))
+        source = f"{_VARIABLE}_FILE ({settings.entity_types_file})"
+        yield from _read(source, _content(source, settings.entity_types_file))
     if settings.entity_types and settings.entity_types.get_secret_value().strip():
         yield from _read(_VARIABLE, settings.entity_types.get_secret_value().encode())
 
 
-def _content(place: str, file: Path) -> bytes:
+def _content(source: str, file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{place}: {error.strerror}") from error
+        raise ConfigurationError(f"{source}: {error.strerror}") from error
 
 
-def _read(place: str, text: bytes) -> Iterable[tuple[str, EntityTypeRegistration]]:
+def _read(source: str, text: bytes) -> Iterable[tuple[str, EntityTypeRegistration]]:
     try:
         registrations = REGISTRATIONS.validate_json(text)
     except ValidationError as error:
         # Without the input: headers are secrets.
         details = error.errors(include_url=False, include_context=False, include_input=False)
         shown = [
-            f"{pointer(place_of(detail['loc']))} {detail['msg'].removeprefix('Value error, ')}".strip()
+            f"{pointer(shown_location(detail['loc']))} {detail['msg'].removeprefix('Value error, ')}".strip()
             for detail in details[:_SHOWN_ERRORS]
         ]
         more = [f"and {len(details) - _SHOWN_ERRORS} more"] if len(details) > _SHOWN_ERRORS else []
-        raise ConfigurationError(f"{place}: {'; '.join(shown + more)}") from None
-    return ((f"{place} /{index}", registration) for index, registration in enumerate(registrations))
+        raise ConfigurationError(f"{source}: {'; '.join(shown + more)}") from None
+    return ((f"{source} /{index}", registration) for index, registration in enumerate(registrations))

@@ -159,8 +159,8 @@ class EntityTypeRegistration(_Registration):
 REGISTRATIONS: Final[TypeAdapter[list[EntityTypeRegistration]]] = TypeAdapter(list[EntityTypeRegistration])
 
 
-def place_of(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The place of an error in the configuration, without the kind of `getEntity` that Pydantic adds."""
+def shown_location(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """The location of an error in the configuration, without the kind of `getEntity` that Pydantic adds."""
     return tuple(
         part for i, part in enumerate(location) if not (part in _KINDS and i and location[i - 1] == "getEntity")
     )

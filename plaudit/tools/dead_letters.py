@@ -103,8 +103,8 @@ async def _named(
     reader: TopicReader, partitions: Collection[TopicPartition], named: Sequence[tuple[str, int, int]]
 ) -> AsyncIterator[list[RawRecord]]:
     for name, partition, offset in named:
-        place = TopicPartition(name, partition)
-        letter = await reader.record(place, offset) if place in partitions else None
+        at = TopicPartition(name, partition)
+        letter = await reader.record(at, offset) if at in partitions else None
         if letter is None:
             raise CommandError(f"There is no dead letter at {name} {partition} {offset}.")
         yield [letter]
@@ -114,7 +114,7 @@ async def _of_topics(
     reader: TopicReader, partitions: Collection[TopicPartition], names: Sequence[str], wanted: Filter
 ) -> AsyncIterator[list[RawRecord]]:
     for name in names:
-        of_topic = [place for place in partitions if place.topic == name]
+        of_topic = [each for each in partitions if each.topic == name]
         async for records in reader.batches(of_topic, since=wanted.since):
             letters = [record for record in records if _is_wanted(record, wanted)]
             if letters:

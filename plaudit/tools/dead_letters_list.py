@@ -61,11 +61,11 @@ async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filt
     async with reached(settings) as (database, _):
         async for letters in judged_letters(settings, database, wanted):
             for each in letters:
-                place = each.place.topic.value, header(each.letter, "x-error-code")
-                groups.setdefault(place, _Group()).add(each, now)
+                kind = each.place.topic.value, header(each.letter, "x-error-code")
+                groups.setdefault(kind, _Group()).add(each, now)
     total: Counter[LetterState] = sum((group.states for group in groups.values()), Counter())
     counts = {state.value: total[state] for state in LetterState}
-    out.tell({**counts, "groups": [_group_row(*place, group) for place, group in groups.items()]})
+    out.tell({**counts, "groups": [_group_row(*kind, group) for kind, group in groups.items()]})
     for (topic, code), group in groups.items():
         out.print("  ".join([topic, shown(code) or "-", *_told(group)]))
     out.print(_counted(total) if groups else "No dead letters.")

@@ -16,7 +16,7 @@ from aiokafka.errors import BrokerResponseError
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
-from messaging.kafka.lag import ConsumerLag, Lag, Place
+from messaging.kafka.lag import ConsumerLag, Lag, Partition
 from messaging.topics import CONSUMED, Topic
 from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
@@ -189,13 +189,13 @@ class Grower:
         waiting = set(old)
         while True:
             measured = await self._lag()
-            ends = {place: end for place, end in ends.items() if measured[place].next_offset < end}
+            ends = {partition: end for partition, end in ends.items() if measured[partition].next_offset < end}
             for topic in waiting - {topic for topic, _ in ends}:
                 await then(topic)
                 waiting.remove(topic)
             if not waiting:
                 return
-            self.progress.print(f"Waiting for {_places(ends)}: not applied yet")
+            self.progress.print(f"Waiting for {_named(ends)}: not applied yet")
             await self._look_again()
 
     async def _lag(self) -> Lag:
@@ -217,8 +217,8 @@ class Grower:
     async def _counts(self) -> dict[Topic, int]:
         names = {self.settings.topics.name(topic): topic for topic in CONSUMED}
         counts = dict.fromkeys(CONSUMED, 0)
-        for place in await partitions_of(self.admin, list(names)):
-            counts[names[place.topic]] += 1
+        for partition in await partitions_of(self.admin, list(names)):
+            counts[names[partition.topic]] += 1
         return counts
 
 
@@ -258,6 +258,6 @@ async def _nothing(topic: Topic) -> None:
     """Go on waiting for the other topics."""
 
 
-def _places(ends: Mapping[Place, int]) -> str:
+def _named(ends: Mapping[Partition, int]) -> str:
     first, *others = (f"{topic} {number}" for topic, number in sorted(ends))
     return f"partition {first}" + (f" and {len(others)} others" if others else "")

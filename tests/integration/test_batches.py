@@ -290,7 +290,7 @@ async def test_a_refusal_that_has_come_again_meanwhile_is_not_replaced(desk: Des
 
     async def place() -> RefusedSubmission:
         await desk.submit(desk.records(review))
-        refused = (await reviews.taken([review["id"]]))[review["id"]].refused
+        refused = (await reviews.holders([review["id"]]))[review["id"]].refused
         assert refused is not None
         return refused
 

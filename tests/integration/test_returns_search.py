@@ -77,7 +77,7 @@ async def test_pages_in_the_usual_order_are_read_from_an_index(servers: Servers)
         pages = [await returns.page(each) for each in searches]
         counts = [await returns.count(each) for each in searches]
         await database.command("profile", 0)
-        assert [[place.id for place in page.places[:3]] for page in pages] == [["0", "1", "2"], ["1", "3", "5"]]
+        assert [[each.id for each in page.found[:3]] for page in pages] == [["0", "1", "2"], ["1", "3", "5"]]
         assert counts == [1_000, 500]
         looks = await database["system.profile"].find({"ns": f"{database.name}.returns"}).sort("ts").to_list()
         assert [look["docsExamined"] for look in looks] == [21, 21, 0, 0]

@@ -347,6 +347,6 @@ async def test_a_damaged_holder_of_an_id_is_no_fault_of_requests_about_others(se
         of, decisions = Repositories(database), DecisionCounts(database)
         lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, decisions)
         await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
-        asked = [lookups.taken(["free"]), lookups.taken(["damaged"])]
+        asked = [lookups.holders(["free"]), lookups.holders(["damaged"])]
         free, damaged = await asyncio.gather(*asked, return_exceptions=True)
         assert (free, type(damaged)) == ({}, StoredDocumentError)

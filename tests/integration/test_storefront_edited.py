@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from api.app import create_app
 from api.services import Services
 from domain.delivery import RecordPosition
-from domain.objects import ObjectFacts, ObjectPlace
+from domain.objects import ObjectFacts, ObjectKey
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Review, ReviewStatus
 from messaging.kafka.connection import KafkaConnection
@@ -45,7 +45,7 @@ async def database(servers: Servers) -> AsyncIterator[Database]:
     async with own_database(servers) as database:
         await database.stores.insert_one({"_id": STORE, "name": "Shop"})
         facts = ObjectFacts().after({"url": "https://shop.example/camera"}, RecordPosition(0, 0, 0))
-        described, tally = {ObjectPlace(CAMERA, STORE): facts}, {TallyKey(CAMERA, STORE): RatingTally.of([400])}
+        described, tally = {ObjectKey(CAMERA, STORE): facts}, {TallyKey(CAMERA, STORE): RatingTally.of([400])}
         await in_transaction(database, partial(ObjectRepository(database).save, described))
         await in_transaction(database, partial(RatingRepository(database).add, tally))
         review = Review("r", CAMERA, None, STORE, "anna", None, None, LONG, 400, AT, AT, status=ReviewStatus.APPROVED)

@@ -20,7 +20,7 @@ from PIL import Image
 
 from domain.feedback import visitor_id
 from domain.forms import stamped
-from domain.objects import ObjectPlace
+from domain.objects import ObjectKey
 from domain.ratings import Entity
 from domain.review_tokens import ReviewToken, signed
 from storage.review_tokens import ReviewTokenRepository
@@ -55,7 +55,7 @@ class Page:
 
     def stamp(self, ago: timedelta = READ) -> str:
         """The stamp of a form that was opened so long ago."""
-        return stamped(ObjectPlace(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
+        return stamped(ObjectKey(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
 
     def token(self, product: str | None = None, days: int = 9) -> str:
         """The review token of a customer of the shop."""

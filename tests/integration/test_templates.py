@@ -29,8 +29,8 @@ TEMPLATES = "/api/notificationTemplates"
 PATH = f"{TEMPLATES}/OrderReviewRequest"
 
 
-async def effective(http: httpx.AsyncClient, **place: str) -> Json:
-    return body_of(await http.get(PATH, params=place), dict)
+async def effective(http: httpx.AsyncClient, **scope: str) -> Json:
+    return body_of(await http.get(PATH, params=scope), dict)
 
 
 def update(store: str, **fields: object) -> Message:
@@ -38,18 +38,18 @@ def update(store: str, **fields: object) -> Message:
     return message({"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}, store)
 
 
-async def save(facade: Facade, body: Json, **place: str) -> str:
+async def save(facade: Facade, body: Json, **scope: str) -> str:
     """Save a template; returns its id."""
-    query = httpx.QueryParams(place)
+    query = httpx.QueryParams(scope)
     (result,) = await facade.command("PUT", f"{PATH}?{query}", body)
     assert result["outcome"] == "applied"
     id: str = result["id"]
     return id
 
 
-async def delete(facade: Facade, **place: str) -> str:
+async def delete(facade: Facade, **scope: str) -> str:
     """Delete a template; returns the outcome."""
-    (result,) = await facade.command("DELETE", f"{PATH}?{httpx.QueryParams(place)}")
+    (result,) = await facade.command("DELETE", f"{PATH}?{httpx.QueryParams(scope)}")
     outcome: str = result["outcome"]
     return outcome
 
@@ -59,20 +59,20 @@ async def test_the_best_template_is_in_effect(facade: Facade, http: httpx.AsyncC
     built_in = await effective(http, storeId=store, languageCode="de-AT")
     assert (built_in["source"], built_in["storeId"], built_in["languageCode"]) == ("built-in", None, None)
 
-    async def subject(**place: str) -> tuple[str, str]:
-        found = await effective(http, **{"storeId": store, "languageCode": "de-AT", **place})
+    async def subject(**scope: str) -> tuple[str, str]:
+        found = await effective(http, **{"storeId": store, "languageCode": "de-AT", **scope})
         return found["subject"], found["source"]
 
     try:
-        places = {
+        scopes = {
             "all": {},
             "all, de": {"languageCode": "de"},
             "store": {"storeId": store},
             "store, de": {"storeId": store, "languageCode": "DE"},
         }
-        for text, place in places.items():
-            await save(facade, {"subject": text}, **place)
-            assert await subject() == (text, "store" if "storeId" in place else "all-stores")
+        for text, scope in scopes.items():
+            await save(facade, {"subject": text}, **scope)
+            assert await subject() == (text, "store" if "storeId" in scope else "all-stores")
         id = await save(facade, {"subject": "store, de-AT"}, storeId=store, languageCode="de_at")
         assert id == f"OrderReviewRequest?storeId={store}&languageCode=de-AT"
         assert await subject() == ("store, de-AT", "store")

@@ -24,7 +24,7 @@ from domain.feed import (
     product_url,
     review_element,
 )
-from domain.objects import Description, Fact, ObjectFacts, ObjectPlace, description
+from domain.objects import Description, Fact, ObjectFacts, ObjectKey, description
 from domain.reviews import Review
 from domain.reviews_facts import Facts, ReviewImage, Source
 from messaging.objects import Url
@@ -122,7 +122,7 @@ filled = st.text(min_size=1).filter(str.strip)
 @pytest.mark.long
 @given(text=filled, name=st.none() | st.text(), codes=st.lists(st.text(max_size=9)).map(tuple))
 def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
-    place = ObjectPlace(CAMERA, "shop")
+    place = ObjectKey(CAMERA, "shop")
     facts: dict[str, Fact] = {
         "name": name or "",
         "url": PAGE,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.web.problems import ProblemError
 from domain.feedback import visitor_id
 from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
-from domain.objects import ObjectPlace
+from domain.objects import ObjectKey
 from domain.ratings import Entity
 from storefront.challenges import LIFETIME, MOST_WORK, Challenge, new_challenge, refusal_of_check
 from storefront.rates import HourlyRate
@@ -24,13 +24,13 @@ from tests.support.service import Json
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 KEY, OTHER = b"k" * 32, b"o" * 32
-PLACE = ObjectPlace(Entity("Product", "camera"), "shop")
+PLACE = ObjectKey(Entity("Product", "camera"), "shop")
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-places = st.builds(lambda type, id, store: ObjectPlace(Entity(type, id), store), texts, texts, texts)
+places = st.builds(lambda type, id, store: ObjectKey(Entity(type, id), store), texts, texts, texts)
 
 
 @given(places, places, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
-def test_a_stamp_holds_for_its_object_and_store(place: ObjectPlace, other: ObjectPlace, opened: datetime) -> None:
+def test_a_stamp_holds_for_its_object_and_store(place: ObjectKey, other: ObjectKey, opened: datetime) -> None:
     at = opened.replace(tzinfo=UTC)
     text = stamped(place, at, KEY)
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")

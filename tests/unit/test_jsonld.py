@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.jsonld import inside_script, schema_type, structured_data
-from domain.objects import Description, ObjectFacts, ObjectPlace, description
+from domain.objects import Description, ObjectFacts, ObjectKey, description
 from domain.ratings import Entity, RatingTally
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Facts
@@ -99,7 +99,7 @@ def test_nothing_is_told_without_reviews() -> None:
 
 
 def test_facts_of_the_store_come_before_those_for_all() -> None:
-    here, everywhere = ObjectPlace(CAMERA, "shop"), ObjectPlace(CAMERA, None)
+    here, everywhere = ObjectKey(CAMERA, "shop"), ObjectKey(CAMERA, None)
     told = {
         everywhere: ObjectFacts({"name": "Camera", "url": "https://x.example/1", "gtins": ("1",)}),
         here: ObjectFacts({"url": "https://shop.example/1", "reviewsEnabled": True}),
@@ -109,7 +109,7 @@ def test_facts_of_the_store_come_before_those_for_all() -> None:
 
 
 def test_facts_of_which_nothing_can_be_seen_are_none() -> None:
-    place, blank = ObjectPlace(CAMERA, "shop"), ("\u200b", " ")
+    place, blank = ObjectKey(CAMERA, "shop"), ("\u200b", " ")
     texts = dict.fromkeys(("name", "url", "imageUrl"), " ")
     told = {place: ObjectFacts({**texts, **dict.fromkeys(("gtins", "mpns", "brands"), blank), "skus": (" ", "c-1")})}
     about = description(told, place)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from messaging.kafka.lag import Place, Unread
+from messaging.kafka.lag import Partition, Unread
 from messaging.kafka.lag_age import LagAge
 from messaging.topics import Topic
 
 STUCK, FLOWING, EMPTY = ((Topic.ORDER_EVENTS, number) for number in range(3))
 
 
-def observed(age: LagAge, now: float) -> dict[Place, float]:
+def observed(age: LagAge, now: float) -> dict[Partition, float]:
     """One record came for each partition every minute: one is stuck, one is consumed, one gets none."""
     minute = int(now / 60)
     lag = {STUCK: Unread(minute, 7), FLOWING: Unread(min(1, minute), 7 + minute), EMPTY: Unread(0, 5)}

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
-from domain.objects import Description, Fact, ObjectFacts, ObjectPlace, description, is_closed, object_name
+from domain.objects import Description, Fact, ObjectFacts, ObjectKey, description, is_closed, object_name
 from domain.ratings import Entity
 from messaging.objects import OBJECT_UPDATE
 
 CAMERA = Entity("Product", "camera")
-HERE, EVERYWHERE = ObjectPlace(CAMERA, "shop"), ObjectPlace(CAMERA, None)
+HERE, EVERYWHERE = ObjectKey(CAMERA, "shop"), ObjectKey(CAMERA, None)
 
 updates = st.lists(
     st.tuples(st.dictionaries(st.sampled_from("abc"), st.text(max_size=3) | st.booleans()), st.integers(0, 3)),
@@ -66,7 +66,7 @@ def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expect
     assert is_closed(objects, EVERYWHERE) is (everywhere is False)
     name = "shop" if here is not None else "None" if everywhere is not None else None
     assert object_name(objects, HERE) == name
-    assert not is_closed({HERE: ObjectFacts({"name": "x"}), **objects}, ObjectPlace(Entity("Vendor", "camera"), "shop"))
+    assert not is_closed({HERE: ObjectFacts({"name": "x"}), **objects}, ObjectKey(Entity("Vendor", "camera"), "shop"))
 
 
 def test_an_object_is_described_by_what_was_told() -> None:
@@ -94,7 +94,7 @@ def test_what_is_no_list_holds_no_codes(fact: Fact) -> None:
 def test_an_update_says_what_it_names() -> None:
     told = {"entityType": "Product", "entityId": "camera", "storeId": "shop", "url": None, "gtins": ["1", "2"]}
     update = OBJECT_UPDATE.validate_python({**told, "gtins": ("1", "2"), "reviewsEnabled": False})
-    assert update.place == HERE
+    assert update.object_key == HERE
     assert update.facts() == {"gtins": ("1", "2"), "reviewsEnabled": False}
     assert OBJECT_UPDATE.validate_json(b'{"entityType":"Product","entityId":"camera"}').facts() == {}
 

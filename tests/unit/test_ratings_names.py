@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from domain.ratings_names import KEY_LENGTH, folded, list_key, place_in_search, search_keys
+from domain.ratings_names import KEY_LENGTH, folded, list_key, position_in_search, search_keys
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_keys() -> None:
     assert search_keys("Canon EOS R5", "camera-1") == ["camera 1", "canon eos r5", "eos r5", "r5"]
     assert search_keys(None, "camera-1") == ["camera 1"]
     assert (list_key(None, "Camera-1"), list_key("Émile", "x")) == ("camera 1", "emile")
-    found = sorted(["red camera", "camera bag", "camera"], key=lambda place: place_in_search("cam", place))
+    found = sorted(["red camera", "camera bag", "camera"], key=lambda position: position_in_search("cam", position))
     assert found == ["camera", "camera bag", "red camera"]
 
 

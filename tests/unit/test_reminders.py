@@ -14,7 +14,7 @@ from domain.reminders import (
     MOST_TIMES,
     Decided,
     Item,
-    PlacedProduct,
+    ProductInStore,
     Reminder,
     ReviewableOrder,
     ReviewedProduct,
@@ -56,7 +56,7 @@ def outcome(
 ) -> Reminder | Skip:
     products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
     return decide(
-        order, settings, store, products, sent_at(sent), NOON + after, {PlacedProduct("shop", each) for each in closed}
+        order, settings, store, products, sent_at(sent), NOON + after, {ProductInStore("shop", each) for each in closed}
     )
 
 
@@ -296,7 +296,7 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
 
 
 def test_orders_in_turn_are_decided_on_by_what_is_reviewed_and_what_takes_no_reviews() -> None:
-    reviewed, closed = {ReviewedProduct("shop", "anna", "camera")}, {PlacedProduct("shop", "tripod")}
+    reviewed, closed = {ReviewedProduct("shop", "anna", "camera")}, {ProductInStore("shop", "tripod")}
     orders = [ORDER, replace(ORDER, id="o2", items=(CAMERA,)), replace(ORDER, id="o3", customer=replace(ANNA, id="b"))]
     told = decide_in_turn(orders, SETTINGS, {"shop": OPEN}, reviewed, {}, NOON + 10 * DAY, closed)
     first, second, third = (each.decision for each in told)
@@ -346,7 +346,7 @@ def test_products_that_take_no_reviews_are_not_named() -> None:
     assert named(outcome(closed=("tripod",))) == (CAMERA,)
     assert outcome(closed=("tripod", "camera")) is Skip.PRODUCTS_DISABLED
     assert outcome(closed=("tripod",), reviewed=("camera",)) is Skip.PRODUCTS_DISABLED
-    assert list(ORDER.placed_products()) == [PlacedProduct("shop", "camera"), PlacedProduct("shop", "tripod")]
+    assert list(ORDER.products_in_stores()) == [ProductInStore("shop", "camera"), ProductInStore("shop", "tripod")]
 
 
 def test_nothing_is_before_the_first_moment_of_all() -> None:

@@ -12,7 +12,7 @@ from api.web.problems import ProblemError
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.keyset import place_of
+from storage.keyset import position_of
 from storage.reviews_documents import document_of
 from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, order, tallied
 from storage.reviews_search import criteria as filter_of
@@ -190,10 +190,10 @@ REVIEW = Review("r", Entity("Product", "1"), None, "s", "u", None, None, "text",
 def test_a_page_begins_behind_the_last_review_of_the_page_before(sort: str) -> None:
     request = request_of(sort=sort, reviewStatus=["New"], entityIds=["1"])
     search = request.criteria()
-    place = place_of(document_of(REVIEW), order(search))
-    after = request.next_page(search, ReviewPage([REVIEW], {}, place))
+    position = position_of(document_of(REVIEW), order(search))
+    after = request.next_page(search, ReviewPage([REVIEW], {}, position))
     following = criteria(sort=sort, reviewStatus=["New"], entityIds=["1"], after=after, take=7, withTotal=False)
-    assert following == replace(search, after=place, take=7)
+    assert following == replace(search, after=position, take=7)
     assert request.next_page(search, ReviewPage([REVIEW], {})) is None
 
 
@@ -201,7 +201,7 @@ def test_a_page_begins_behind_the_last_review_of_the_page_before(sort: str) -> N
 def test_a_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
     request = request_of(sort="")
     search = request.criteria()
-    after = request.next_page(search, ReviewPage([REVIEW], {}, place_of(document_of(REVIEW), order(search))))
+    after = request.next_page(search, ReviewPage([REVIEW], {}, position_of(document_of(REVIEW), order(search))))
     assert criteria(sort="createdDate:desc", after=after).after is not None  # the same list
     refused = refusal_of(after=after, **changed)
     assert [(error["pointer"], error["code"]) for error in refused.errors] == [("/after", "unknown-page")]

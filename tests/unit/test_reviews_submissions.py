@@ -36,7 +36,7 @@ def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not(
     """They are looked up once it is stored and told, and a worker may be killed between."""
     (submission,) = submissions(received(0, [{}]))
     for is_told in (False, True):
-        decision = submission.at(replace(submission.place(None), is_told=is_told))
+        decision = submission.at(replace(submission.holder(None), is_told=is_told))
         assert decision is not None
         assert (decision.outcome, decision.is_repeat, decision.is_told) == (Outcome.APPLIED, True, is_told)
         verifiable = submission.verifiable(decision)
@@ -55,7 +55,7 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
 def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
     """The other one was refused by the rules of its store, or came too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
-    decisions = [each.at(two.place(None)) for each in (one, two)]
+    decisions = [each.at(two.holder(None)) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
         (Outcome.UNCHANGED, False),
         (Outcome.APPLIED, True),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.templates import MailTemplate, Place, by_preference, canonical_language, fallbacks, template_id
+from domain.templates import MailTemplate, TemplateScope, by_preference, canonical_language, fallbacks, template_id
 from messaging.templates.language import FILTERS, MAX_SOURCE_BYTES, TAGS
 from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
@@ -30,8 +30,8 @@ def named(name: str) -> MailTemplate:
 
 
 def best(
-    templates: Mapping[Place, MailTemplate], store: str | None, language: str | None
-) -> tuple[Place, MailTemplate] | None:
+    templates: Mapping[TemplateScope, MailTemplate], store: str | None, language: str | None
+) -> tuple[TemplateScope, MailTemplate] | None:
     return next(by_preference(templates, store, language), None)
 
 
@@ -55,7 +55,7 @@ def best(
 def test_the_order_of_fallbacks(
     saved: list[tuple[str | None, str | None]], language: str | None, expected: tuple[str | None, str | None] | None
 ) -> None:
-    templates = {place: named(str(place)) for place in saved}
+    templates = {scope: named(str(scope)) for scope in saved}
     assert best(templates, "store", language) == ((expected, named(str(expected))) if expected else None)
 
 
@@ -241,10 +241,10 @@ def test_output_is_bounded() -> None:
         ("", None, [(None, None)]),
     ],
 )
-def test_where_a_template_is_looked_for(store: str | None, language: str | None, places: list[Any]) -> None:
-    assert list(fallbacks(store, language)) == places
-    for place in places:
-        assert best({place: named("it")}, store, language) == (place, named("it"))
+def test_where_a_template_is_looked_for(store: str | None, language: str | None, scopes: list[Any]) -> None:
+    assert list(fallbacks(store, language)) == scopes
+    for scope in scopes:
+        assert best({scope: named("it")}, store, language) == (scope, named("it"))
     assert best({("other", None): named("it")}, store, language) is None
 
 

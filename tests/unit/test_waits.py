@@ -99,9 +99,9 @@ async def test_a_database_that_is_away_is_waited_for_and_other_failures_are_told
 
 def test_places_are_bounded_for_each_client_and_for_all() -> None:
     waits = Waits(Outcomes(), most=3, most_per_client=2)
-    with waits.place("anna") as first, waits.place("anna") as second, waits.place("anna") as third:
+    with waits.slot("anna") as first, waits.slot("anna") as second, waits.slot("anna") as third:
         assert (first, second, third) == (True, True, False)
-        with waits.place("berta") as other, waits.place("carl") as last:
+        with waits.slot("berta") as other, waits.slot("carl") as last:
             assert (other, last) == (True, False)
-    with waits.place("anna") as again:
+    with waits.slot("anna") as again:
         assert again
