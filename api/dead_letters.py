@@ -27,6 +27,7 @@ from api.web.routes import PlainRoute
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import (
     LetterPlace,
     LetterState,
@@ -132,7 +133,9 @@ async def list_dead_letters(
     topic: Annotated[
         Topic | None, any_case(Topic), Query(description="Where they came from, without prefix and `.dlq`")
     ] = None,
-    code: Annotated[str | None, Query(max_length=128, description="Of the reason, like `invalid-message`")] = None,
+    code: Annotated[
+        DeadLetterCode | None, any_case(DeadLetterCode), Query(description="Of the reason, like `invalid-message`")
+    ] = None,
     state: Annotated[
         LetterState | None, any_case(LetterState), Query(description="`open`: neither replayed nor discarded")
     ] = None,

@@ -157,7 +157,7 @@ def _value(record: RawRecord) -> bytes:
 def _structured(record: RawRecord) -> InvalidMessageError | None:
     """The error of a value that is wrong because it is a whole CloudEvent; what the data lacks would mislead there."""
     kind = dict(record.headers).get("content-type") or b""
-    is_structured = kind.lower().startswith(b"application/cloudevents")
+    is_structured = kind.lower().startswith(b"application/cloudevents") or b'"specversion"' in (record.value or b"")
     return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, _IN_STRUCTURED_MODE) if is_structured else None
 
 

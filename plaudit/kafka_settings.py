@@ -37,9 +37,14 @@ class KafkaSettings(BaseModel):
         bool,
         Field(description="False for brokers without idempotent producers: messages come twice then, with one effect"),
     ] = True
-    topic_prefix: Annotated[str, Field(description="The beginning of the names of all topics and consumer groups")] = (
-        "plaudit."
-    )
+    topic_prefix: Annotated[
+        str,
+        Field(
+            pattern="^[A-Za-z0-9._-]*$",  # what Kafka takes in the name of a topic, which has 249 characters at most
+            max_length=200,
+            description="The beginning of the names of all topics and consumer groups",
+        ),
+    ] = "plaudit."
     partitions: Annotated[
         int, Field(ge=1, le=1_000, description="Of topics that are made; `plaudit topics grow` for those there are")
     ] = 12

@@ -119,7 +119,7 @@ class KafkaExamination:
             await consumer.start()
             found = [finding async for finding in check_kafka(admin, consumer, self.expected)]
             if lag is not None:
-                found.append(await check_lag(admin, lag, topics))
+                found.append(check_lag(lag, await _unread(admin, lag, topics)))
             return [*found, check_dead_letters(await kept_letters(consumer, admin, topics, settled))]
 
 
@@ -175,24 +175,19 @@ async def check_consumption(
         return
     finally:
         await measured.stop()
-    yield await check_lag(admin, lag, topics)
+    unread = await _unread(admin, lag, topics)
+    yield check_lag(lag, unread)
     standing = [
         (topic, partition, backlog.next_offset)
         for (topic, partition), backlog in lag.items()
-        if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
+        if topic not in unread and backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
     ]
     yield await _progress(connection, topics, standing)
 
 
-async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> Finding:
-    """A finding on the lag as it was measured: is it read, and is there much of it?"""
-    by_topic: dict[Topic, int] = {}
-    for (topic, _), backlog in lag.items():
-        by_topic[topic] = by_topic.get(topic, 0) + backlog.records
-    unread = []
-    for topic, records in by_topic.items():
-        if records and not await _has_members(admin, topics.name(topic)):
-            unread.append(f"{topic} ({records})")
+def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
+    """A finding on the lag as it was measured: is it read, and is there much of it? `unread`: by no consumer."""
+    by_topic = _by_topic(lag)
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
     missed = {topic: sum(each.missed for (of, _), each in lag.items() if of is topic) for topic in by_topic}
     if any(missed.values()):
@@ -201,10 +196,24 @@ async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) ->
         return failed("lag", f"the retention of topics deleted records that were not read: {lost}", advice)
     if unread:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
-        return failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
+        named = ", ".join(f"{topic} ({by_topic[topic]})" for topic in unread)
+        return failed("lag", f"no consumer group reads {named}", advice)
     if sum(by_topic.values()) >= _MUCH_LAG:
         return warn("lag", text, "Start more workers, up to one for every two partitions; mailers, up to one for each.")
     return ok("lag", text or "none")
+
+
+async def _unread(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> list[Topic]:
+    """The topics with a backlog whose group has no member."""
+    behind = [topic for topic, records in _by_topic(lag).items() if records]
+    return [topic for topic in behind if not await _has_members(admin, topics.name(topic))]
+
+
+def _by_topic(lag: Lag) -> dict[Topic, int]:
+    records: dict[Topic, int] = {}
+    for (topic, _), backlog in lag.items():
+        records[topic] = records.get(topic, 0) + backlog.records
+    return records
 
 
 async def _progress(

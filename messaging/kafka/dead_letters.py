@@ -11,6 +11,7 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import REPLAYED_FROM, LetterPlace, header, letter_id
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
@@ -58,7 +59,7 @@ class LetterPreview:
 class Search:
     """Criteria of a list: letters of this code, or of any, whose ids `chosen` picks; None: all."""
 
-    code: str | None = None
+    code: DeadLetterCode | None = None
     chosen: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None
 
     async def among(self, letters: Sequence[LetterPreview]) -> set[str]:

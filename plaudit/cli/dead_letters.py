@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
 from plaudit.cli.command_line import AsJson, Moment, errors, run, to
 from plaudit.config import Settings
@@ -22,7 +23,10 @@ def _place(text: str) -> LetterPlace:
 
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only of this topic; several times for several.")]
-Codes = Annotated[list[str] | None, typer.Option("--code", help="Only with this error code; several times.")]
+Codes = Annotated[
+    list[DeadLetterCode] | None,
+    typer.Option("--code", case_sensitive=False, metavar="CODE", help="Only with this error code; several times."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
 Places = Annotated[
     list[LetterPlace] | None,

@@ -9,6 +9,7 @@ from datetime import datetime
 from aiokafka import TopicPartition
 
 from domain.timestamps import from_milliseconds, timestamp
+from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, header, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
@@ -29,7 +30,7 @@ class Filter:
     """
 
     topics: Sequence[str] = ()
-    codes: Sequence[str] = ()
+    codes: Sequence[DeadLetterCode] = ()
     since: datetime | None = None
     limit: int | None = None
     until: datetime | None = None

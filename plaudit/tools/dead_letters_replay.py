@@ -17,7 +17,10 @@ from messaging.dead_letters_replays import (
     letter_id,
     replayed_message,
 )
-from plaudit.cli.command_line import UsageError
+from messaging.decoding import refusal_of
+from messaging.readers import READERS
+from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter, topics_of
@@ -71,6 +74,8 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     """
     if order.mended is not None and len(order.wanted.places) != 1:
         raise UsageError("--value mends one letter: name it by its place, like review-submissions/3/17.")
+    if order.mended is not None:
+        _check(order.mended, order.wanted.places[0].topic)
     replayed, left_out = 0, Counter[Hindrance]()
     topics = topics_of(settings.topics, order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
@@ -98,6 +103,12 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
             out.print(f"{left_out[reason]} {text}")
+
+
+def _check(mended: bytes, topic: Topic) -> None:
+    """Raises CommandError for a value that the consumer of the topic would set aside."""
+    if refusal := refusal_of(mended, READERS[topic]):
+        raise CommandError(f"{topic} would set this value aside ({refusal.code}): {refusal}. Nothing was replayed.")
 
 
 async def _replay(

@@ -200,6 +200,7 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ),
         ("init", {"PLAUDIT_HTTP": "port=8080"}, "PLAUDIT_HTTP: must be JSON"),
         ("worker", {"PLAUDIT_KAFKA__PARTITIONS": "0"}, "PLAUDIT_KAFKA__PARTITIONS"),
+        ("init", {"PLAUDIT_KAFKA__TOPIC_PREFIX": "my shop/"}, "PLAUDIT_KAFKA__TOPIC_PREFIX"),
         ("init", {"PLAUDIT_KAFKA__RETENTION_DAYS": "36500"}, "PLAUDIT_KAFKA__RETENTION_DAYS"),
         ("api", {"PLAUDIT_LOG__FORMAT": "xml"}, "PLAUDIT_LOG__FORMAT"),
         ("api", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused

@@ -124,14 +124,15 @@ async def test_letters_in_every_state(service: Service, http: httpx.AsyncClient,
     await sent(http, PATH, 200, action="replay", places=place)
     link = f'href="{PATH}/{place}"'
     assert link not in await page_of(http, f"{PATH}?topic={TOPIC}")
-    empty = await page_with(http, f"{PATH}?code=no-such-code", "All letters")
+    empty = await page_with(http, f"{PATH}?topic=store-updates&code=no-sender", "All letters")
     (all_of_them,) = re.findall(r'<a href="([^"]+)">All letters</a>', empty)
     page = await page_with(http, all_of_them, link)
     assert "<option selected>any" in page
 
 
 async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
-    await page_with(http, f"{PATH}?code=no-such-code", "No dead letter is like this")
+    await page_with(http, f"{PATH}?topic=store-updates&code=no-sender", "No dead letter is like this")
+    await page_of(http, f"{PATH}?code=no-such-code", 422)
     await page_of(http, f"{PATH}?topic=no-such-topic", 422)
     await page_of(http, f"{PATH}?after=x", 422)
     assert "no dead letter at this place" in await page_of(http, f"{PATH}/{TOPIC}/0/999999", 404)

@@ -73,6 +73,8 @@ async def test_letters_never_become_more(own_service: Service) -> None:
     reason = ("--reason", "a test")
     assert (await asked(service, "discard", first, *reason))["discarded"] == 1
     await service.run("dlq", "discard", *reason, code=2)
+    unknown = await service.run("dlq", "discard", "--code", "nonsense", *reason, code=2)
+    assert "invalid-json" in unknown.stderr
     assert (await asked(service, "discard", "--code", "invalid-json", *reason))["discarded"] == count - 1
     assert (await service.run("dlq", "list")).stdout == "No dead letters.\n"
     assert (await asked(service, "replay", "--again"))["replayed"] == 0

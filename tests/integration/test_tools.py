@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from devservers.tansu import TansuProcess
+from messaging.kafka.connection import KafkaConnection
 from tests.support.facade import new_id, submission
 from tests.support.forks import run_forked
 from tests.support.messages import Message
@@ -256,7 +258,12 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     mended.write_text(json.dumps(review))
     one = ("dlq", "replay", "--topic", place[0], "--partition", place[1], "--offset", place[2], "--value", str(mended))
     before = len(await tools.records("review-submissions"))
-    dry, half_named = await asyncio.gather(run(tools, *one, "--dry-run"), run(tools, *one[:6], code=2))
+    wrong = tmp_path / "wrong.json"
+    wrong.write_bytes(bad)
+    dry, half_named, refused = await asyncio.gather(
+        run(tools, *one, "--dry-run"), run(tools, *one[:6], code=2), run(tools, *one[:-1], str(wrong), code=1)
+    )
+    assert "review-submissions would set this value aside (invalid-message): /rating: " in refused
     assert dry == "Would replay 1 dead letters.\n"
     assert "--offset" in half_named
     assert len(await tools.records("review-submissions")) == before
@@ -292,10 +299,10 @@ async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
     assert set(checks.split(", ")) < {finding["check"] for finding in findings}
 
 
-async def doctor_says(service: Service, *patterns: str) -> None:
-    """Wait until the doctor says all of these: it gives a server that is slow some seconds, and says so then."""
+async def doctor_says(service: Service, *patterns: str) -> str:
+    """All that the doctor says once that is all of these: it gives a server that is slow some seconds, and tells it."""
     said = partial(run, service, "doctor", code=1)
-    await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
+    return await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
 
 
 @pytest.mark.long
@@ -330,4 +337,16 @@ async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_pa
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
     words = f"fail progress partition 2 of order-events stands at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
-    await doctor_says(standing, r"\s+".join(map(re.escape, words.split())))
+    stands = r"\s+".join(map(re.escape, words.split()))
+    nobody = r"no\s+consumer\s+group\s+reads\s+order-events\s+\(1\)"
+    # One advice for one trouble: who isn't there can't stand.
+    assert re.search(stands, await doctor_says(standing, nobody)) is None
+    topic = standing.topic("order-events")
+    reader = AIOKafkaConsumer(
+        topic, group_id=topic, enable_auto_commit=False, **KafkaConnection(servers.kafka).client_options()
+    )
+    await reader.start()
+    try:
+        assert re.search(nobody, await doctor_says(standing, stands)) is None
+    finally:
+        await reader.stop()
