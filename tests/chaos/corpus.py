@@ -10,7 +10,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.chaos.model import Json
+from tests.support.interface import BODIES
 
 
 def nested(depth: int) -> Any:
@@ -39,124 +39,11 @@ RAW: Final[list[bytes]] = [
     b'{"action":"approve","ids":[' + b'"x",' * 5_000 + b'"x"]}',
 ]
 
-REVIEW: Final[Json] = {
-    "storeId": "Electronics",
-    "userId": "u",
-    "userName": "Ann",
-    "EntityId": "e",
-    "EntityType": "Product",
-    "EntityName": "Camera",
-    "title": "Sharp",
-    "review": "Sharp pictures.",
-    "rating": 4,
-}
-RETURN: Final[Json] = {
-    "orderId": "o",
-    "resolution": "Repair",
-    "lineItems": [{"orderLineItemId": "l", "quantity": 1, "reason": "Broken", "price": 9.5}],
-}
-ORDER: Final[Json] = {
-    **{"id": "o", "number": "1", "status": "New", "storeId": "s", "customerId": "c", "customerEmail": "c@example.com"},
-    **{"createdDate": "2026-01-01T00:00:00Z", "modifiedDate": "2026-01-01T00:00:00Z", "languageCode": "en"},
-    "items": [{"id": "l", "productId": "p", "name": "Camera", "quantity": 1, "price": 9.5}],
-}
-STORE: Final[Json] = {
-    **{"id": "s", "name": "Shop", "email": "shop@example.com", "languages": ["en"]},
-    "settings": {
-        **{"reviewsEnabled": True, "ratingCalculationMethod": "wilson", "returnNumberTemplate": "R{0:yyMMdd}"},
-        "reviewUrl": "https://shop.example/review?token={token}",
-        "storefrontOrigins": ["https://shop.example"],
-        "moderationRules": [{"id": "s", "kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 24}],
-    },
-}
-SETTINGS: Final[Json] = {
-    "reminder": {
-        **{"enabled": False, "cron": "0 0 1 1 *", "daysInStatus": 10, "maxAgeDays": 30, "limitPeriodDays": 90},
-    }
-}
+HERE: Final = {"storeId": "s", "entityType": "Product", "entityId": "e", "id": "r", "name": "OrderReviewRequest"}
+"""The parts of addresses."""
 
-SAID: Final[Json] = {"reviewId": "r", "commandId": "c"}
-REPLY: Final[Json] = {"text": "Thanks", "author": "The shop"}
-REPORT: Final[Json] = {
-    **{"reason": "spam", "explanation": "No", "name": "Berta", "email": "b@example.com"},
-    "goodFaith": True,
-}
-
-MESSAGES: Final[dict[str, list[Json]]] = {
-    "review-submissions": [REVIEW, {**REVIEW, "id": "r", "token": "t", "commandId": "c"}],
-    "moderation-commands": [
-        {"action": "approve", "ids": ["r"], "moderator": "m", "reason": "fine", "commandId": "c"},
-        {"action": "delete", "ids": ["r", "s"]},
-    ],
-    "review-feedback": [
-        {"action": "reply", **SAID, **REPLY, "moderator": "m", "createdDate": "2026-01-01T00:00:00Z"},
-        {"action": "remove-reply", **SAID},
-        {"action": "vote", **SAID, "userId": "u", "helpful": True},
-        {"action": "remove-vote", **SAID, "userId": "u"},
-        {"action": "report", **SAID, **REPORT, "userId": "u"},
-    ],
-    "review-changes": [
-        {"kind": "moderation", "action": "reset", "reviewId": "r", "source": [0, 1, 2], "commandId": "c"},
-        {"kind": "recount", "entityType": "Product", "entityId": "e"},
-        {"kind": "recount-store", "storeId": "s", "commandId": "c"},
-    ],
-    "moderation-verdicts": [
-        {"reviewId": "r", "textHash": "0" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
-    ],
-    "order-events": [ORDER],
-    "object-updates": [
-        {
-            **{"entityType": "Product", "entityId": "e", "storeId": "s", "name": "Lens", "reviewsEnabled": True},
-            **{"url": "https://shop.example/e", "imageUrl": "https://shop.example/e.png", "gtins": ["4006381333931"]},
-            **{"mpns": ["m"], "skus": ["k"], "brands": ["b"]},
-        }
-    ],
-    "reminder-commands": [
-        {"action": "viewed", "customerOrderId": "o", "storeId": "s", "customerId": "u", "commandId": "c"}
-    ],
-    "return-commands": [
-        {"action": "create", "return": {**RETURN, "id": "t"}, "user": "u", "commandId": "c"},
-        {"action": "update", "return": {"id": "t", "status": "Approved", "lineItems": RETURN["lineItems"]}},
-    ],
-    "ended-sessions": [{"sessionId": "s"}],
-    "store-updates": [STORE, {"generalSettings": SETTINGS}],
-}
-"""Messages that are as they should be, by topic."""
-
-PAGE: Final = "/storefront/v1/nasty/Product/e"
 REQUESTS: Final[list[tuple[str, str, Any]]] = [
-    ("POST", "/api/customerReviews", [REVIEW]),
-    ("POST", "/api/customerReviews/approve", ["r"]),
-    ("POST", "/api/customerReviews/reject", ["r"]),
-    ("POST", "/api/customerReviews/reset", ["r"]),
-    ("POST", "/api/customerReviews/r/reply", REPLY),
-    ("POST", "/api/customerReviews/r/votes", {"userId": "u", "helpful": True}),
-    ("DELETE", "/api/customerReviews/r/votes", {"userId": "u"}),
-    ("POST", "/api/customerReviews/r/reports", REPORT),
-    ("DELETE", "/api/customerReviews", {"ids": ["r"]}),
-    (
-        *("POST", "/api/customerReviews/reviewList"),
-        {
-            **{"reviewStatus": "New", "entityType": "Product", "searchPhrase": "sharp", "sort": "rating:asc"},
-            **{"take": 5, "skip": 0, "entityIds": ["e"], "storeId": "s", "userId": "u", "startRating": 1},
-            **{"startDate": "2026-01-01T00:00:00Z", "endDate": "2026-01-01T00:00:00Z", "endRating": 5},
-        },
-    ),
-    ("POST", "/api/customerReviews/viewedRequestReview", {"customerOrderId": "o", "storeId": "s"}),
-    ("POST", "/api/customerReviews/changes", {"modifiedDate": "2026-01-01T00:00:00Z"}),
-    ("POST", "/api/rating/entityRating", {"entityIds": ["e"], "entityType": "Product"}),
-    ("POST", "/api/return", RETURN),
-    ("PUT", "/api/return", {"id": "t", "status": "Approved", "resolution": "x", "lineItems": RETURN["lineItems"]}),
-    (
-        *("POST", "/api/return/search"),
-        {"orderId": "o", "objectIds": ["t"], "keyword": "RET", "sort": "Ascending", "skip": 0, "take": 20},
-    ),
-    ("PUT", "/api/settings", SETTINGS),
-    ("PUT", "/api/stores/nasty", {"name": STORE["name"], "settings": STORE["settings"]}),
-    ("POST", f"{PAGE}/reviews", {"rating": 4, "review": "x", "images": [], "stamp": "1.a", "check": "e30="}),
-    ("POST", f"{PAGE}/votes", {"reviewId": "r", "helpful": True, "voter": "0123456789abcdef"}),
-    ("POST", f"{PAGE}/reports", {**REPORT, "reviewId": "r"}),
-    ("PUT", "/api/notificationTemplates/OrderReviewRequest", {"subject": "s", "text": "t", "html": "h"}),
+    (*operation.format(**HERE).split(" "), body) for operation, body in BODIES.items()
 ]
 """Requests that are as they should be: method, path, body."""
 

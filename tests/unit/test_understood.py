@@ -33,9 +33,10 @@ from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
-from storefront.app import ROUTERS as STOREFRONT
+from storefront.app import ROUTERS as STOREFRONT_ROUTERS
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers
+from tests.support.interface import BODIES, IMAGE, MESSAGES, REVIEW, STOREFRONT
 from tests.support.readings import (
     KnownField,
     fields_in,
@@ -48,281 +49,29 @@ from tests.support.readings import (
     without,
     written,
 )
-from tests.support.service import Json
 
 ROOT = Path(__file__).parents[2]
 
-IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
-REVIEW: Json = {
-    "id": "r",
-    "storeId": "s",
-    "userId": "u",
-    "userName": "Anna",
-    "EntityId": "e",
-    "EntityType": "Product",
-    "EntityName": "Camera",
-    "title": "Good",
-    "review": "Sharp: to the edges",
-    "rating": 4,
-    "token": "a.b",
-    "incentivized": True,
-    "language": "de-AT",
-    "images": [IMAGE],
-    "pendingImages": 1,
+READERS_OF_TOPICS: Final[dict[Topic, Reader[Any]]] = {
+    Topic.REVIEW_SUBMISSIONS: READ_ONE,
+    Topic.MODERATION_COMMANDS: Reader(MODERATION_COMMAND),
+    Topic.REVIEW_FEEDBACK: Reader(FEEDBACK_COMMAND),
+    Topic.REVIEW_CHANGES: Reader(REVIEW_CHANGE),
+    Topic.MODERATION_VERDICTS: Reader(MODERATION_VERDICT),
+    Topic.ORDER_EVENTS: ORDERS,
+    Topic.RETURN_COMMANDS: Reader(RETURN_COMMAND),
+    Topic.REMINDER_COMMANDS: Reader(REMINDER_COMMAND),
+    Topic.OBJECT_UPDATES: Reader(OBJECT_UPDATE),
+    Topic.STORE_UPDATES: Reader(STORE_UPDATE),
+    Topic.IMAGE_UPLOADS: Reader(IMAGE_UPLOAD),
+    Topic.IMAGE_COMMANDS: Reader(IMAGE_COMMAND),
+    Topic.ENDED_SESSIONS: Reader(ENDED_SESSION),
+    Topic.MAIL_COMMANDS: mails.READER,
+    Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
 }
-PAGE: Json = {"take": 5, "skip": 2}
-NEW_LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
-SETTINGS: Json = {
-    "ratingCalculationMethod": "wilson",
-    "reminder": {
-        "enabled": True,
-        "cron": "0 * * * *",
-        "daysInStatus": 3,
-        "orderStatus": "Complete",
-        "maxEmailsPerCustomer": 1,
-        "maxAgeDays": 5,
-        "limitPeriodDays": 90,
-    },
-    "returnStatuses": ["New", "Canceled", "Checked"],
-    "returnNumberTemplate": "R{date:%y%m%d}-{sequence:05d}",
-}
-STORE: Json = {
-    "name": "Shop",
-    "email": "Shop <shop@example.org>",
-    "languages": ["en"],
-    "settings": {
-        "reviewsEnabled": True,
-        "anonymousReviewsAllowed": True,
-        "purchaseRequired": False,
-        "ratingCalculationMethod": "average",
-        "returnNumberTemplate": "R{date:%y%m%d}-{sequence:05d}",
-        "oneReviewPerCustomer": True,
-        "editsKeepStatus": True,
-        "reviewUrl": "https://shop.example/review?token={token}",
-        "storefrontOrigins": ["https://shop.example"],
-        "moderationRules": [
-            {"id": "w", "kind": "words", "outcome": "hold", "words": ["spam"]},
-            {"id": "l", "kind": "languages", "outcome": "flag", "languages": ["en"]},
-            {"id": "s", "kind": "stars", "outcome": "hold", "below": 2, "above": 4, "publishAfterHours": 24},
-        ],
-    },
-}
-TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
-NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": NEW_LINES}
-LINES: list[Json] = [{"id": "rl", **line} for line in NEW_LINES]
-RETURN_CHANGE: Json = {**NEW_RETURN, "expectedStatus": "New", "lineItems": LINES}
-IDS = ["a", "b"]
-MODERATION: Json = {
-    **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
-    **{"expectedStatus": "New", "stores": ["s"]},
-}
-RESTORATION: Json = {
-    "action": "restore",
-    "restored": {
-        **{"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS},
-        **{"source": "api", "language": "en", "verifiedPurchase": True},
-    },
-}
-EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
-BEYOND_HTTP: Json = {
-    **{"commandId": "c", "source": "import", "writtenDate": "2020-03-14T09:26:53Z", "via": "api", "formerId": "f"},
-    "hiddenImages": [IMAGE],
-    "editor": EDITOR,
-}
-COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
-ORDER: Json = {
-    "id": "o",
-    "number": "N",
-    "status": "New",
-    "isCancelled": True,
-    "storeId": "s",
-    "customerId": "u",
-    "customerName": "Anna",
-    "customerEmail": "a@example.com",
-    "languageCode": "en",
-    "createdDate": "2026-03-14T09:26:53Z",
-    "modifiedDate": "2026-03-14T09:26:53Z",
-    "items": [{"id": "l", "productId": "p", "name": "Camera", "quantity": 2, "price": 1.5}],
-}
-MAIL: Json = {
-    **{"id": "m", "template": "T", "to": "a@example.com", "from": "s@example.com"},
-    **{"subject": "S", "text": "T", "html": "H", "languageCode": "en", "storeId": "s", "orderId": "o"},
-    **{"orderNumber": "N", "customerId": "u", "items": [{"productId": "p", "name": "Camera"}]},
-}
+"""Those of submissions read one review; `READ_SEVERAL` reads an array."""
 
-SEARCH: Json = {
-    **{"reviewStatus": "New", "entityType": "Product", "entityIds": IDS, "storeId": "s", "userId": "u"},
-    **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
-    **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE, "verifiedPurchase": False, "language": "de-AT"},
-    **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
-    **{"reported": True, "flagged": True, "hasImages": False},
-}
-RETURN_SEARCH: Json = {
-    **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
-    **{"status": ["New"], "customerId": "u", "storeId": "s", "after": "a", "withTotal": False, **PAGE},
-    **{"startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
-}
-VIEWED: Json = {"customerOrderId": "o", "storeId": "s"}
-OBJECT: Json = {
-    **{"entityType": "Product", "entityId": "e", "storeId": "s", "name": "Camera", "url": "https://shop.example/e"},
-    **{"imageUrl": "https://shop.example/e.png", "gtins": ["1"], "mpns": ["2"], "skus": ["3"], "brands": ["B"]},
-    "reviewsEnabled": False,
-}
-VERDICT: Json = {
-    **{"reviewId": "r", "textHash": "0" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
-}
-
-REPLY: Json = {"text": "Thanks", "author": "Shop"}
-REPORT: Json = {
-    **{"reason": "off-topic", "explanation": "Of another lens", "name": "Berta", "email": "b@example.org"},
-    "goodFaith": True,
-}
-FEEDBACK: Json = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
-OLD_REPORT: Json = {
-    "reportId": "o",
-    "reportedDate": "2026-03-14T09:26:53Z",
-    "settled": {"action": "reject", "moderator": "eve", "at": "2026-03-15T09:26:53Z"},
-}
-DATES: Json = {"createdDate": "2026-03-14T09:26:53Z", "modifiedDate": "2026-03-15T09:26:53Z"}
-
-_PAGE: Final = "/storefront/v1/{storeId}/{entityType}/{entityId}"
-BODIES: dict[str, Any] = {
-    f"POST {_PAGE}/reviews": {
-        **{name: REVIEW[name] for name in ("rating", "title", "review", "userName", "language", "images", "token")},
-        **{"stamp": "1.a", "website": "x", "check": "e30="},
-    },
-    f"POST {_PAGE}/votes": {"reviewId": "r", "helpful": False, "voter": "0123456789abcdef"},
-    f"DELETE {_PAGE}/votes": {"reviewId": "r", "voter": "0123456789abcdef"},
-    f"POST {_PAGE}/reports": {**REPORT, "reviewId": "r"},
-    "POST /api/customerReviews/{id}/reply": REPLY,
-    "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
-    "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
-    "POST /api/customerReviews/{id}/claim": {"desk": "d"},
-    "POST /api/customerReviews/{id}/reports": REPORT,
-    "POST /api/customerReviews": [REVIEW],
-    "POST /api/customerReviews/reviewList": SEARCH,
-    "POST /api/customerReviews/search": SEARCH,
-    "POST /api/customerReviews/counts": SEARCH,
-    "POST /api/customerReviews/viewedRequestReview": VIEWED,
-    "POST /api/customerReviews/changes": {"modifiedDate": "2026-03-14T09:26:53Z"},
-    "POST /api/customerReviews/approve": IDS,
-    "POST /api/customerReviews/reject": IDS,
-    "POST /api/customerReviews/reset": IDS,
-    "DELETE /api/customerReviews": {"ids": IDS},
-    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
-    "POST /api/rating/objects": {"searchPhrase": "x", "storeId": "s", "take": 5, "after": "a"},
-    "POST /api/return/search": RETURN_SEARCH,
-    "POST /api/return/counts": RETURN_SEARCH,
-    "POST /api/orders/search": {
-        **{"ids": IDS, "customerId": "u", "number": "N", "keyword": "x", "storeId": "s", "entityType": "Product"},
-        **{"entityId": "e", "take": 5, "after": "a"},
-    },
-    "POST /api/return": NEW_RETURN,
-    "POST /api/deadLetters/replay": {"places": ["mail-commands/0/1"], "value": "{}", "dryRun": True},
-    "PUT /api/return": RETURN_CHANGE,
-    "PUT /api/settings": SETTINGS,
-    "PUT /api/stores/{storeId}": {**STORE, "id": "s"},
-    "POST /api/stores/{storeId}/moderationRules/try": {
-        "reviews": [
-            {
-                **{"id": "r", "userId": "u", "userName": "Ann", "EntityId": "e", "EntityType": "Product"},
-                **{
-                    "title": "Good",
-                    "review": "Sharp: to the edges",
-                    "rating": 4,
-                    "verifiedPurchase": True,
-                    "language": "en",
-                },
-            }
-        ],
-        "rules": STORE["settings"]["moderationRules"],
-    },
-    "PUT /api/notificationTemplates/{name}": TEMPLATE,
-    "POST /api/notificationTemplates/{name}/preview": TEMPLATE,
-}
-"""A body with all its fields for each operation that has one."""
-
-MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
-    Topic.REVIEW_SUBMISSIONS: [
-        (READ_ONE, {**REVIEW, **BEYOND_HTTP}),
-        (READ_SEVERAL, [REVIEW, {**REVIEW, **BEYOND_HTTP}]),
-    ],
-    Topic.MODERATION_COMMANDS: [
-        (Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS}),
-        (Reader(MODERATION_COMMAND), {**RESTORATION, "ids": IDS}),
-    ],
-    Topic.REVIEW_FEEDBACK: [
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPLY, **DATES, "action": "reply", "moderator": "eve"}),
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-reply", "moderator": "eve"}),
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "vote", "userId": "u", "helpful": False}),
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-vote", "userId": "u"}),
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPORT, **OLD_REPORT, "action": "report", "userId": "u"}),
-    ],
-    Topic.REVIEW_CHANGES: [
-        (
-            Reader(REVIEW_CHANGE),
-            {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3], "commandMark": "1 a b"},
-        ),
-        (
-            Reader(REVIEW_CHANGE),
-            {**RESTORATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]},
-        ),
-        (Reader(REVIEW_CHANGE), {"kind": "recount", "entityType": "Product", "entityId": "e"}),
-        (Reader(REVIEW_CHANGE), {"kind": "recount-store", "storeId": "s", "commandId": "c"}),
-    ],
-    Topic.MODERATION_VERDICTS: [(Reader(MODERATION_VERDICT), VERDICT)],
-    Topic.ORDER_EVENTS: [(ORDERS, ORDER)],
-    Topic.RETURN_COMMANDS: [
-        (Reader(RETURN_COMMAND), {**COMMAND, "action": "create", "return": NEW_RETURN}),
-        (Reader(RETURN_COMMAND), {**COMMAND, "action": "update", "return": RETURN_CHANGE}),
-        (Reader(RETURN_COMMAND), {**COMMAND, "action": "delete", "return": {"id": "r"}}),
-    ],
-    Topic.REMINDER_COMMANDS: [
-        (Reader(REMINDER_COMMAND), {**VIEWED, "action": "viewed", "customerId": "u", "stores": ["s"], "commandId": "c"})
-    ],
-    Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
-    Topic.STORE_UPDATES: [
-        (Reader(STORE_UPDATE), {**STORE, "id": "s", "user": "u", "commandId": "c"}),
-        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "user": "u", "commandId": "c"}),
-        (
-            Reader(STORE_UPDATE),
-            {
-                "notificationTemplate": {
-                    **{"name": "OrderReviewRequest", "storeId": "s", "languageCode": "en", "deleted": True},
-                    **TEMPLATE,
-                },
-                "user": "u",
-                "commandId": "c",
-            },
-        ),
-    ],
-    Topic.IMAGE_UPLOADS: [
-        (
-            Reader(IMAGE_UPLOAD),
-            {"id": IMAGE, "digest": "0" * 32, "uploader": "u", "exported": True, "commandId": "c"},
-        )
-    ],
-    Topic.IMAGE_COMMANDS: [
-        (
-            Reader(IMAGE_COMMAND),
-            {
-                **{"action": "hide", "imageId": IMAGE, "reviewId": "r", "moderator": "eve", "reason": "Plates"},
-                **{"stores": ["s"], "commandId": "c"},
-            },
-        )
-    ],
-    Topic.ENDED_SESSIONS: [(Reader(ENDED_SESSION), {"sessionId": "s"})],
-    Topic.MAIL_COMMANDS: [(mails.READER, MAIL)],
-    Topic.DEAD_LETTER_COMMANDS: [
-        (
-            Reader(REPLAY_COMMAND),
-            {"place": "mail-commands/0/1", "value": "{}", "moderator": "eve", "commandId": "c"},
-        )
-    ],
-}
-"""Messages with all their fields for each topic that is read."""
-
-FILES = {"POST /api/images", f"POST {_PAGE}/images"}
+FILES = {"POST /api/images", f"POST {STOREFRONT}/images"}
 """Operations whose body isn't JSON."""
 
 TOLERANT = {
@@ -346,7 +95,7 @@ def _bodies() -> dict[str, JsonBody[Any]]:
         "DELETE /api/customerReviews": moderation.DELETED,
         "DELETE /api/customerReviews/{id}/votes": feedback.GIVEN_VOTER,
     }
-    routers = (*ROUTERS, *STOREFRONT)
+    routers = (*ROUTERS, *STOREFRONT_ROUTERS)
     for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
         for needed in route.dependant.dependencies:
             if isinstance(needed.call, JsonBody):
@@ -355,6 +104,12 @@ def _bodies() -> dict[str, JsonBody[Any]]:
 
 
 READERS = _bodies()
+
+
+def messages_of(topic: Topic) -> list[tuple[Reader[Any], Any]]:
+    """The samples of a topic, each with its reader."""
+    reader = READERS_OF_TOPICS[topic]
+    return [(READ_SEVERAL if isinstance(sample, list) else reader, sample) for sample in MESSAGES[topic]]
 
 
 class Case(NamedTuple):
@@ -375,8 +130,8 @@ CASES = [
     ),
     *(
         Case(topic, reader, sample, field)
-        for topic, messages in MESSAGES.items()
-        for reader, sample in messages
+        for topic in MESSAGES
+        for reader, sample in messages_of(topic)
         for field in fields_in(sample, reader.shape)
     ),
 ]
@@ -431,7 +186,9 @@ def test_every_field_is_in_the_table() -> None:
     for source in (*BODIES, *MESSAGES):
         cases = [case for case in CASES if case.source == source]
         tried = {(case.field.parent.name, case.field.known.name) for case in cases}
-        shapes = [READERS[source].reader.shape] if source in BODIES else [r.shape for r, _ in MESSAGES[Topic(source)]]
+        shapes = (
+            [READERS[source].reader.shape] if source in BODIES else [r.shape for r, _ in messages_of(Topic(source))]
+        )
         known = {(each.name, f.name) for shape in shapes for each in objects_in(shape) for f in each.fields.values()}
         assert tried == known, source
 
@@ -456,7 +213,7 @@ def test_every_pattern_has_a_message() -> None:
 
 @pytest.mark.parametrize("source", [*BODIES, *MESSAGES])
 def test_a_sample_is_read_whole(source: str) -> None:
-    samples = [(READERS[source].reader, BODIES[source])] if source in BODIES else MESSAGES[Topic(source)]
+    samples = [(READERS[source].reader, BODIES[source])] if source in BODIES else messages_of(Topic(source))
     for reader, sample in samples:
         assert reader.read(written(sample)).ignored == ()
 
