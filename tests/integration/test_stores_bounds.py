@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -12,7 +13,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from domain.permissions import Permission
+from console.queue_news import QueueNews
+from domain.permissions import ANYBODY, Caller, Permission
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.tail import Tail
+from messaging.topics import Topic
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, wanted_return
@@ -272,6 +277,43 @@ async def test_returns_follow_their_order_into_its_store(shops: Shops) -> None:
     # The number of the other one is taken there.
     assert await bound.found(objectIds=[first, second]) == [first]
     assert (await everything.existing(second))["number"] == number
+
+
+async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str) -> None:
+    service, stores = shops.secured.service, (shops.mine, shops.other)
+    names = [service.topic(topic) for topic in (Topic.EVENTS, Topic.REVIEW_CLAIMS)]
+    feed = QueueNews(Tail(KafkaConnection(service.servers.kafka), names))
+    heard: dict[str | None, list[tuple[str, str]]] = {store: [] for store in (*stores, None)}
+
+    async def hear(store: str | None) -> None:
+        async for news in feed.news(caller_of(store), 60):
+            if news is not None:
+                heard[store].append((news.kind, news.review_id))
+
+    def caller_of(store: str | None) -> Caller:
+        return replace(ANYBODY, stores=frozenset([store]) if store else None)
+
+    listening = [asyncio.create_task(hear(store)) for store in heard]
+    try:
+        await asyncio.sleep(0)  # they listen from their first step on
+        ids = await shops.all.submit(*(submission(product, storeId=store) for store in stores))
+        for id in ids:
+            claim = await shops.all.http.post(f"{REVIEWS}/{id}/claim", json={"desk": id})
+            assert claim.is_success
+        of = {store: {("new", id), ("claimed", id)} for store, id in zip(stores, ids, strict=True)}
+        await eventually(lambda: set(heard[None]), lambda told: told >= of[shops.mine] | of[shops.other])
+        for store, other in (stores, stores[::-1]):
+            await eventually(partial(set, heard[store]), of[store].issubset)
+            assert not of[other] & set(heard[store])
+            # The claims that hold are told first.
+            first = await anext(feed.news(caller_of(store), 60))
+            assert first is not None
+            assert ("claimed", first.review_id) in of[store]
+    finally:
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+        await feed.stop()
 
 
 async def test_no_returns_in_other_stores(shops: Shops) -> None:
