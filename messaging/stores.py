@@ -16,7 +16,7 @@ from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
-from messaging.schemas import ClosedMessage, Id, LanguageTag, Name, OptionalId, ReturnStatusName, usable
+from messaging.schemas import ClosedMessage, Id, LanguageTag, Name, NotBlank, OptionalId, ReturnStatusName, usable
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
@@ -98,7 +98,7 @@ class ReminderSettingsUpdate(ClosedMessage):
     enabled: bool = False
     cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
     days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
-    order_status: Annotated[str, Field(min_length=1, max_length=128)] = "Complete"
+    order_status: Annotated[str, Field(max_length=128), NotBlank] = "Complete"
     max_emails_per_customer: Annotated[int, Field(ge=0, le=MOST_TIMES)] = 2
     max_age_days: Annotated[
         int, Field(ge=0, le=3_650, description="An order that is longer in the status than both is never asked about")

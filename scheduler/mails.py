@@ -62,7 +62,7 @@ class MailWriter:
                 subject=mail.subject,
                 text=mail.text,
                 html=mail.html,
-                language_code=order.customer.language_code,
+                language_code=_language(order, store),
                 store_id=order.store_id,
                 order_id=order.id,
                 order_number=order.number,
@@ -80,7 +80,7 @@ class MailWriter:
     ) -> Iterator[tuple[str, str, str | None]]:
         """The id and name of each item, and the address to write a review of it at, where the store has such a page."""
         template, room = store.settings.review_url if store else None, LINKS_LENGTH
-        language = order.customer.language_code or next(map(language_tag, store.languages if store else ()), None)
+        language = _language(order, store)
         for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
             url = None
             if template:
@@ -90,7 +90,7 @@ class MailWriter:
             yield item.product_id, item.name, url if room >= 0 else None
 
     def _rendered(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> RenderedMail:
-        language = order.customer.language_code
+        language = _language(order, store)
         context = order_review_context(
             order_id=order.id,
             order_number=order.number,
@@ -111,3 +111,8 @@ class MailWriter:
                     name = template_id(ORDER_REVIEW_REQUEST, *scope)
                     log.warning("template failed; the next better one is used", template=name, error=str(error))
         return render(DEFAULT_ORDER_REVIEW_REQUEST, context)
+
+
+def _language(order: ReviewableOrder, store: Store | None) -> str | None:
+    """The language of the order, else the first of its store."""
+    return order.customer.language_code or next(map(language_tag, store.languages if store else ()), None)

@@ -16,8 +16,10 @@ from storage.backlog import PARKED
 from storage.database import Database
 from storage.durability import is_router
 from storage.indexes import all_indexes, is_as_wanted, superseded
+from storage.leases import REMINDERS, LeaseRepository
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
+from storage.stores import StoreRepository
 from storage.templates import SavedTemplate, TemplateRepository
 from storage.topics_growth import GrowthRepository
 
@@ -46,6 +48,7 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     yield await _waiting(database)
     yield await _owed(database)
     yield await _templates(database)
+    yield await _reminders(database)
     yield await _growth(database)
 
 
@@ -141,6 +144,14 @@ async def check_rights(database: Database) -> Finding:
         advice = "That does for the facade. Workers, scheduler, mailer and tools need `readWrite` on the database."
         return warn("rights", f"the user may not {', '.join(missing)} in {database.name}", advice)
     return ok("rights", "the user may read and write")
+
+
+async def _reminders(database: Database) -> Finding:
+    if not (await StoreRepository(database).general()).reminder.enabled:
+        return ok("reminders", "are switched off")
+    if await LeaseRepository(database).is_held(REMINDERS):
+        return ok("reminders", "a scheduler looks after them")
+    return warn("reminders", "no scheduler runs: nobody is asked for a review", "Start `plaudit scheduler`.")
 
 
 async def _growth(database: Database) -> Finding:

@@ -83,6 +83,11 @@ class LeaseRepository:
         found = await self._leases.find_one({"_id": name, "scheduled": {"$exists": True}})
         return Schedule(found["cron"], found["scheduled"], found["done"]) if found else None
 
+    async def is_held(self, name: str) -> bool:
+        """True if somebody holds the lease."""
+        held = {"_id": name, "$expr": {"$gt": ["$until", "$$NOW"]}}
+        return await self._leases.find_one(held, {"_id": 1}) is not None
+
     async def release(self, name: str, holder: str) -> None:
         """Let go, so that another one needn't wait."""
         await self._leases.update_one({"_id": name, "holder": holder}, {"$unset": {"holder": "", "until": ""}})

@@ -144,7 +144,8 @@ class PersonalData:
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
-        return len(returns) + forgotten.matched_count
+        said = await commands.update_many(self._said_by_them, {"$set": {"command.moderator": None}})
+        return len(returns) + forgotten.matched_count + said.matched_count
 
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, their words out of the returns, and their name out of the returns of others;
@@ -197,8 +198,9 @@ class PersonalData:
         return await ReportRepository(self._database).of_person(self._customer, await self._addresses())
 
     async def parked_feedback(self) -> list[Feedback]:
-        """The votes and reports of theirs that wait for their review."""
-        return [feedback_from(document) async for document in self._parked_feedback(await self._addresses())]
+        """The votes and reports of theirs that wait for their review, and the replies that they write or take back."""
+        own = [feedback_from(document) async for document in self._parked_feedback(await self._addresses())]
+        return own + [feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._said_by_them)]
 
     async def forget_votes(self) -> int:
         """Remove their votes, with which the counters of the reviews follow; returns how many there were."""
@@ -245,6 +247,11 @@ class PersonalData:
         which may be one."""
         written = {self._customer, *(order.customer.email for order in await self.orders() if order.customer.email)}
         return written | {bare_address(each) for each in written}
+
+    @property
+    def _said_by_them(self) -> Document:
+        """The filter for replies and withdrawals that wait, and which they gave as moderators."""
+        return {"kind": FEEDBACK.kind, "command.moderator": self._customer}
 
     async def _parked_feedback(self, addresses: Collection[str]) -> AsyncIterator[Document]:
         """The documents of their feedback that waits, by their id or one of these addresses in any letter case."""

@@ -1461,6 +1461,11 @@ export interface components {
             outcome: components["schemas"]["CommandOutcome"];
             results: components["schemas"]["ItemResult"][];
         };
+        /**
+         * @description The reason why a record, or a part of it, can never work; docs/kafka.md says more of each.
+         * @enum {string}
+         */
+        DeadLetterCode: "empty" | "too-large" | "undecodable" | "invalid-json" | "invalid-message" | "duplicate-field" | "unknown-field" | "invalid-timestamp" | "id-taken" | "review-not-found" | "invalid-address" | "invalid-mail" | "no-sender" | "mail-rejected" | "mail-undeliverable" | "stored-document" | "processing-failed";
         /** @description Numbers of reviews by stars, and by the reason of their rejection. */
         DecisionsShown: {
             approved: {
@@ -2895,6 +2900,7 @@ export type Check = components['schemas']['Check'];
 export type CommandAnswer = components['schemas']['CommandAnswer'];
 export type CommandOutcome = components['schemas']['CommandOutcome'];
 export type CommandState = components['schemas']['CommandState'];
+export type DeadLetterCode = components['schemas']['DeadLetterCode'];
 export type DecisionsShown = components['schemas']['DecisionsShown'];
 export type Deletion = components['schemas']['Deletion'];
 export type EntityRating = components['schemas']['EntityRating'];
@@ -5265,7 +5271,7 @@ export interface operations {
                 /** @description Where they came from, without prefix and `.dlq` */
                 topic?: components["schemas"]["Topic"];
                 /** @description Of the reason, like `invalid-message` */
-                code?: string | null;
+                code?: components["schemas"]["DeadLetterCode"];
                 /** @description `open`: neither replayed nor discarded */
                 state?: components["schemas"]["LetterState"];
                 take?: number;

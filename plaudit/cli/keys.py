@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from domain.permissions import Permission
 from messaging.schemas import ID_LENGTH
 from plaudit.cli.command_line import AsJson, run, to
+
+DEFAULT_DAYS: Final = 365
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -26,15 +28,20 @@ def create(
     store: Annotated[
         list[str] | None, typer.Option(parser=_name, help="Bind it to this store; several times. By default to none.")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=3_650, help="For how long it is valid.")] = 365,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3_650, help=f"For how long it is valid: {DEFAULT_DAYS} unless given.")
+    ] = None,
     forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a key and print it. It is shown this once: only its hash is kept."""
     from plaudit.tools.keys import create_key
 
+    if forever and days is not None:
+        raise typer.BadParameter("--days and --forever contradict each other.")
+    valid_days = None if forever else days or DEFAULT_DAYS
     with to(as_json) as out:
-        run(lambda settings: create_key(settings, out, client, permission, store, None if forever else days))
+        run(lambda settings: create_key(settings, out, client, permission, store, valid_days))
 
 
 @app.command("list")

@@ -35,6 +35,23 @@ def republish_reviews(as_json: AsJson = False) -> None:
         run(lambda settings: republish(settings, out))
 
 
+@app.command("compare")
+def compare_reviews(
+    at: Annotated[datetime, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")],
+    as_json: AsJson = False,
+) -> None:
+    """List the reviews that are otherwise than the topic `reviews` told at a moment: after a restore.
+
+    The topic knows what a review was at a moment of the last day, or since its last change. Exit code 1 if any differs.
+    """
+    from plaudit.tools.reviews_compare import compare_reviews
+
+    with to(as_json) as out:
+        differences = run(lambda settings: compare_reviews(settings, out, at))
+    if differences:
+        raise typer.Exit(1)
+
+
 @app.command("report")
 def report_reviews(
     store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,

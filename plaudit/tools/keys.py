@@ -6,8 +6,6 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from rich.table import Table
-
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
 from api.keys import shown_key
 from domain.permissions import Caller, Permission
@@ -43,20 +41,17 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
     """Print all keys, by client and age; no secret is known here."""
     async with reached(settings) as (database, _):
         keys = await ApiKeyRepository(database).all()
-    table = Table("id", "client", "permissions", "stores", "created", "expires", "state", box=None)
     now = datetime.now(UTC)
     rows = [shown_key(key, now) for key in keys]
     out.tell(rows)
     for key, row in zip(keys, rows, strict=True):
         caller = key.caller
-        stores = "all" if caller.stores is None else ", ".join(sorted(caller.stores))
-        table.add_row(
-            *map(shown, (key.id, caller.subject or "", ", ".join(sorted(caller.permissions)), stores)),
-            f"{key.created:%Y-%m-%d}",
-            f"{key.expires:%Y-%m-%d}" if key.expires else "never",
-            row["state"],
-        )
-    out.print(table)
+        expiry = f"expires {key.expires:%Y-%m-%d}" if key.expires else "never expires"
+        out.print(f"{key.id}  {shown(caller.subject or '')}  made {key.created:%Y-%m-%d}, {expiry}: {row['state']}")
+        out.print(f"  in {'all stores' if caller.stores is None else ', '.join(map(shown, sorted(caller.stores)))}")
+        out.print(f"  may {', '.join(sorted(caller.permissions))}")
+    if not keys:
+        out.print("There are no keys.")
 
 
 async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:

@@ -84,6 +84,22 @@ async def test_what_is_overdue_may_wait_behind_a_backlog(servers: Servers) -> No
         assert "is one running?" in found.advice
 
 
+async def test_reminders_without_a_scheduler_are_told(servers: Servers) -> None:
+    async with own_database(servers) as database:
+
+        async def finding() -> tuple[Level, str]:
+            (found,) = [each async for each in check_mongo(database, 21) if each.check == "reminders"]
+            return found.level, found.text
+
+        assert await finding() == (Level.OK, "are switched off")
+        await database["settings"].insert_one({"_id": "general", "reminder": {"enabled": True}})
+        assert await finding() == (Level.WARN, "no scheduler runs: nobody is asked for a review")
+        await LeaseRepository(database).take(REMINDERS, "a", 30)
+        assert await finding() == (Level.OK, "a scheduler looks after them")
+        await LeaseRepository(database).release(REMINDERS, "a")
+        assert (await finding())[0] is Level.WARN
+
+
 async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -> None:
     async with own_database(servers) as database:
         leases, collection, now = LeaseRepository(database), database["leases"], datetime.now(UTC)

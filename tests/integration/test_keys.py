@@ -54,7 +54,9 @@ async def _run(command_line: Service, *command: str) -> str:
 async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiKeyRepository) -> None:
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
     key = (await _run(command_line, *made)).strip()
-    other = (await _run(command_line, *made[:4], "--forever")).strip()
+    other = (
+        await _run(command_line, *made[:4], "--permission", "customerReviews:createForOthers", "--forever")
+    ).strip()
     assert await ApiKeys(keys).caller(key) == Caller("shop", READ, frozenset({"A", "B"}))
     stored = await keys.all()
     assert [stored_key.caller.stores for stored_key in stored] == [{"A", "B"}, None]
@@ -69,6 +71,8 @@ async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiK
     with pytest.raises(RefusedCredentialError):
         await ApiKeys(keys).caller(key)
     assert await ApiKeys(keys).caller(other)
+    assert "  in A, B\n  may customerReviews:read\n" in listed
+    assert "  in all stores\n  may customerReviews:createForOthers, customerReviews:read\n" in listed
     assert "revoked" in await _run(command_line, "list")
 
 
@@ -164,6 +168,7 @@ async def test_wrong_usage(command_line: Service) -> None:
         ("create", " ", "--permission", "return:read"),
         ("create", "a\nb", "--permission", "return:read"),
         ("create", "shop", "--permission", "return:read", "--days", "0"),
+        ("create", "shop", "--permission", "return:read", "--days", "1", "--forever"),
     ):
         await command_line.run("keys", *command, code=2)
     ended = await command_line.run("keys", "revoke", "000000000000", code=1)

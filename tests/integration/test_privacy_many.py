@@ -142,14 +142,27 @@ async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(d
 
 @pytest.mark.long
 async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
-    waiting = [
+    feedback: list[Json] = [
+        {"action": "reply", "text": "Thanks", "moderator": "dora"},
+        {"action": "remove-reply", "moderator": "dora"},
+        {"action": "reply", "text": "Thanks", "moderator": "clerk"},
+    ]
+    waiting: list[Json] = [
         {"_id": 1, "moderator": "dora", "reason": "Mine"},
         {"_id": 2, "moderator": "clerk", "reason": "As dora wants it"},
         {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
         {"_id": 4, "moderator": "dora", "reason": None},
+        *(
+            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**said, "reviewId": "r"}}
+            for n, said in enumerate(feedback, 5)
+        ),
     ]
     await database["parkedCommands"].insert_many(waiting)
-    assert await PersonalData(database, "dora").forget_parked() == 3
-    left = [(each["moderator"], each["reason"]) async for each in database["parkedCommands"].find().sort("_id")]
+    assert [each.action for each in await PersonalData(database, "dora").parked_feedback()] == ["reply", "remove-reply"]
+    assert await PersonalData(database, "dora").forget_parked() == 5
+    found = [each async for each in database["parkedCommands"].find().sort("_id")]
+    assert [each["command"]["moderator"] for each in found[4:]] == [None, None, "clerk"]
+    assert [each.action for each in await PersonalData(database, "clerk").parked_feedback()] == ["reply"]
+    left = [(each["moderator"], each["reason"]) for each in found[:4]]
     assert left == [(None, None), ("clerk", None), ("clerk", "As anna-dora wants it"), (None, None)]
     assert await PersonalData(database, "dora").forget_parked() == 0

@@ -184,6 +184,11 @@ async def test_the_store_and_its_template(shop: Shop) -> None:
     assert (german["subject"], german["languageCode"], german["from"]) == ("de", "de-AT", "shop@example.com")
     assert (german["text"], german["html"]) == ("Camera", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>")
     assert (other["subject"], other["languageCode"]) == ("any", "fr")
+    await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"languages": ["DE_at", "en"]}})
+    without = await shop.bought("vera", "camera")
+    assert await shop.run(10) == 1
+    (mail,) = await shop.mails(without)
+    assert (mail["subject"], mail["languageCode"]) == ("de", "de-AT")
 
 
 async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> None:

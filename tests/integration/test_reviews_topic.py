@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import time_ns
@@ -91,6 +93,34 @@ async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Servi
     await until_equal(service)
     newest = {record.key.decode(): record.value for record in await service.records("reviews")}
     assert {id: newest[id] for id in ids} == dict.fromkeys(ids)
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+async def test_reviews_are_compared_with_what_they_were(facade: Facade, service: Service) -> None:
+    kept, approved, rejected, deleted, gone = await facade.submit(*(submission(new_id()) for _ in range(5)))
+    assert await facade.moderate("approve", approved) == ["applied"]
+    assert await facade.moderate("delete", gone) == ["applied"]
+    await until_equal(service)
+    at = datetime.now(UTC).isoformat()
+    assert await facade.moderate("reset", approved) == ["applied"]
+    assert await facade.moderate("reject", rejected) == ["applied"]
+    assert await facade.moderate("delete", deleted) == ["applied"]
+    await facade.submit(submission(new_id()))
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": kept}, {"$set": {"review": "Another text."}})
+    await until_equal(service)
+    told = json.loads((await service.run("reviews", "compare", "--at", at, "--json", code=1)).stdout)
+    changes = {each["id"]: (each["before"], each["now"]) for each in told["differences"]}
+    assert changes == {
+        **{kept: ("New", "New"), approved: ("Approved", "New")},
+        **{rejected: ("New", "Rejected"), deleted: ("New", None)},
+    }
+    assert [each["fields"] for each in told["differences"] if each["id"] == kept] == [["review"]]
+    assert told["compared"] == 5
+    said = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
+    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(said.splitlines())
+    await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         ("/api/settings", {"reminder": {"daysInStatus": 1.5}}),
         ("/api/settings", {"reminder": {"maxEmailsPerCustomer": "2"}}),
         ("/api/settings", {"reminder": {"cron": "every day"}}),
+        ("/api/settings", {"reminder": {"orderStatus": " "}}),
         ("/api/settings", {"reminder": {"maxAgeDays": -1}}),
         ("/api/settings", {"reminder": {"limitPeriodDays": 0}}),
         ("/api/stores/s", {"settings": {"reviewUrl": "https://shop.example/{tokn}"}}),

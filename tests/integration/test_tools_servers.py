@@ -18,7 +18,7 @@ from tests.support.waiting import eventually, free_port
 OF_TOPICS = (
     *("ratings rebuild", "privacy erase --customer 4711 --yes", "reminders run", "reviews republish", "migrate"),
     *("dlq replay", "dlq replay --dry-run", "dlq discard --all --reason test", "dlq list", "dlq summary"),
-    *("topics grow 8", "privacy export --customer 4711"),
+    *("topics grow 8", "privacy export --customer 4711", "reviews compare --at 2026-01-01T00:00Z"),
 )
 """Commands that read topics, write to them, or change how they are read."""
 
@@ -26,7 +26,7 @@ OF_THE_DATABASE = (
     *("ratings verify", "ratings rebuild", "privacy erase --customer 4711 --yes", "privacy export --customer 4711"),
     *("export", "keys list", "keys create shop --permission settings:read", "reviews report", "reviews republish"),
     *("audit archive audit.gz --before 2026-01-01", "reminders preview", "reminders run", "migrate", "topics grow 8"),
-    *("dlq list", "dlq replay", "rules try reviews.csv --store Electronics"),
+    *("dlq list", "dlq replay", "rules try reviews.csv --store Electronics", "reviews compare --at 2026-01-01T00:00Z"),
 )
 """Commands that look into the database."""
 

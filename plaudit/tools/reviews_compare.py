@@ -1,0 +1,111 @@
+"""`plaudit reviews compare`: reviews as they are, beside what the topic `reviews` told of them at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+from typing_extensions import TypedDict
+
+from domain.timestamps import milliseconds, timestamp
+from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.reading import TopicReader
+from messaging.reviews_state import review_id_of, review_state
+from messaging.topics import Topic
+from plaudit.cli.terminal import Terminal, shown
+from plaudit.config import Settings
+from plaudit.tools.servers import reached
+from storage.repositories import Repositories
+from storage.reviews import ReviewRepository
+from storage.reviews_search import ReviewSearch
+
+_AT_ONCE: Final = 500
+_STATUS: Final = "reviewStatus"
+_LEFT_OUT: Final = frozenset({"modifiedDate", "reviewStatusId"})
+
+
+class Difference(TypedDict):
+    """A review that isn't what it was: its statuses, null where it is gone, and the fields that differ."""
+
+    id: str
+    storeId: str | None
+    before: str | None
+    now: str | None
+    fields: list[str]
+
+
+async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> int:
+    """Print the reviews that are otherwise than the topic told at that moment; returns how many. Memory holds the
+    states of one partition.
+
+    Raises CommandError where the topic or the database isn't there.
+    """
+    compared, differences = 0, list[Difference]()
+    async with reached(settings, Topic.REVIEWS) as (database, _):
+        reviews = Repositories(database).reviews
+        with out.status("Comparing reviews"):
+            async for states in _states(settings, at):
+                compared += len(states)
+                async for difference in _differences(states, reviews):
+                    differences.append(difference)
+                    out.print(_line(difference))
+    out.tell({"at": timestamp(at), "compared": compared, "differences": differences})
+    if differences:
+        out.print(f"{len(differences)} of {compared} reviews are otherwise than at {timestamp(at)}.")
+    else:
+        out.print(f"All {compared} reviews that the topic told of by {timestamp(at)} are as they were.")
+    return len(differences)
+
+
+async def _states(settings: Settings, at: datetime) -> AsyncIterator[dict[str, bytes | None]]:
+    """The newest state of each review at a moment, None for one that was gone, partition by partition."""
+    connection = settings.kafka_connection()
+    async with admin_client(connection) as admin:
+        partitions = await partitions_of(admin, [settings.topics.name(Topic.REVIEWS)])
+    async with TopicReader.opened(connection) as reader:
+        for partition in partitions:
+            states: dict[str, bytes | None] = {}
+            async for records in reader.batches([partition]):
+                for record in records:
+                    if record.timestamp < milliseconds(at) and (id := review_id_of(record.key)) is not None:
+                        states[id] = record.value
+            yield states
+
+
+async def _differences(states: Mapping[str, bytes | None], reviews: ReviewRepository) -> AsyncIterator[Difference]:
+    ids = sorted(states)
+    for first in range(0, len(ids), _AT_ONCE):
+        part = ids[first : first + _AT_ONCE]
+        found = {review.id: review async for review in reviews.stream(ReviewSearch(ids=part))}
+        for id in part:
+            value, review = states[id], found.get(id)
+            before = None if value is None else orjson.loads(value)
+            # As it would be read from the topic, so that numbers and nulls are alike.
+            now = None if review is None else orjson.loads(orjson.dumps(review_state(review)))
+            if fields := _otherwise(before, now):
+                told: Mapping[str, Any] = now or before or {}
+                statuses = [each and each[_STATUS] for each in (before, now)]
+                yield {
+                    "id": id,
+                    "storeId": told["storeId"],
+                    "before": statuses[0],
+                    "now": statuses[1],
+                    "fields": fields,
+                }
+
+
+def _otherwise(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+    """The fields that differ, the status alone of one that came or went. Earlier versions told fewer fields."""
+    if before is None or now is None:
+        return [] if before is now else [_STATUS]
+    names = (name for name in now if name in before and name not in _LEFT_OUT)
+    return [name for name in names if before[name] != now[name]]
+
+
+def _line(difference: Difference) -> str:
+    was, now = difference["before"] or "gone", difference["now"] or "gone"
+    change = f"{was}, now {now}" if was != now else now
+    others = ", ".join(name for name in difference["fields"] if name != _STATUS)
+    return f"{shown(difference['id'])}  {change}" + (f"; other {others}" if others else "")
