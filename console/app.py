@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
@@ -13,8 +12,7 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 
 from api.auth.permissions import address_of
 from api.web.forms import MAX_FORM_BYTES
@@ -39,6 +37,7 @@ from console import (
     returns,
     reviews,
     settings,
+    static_files,
     store_choice,
     stores,
 )
@@ -76,7 +75,6 @@ SCREENS: Final[Sequence[Screen]] = (
 _MOST_SIGNED_OUT: Final = 256 * 1024
 """Bytes of a form that comes back to somebody who isn't known: more than the longest review or reply."""
 
-_STATIC: Final = Path(__file__).parent / "static"
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
 }
@@ -105,7 +103,7 @@ class _Console:
         return [
             Route("/", _front),
             Route("/favicon.ico", _icon),
-            Mount("/console/static", StaticFiles(directory=_STATIC)),
+            static_files.route(),
             *self._door.routes,
             Route("/console", partial(self._serve, Screen("GET", "", (), _start))),
             Route("/console/", _home),
@@ -223,7 +221,7 @@ async def _home(request: Request) -> Response:
 
 
 async def _icon(request: Request) -> Response:
-    return FileResponse(_STATIC / "icon.svg")
+    return FileResponse(static_files.FOLDER / "icon.svg")
 
 
 async def _start(visit: Visit) -> Response:

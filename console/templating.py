@@ -11,12 +11,12 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from console import static_files
 from console.fields import in_words, place_in_words
 from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
 from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
-_SCRIPTS: Final = sorted(path.name for path in (Path(__file__).parent / "static" / "console").glob("*.js"))
 _ONCE: Final = "done"
 """The parameter that tells what was done just now: no other address has it."""
 
@@ -118,7 +118,7 @@ def _pages() -> Environment:
         stars=stars,
         segment=lambda text: quote(str(text), safe=""),
     )
-    environment.globals.update(address=address, scripts=_SCRIPTS)
+    environment.globals.update(address=address, scripts=static_files.SCRIPTS, static=static_files.PREFIX)
     return environment
 
 

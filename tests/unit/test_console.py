@@ -19,6 +19,7 @@ import console
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.web.limits import RateLimit
+from console import static_files
 from console.app import SCREENS, add_console
 from console.doors import Door
 from console.fields import number
@@ -164,14 +165,24 @@ def test_the_scripts_are_small() -> None:
     assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.rglob("*.js")) <= 30_000
 
 
-async def test_no_module_runs_beside_an_older_one(app: FastAPI) -> None:
-    """What a browser keeps of one would meet another one's next version."""
+async def test_no_file_runs_beside_an_older_one(app: FastAPI) -> None:
+    """A browser keeps what has the version of the page, and nothing else."""
+    own, other = static_files.VERSION, "0" * 12
     async with client_of(app) as http:
-        for path in STATIC.rglob("*.js"):
-            answer = await http.get(f"/console/static/{path.relative_to(STATIC).as_posix()}")
-            assert answer.content == path.read_bytes()
-            assert answer.headers["cache-control"] == "no-store", path
-            assert answer.headers["content-type"].startswith("text/javascript"), path
+        page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
+        named = re.findall(r'(?:src|href)="(/console/static/[^"#]+)', page.text)
+        assert {Path(each).name for each in named} >= {"console.js", "row.js", "tokens.css", "htmx.min.js"}
+        assert {each.split("/")[3] for each in named} == {own}
+        for path in (path for path in STATIC.rglob("*.*") if path.suffix in (".js", ".css", ".svg")):
+            name = path.relative_to(STATIC).as_posix()
+            kept, passing = [await http.get(f"/console/static/{version}/{name}") for version in (own, other)]
+            assert kept.content == passing.content == path.read_bytes()
+            assert kept.headers["cache-control"] == "public, max-age=31536000, immutable", path
+            assert passing.headers["cache-control"] == "no-store", path
+            is_script = kept.headers["content-type"].startswith("text/javascript")
+            assert is_script == (path.suffix == ".js"), path
+        for version in (own, other, "x"):
+            assert (await http.get(f"/console/static/{version}/nothing.js")).status_code == 404
 
 
 def test_every_module_is_there_and_used() -> None:

@@ -1,0 +1,57 @@
+"""The files that pages of the console load.
+
+Their addresses have one version, made of all that is in them: a browser keeps them for good, and no script runs beside
+another one's next version.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+FOLDER: Final = Path(__file__).parent / "static"
+SCRIPTS: Final = sorted(path.name for path in (FOLDER / "console").glob("*.js"))
+"""The modules that `console.js` starts."""
+
+_BYTES_OF_VERSION: Final = 6
+_KEPT: Final = "public, max-age=31536000, immutable"
+_NOT_KEPT: Final = "no-store"
+"""Another version is asked for, while processes of two run: this one is the best that there is."""
+
+
+_LIKE_A_VERSION: Final = re.compile("[0-9a-f]{12}")
+
+
+def _version() -> str:
+    digest = blake2b(digest_size=_BYTES_OF_VERSION)
+    for path in sorted(path for path in FOLDER.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(FOLDER).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+VERSION: Final = _version()
+PREFIX: Final = f"/console/static/{VERSION}"
+"""The beginning of the addresses of these files."""
+
+
+class _Files(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if not _LIKE_A_VERSION.fullmatch(scope["path_params"]["version"]):
+            raise HTTPException(404)
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = _KEPT if scope["path_params"]["version"] == VERSION else _NOT_KEPT
+        return response
+
+
+def route() -> Mount:
+    """The route to all of them."""
+    return Mount("/console/static/{version}", _Files(directory=FOLDER))
