@@ -232,7 +232,7 @@ def test_output_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "language", "places"),
+    ("store", "language", "scopes"),
     [
         ("s", "de-AT", [("s", "de-AT"), ("s", "de"), ("s", None), (None, "de-AT"), (None, "de"), (None, None)]),
         ("s", None, [("s", None), (None, None)]),
