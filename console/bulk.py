@@ -49,7 +49,7 @@ async def decide(visit: Visit) -> Response:
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
     counts.update(each["reason"] for each in other.values())
-    return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
+    return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters, after=form.get("after")))
 
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+import orjson
 from starlette.datastructures import FormData
 
 from console.facade import Refused
@@ -118,6 +119,37 @@ def in_one_line(text: str | None) -> str:
     return _LINE_BREAK.sub("", text or "")
 
 
+def loaded_in(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with which a form began, as it says. Raises Refused."""
+    try:
+        loaded = orjson.loads(str(form.get("loaded") or "{}"))
+    except ValueError as error:
+        raise Refused(422, {"detail": "The form is incomplete. Open the page again."}) from error
+    return loaded if isinstance(loaded, dict) else {}
+
+
+class ShownAgain(NamedTuple):
+    """A field of a form that is shown again: its text, and what is stored by now where somebody else has changed that,
+    too."""
+
+    text: str
+    now: str | None = None
+
+
+def shown_again(form: Mapping[str, Any] | None, stored: Mapping[str, str]) -> dict[str, ShownAgain]:
+    """The fields of a form that was refused, by name: what was typed in it, and in a field that nobody has touched what
+    is stored by now. `stored` is that, as the form shows it; all of it without a form. Raises Refused."""
+    loaded = loaded_in(form or {})
+    fields = {}
+    for name, now in stored.items():
+        typed = str((form or {}).get(name, now)).replace("\r\n", "\n")  # browsers send CRLF
+        before = loaded.get(name, now)
+        is_untouched = name in loaded and typed == before
+        is_theirs = now not in (before, typed)
+        fields[name] = ShownAgain(now) if is_untouched else ShownAgain(typed, now if is_theirs else None)
+    return fields
+
+
 def changes(
     fields: Sequence[Field], loaded: Mapping[str, Any], typed: Mapping[str, Any], current: Mapping[str, Any]
 ) -> list[Change]:
@@ -179,6 +211,11 @@ def in_words(value: Any) -> str:
         case list():
             return ", ".join(map(str, value))
     return str(value)
+
+
+def is_about(refused: Refused | None, name: str) -> bool:
+    """True if something is wrong with the field of this name."""
+    return refused is not None and any(name in each["pointer"].split("/") for each in refused.errors)
 
 
 def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str:

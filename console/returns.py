@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_urlsafe
 from typing import Any, Final
@@ -12,7 +13,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.fields import in_one_line
+from console.fields import in_one_line, shown_again
 from console.orders import order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
@@ -208,6 +209,7 @@ async def _page(
     form: FormData | None = None,
     refused: Refused | None = None,
 ) -> Response:
+    stored = {"status": row["status"], "resolution": in_one_line(row["resolution"])}
     counts, others = await asyncio.gather(
         visit.facade.ask("POST", "/api/return/counts", {"ids": [row["id"]]}),
         returns_of(visit, row["orderId"]),
@@ -219,6 +221,8 @@ async def _page(
         order=order,
         lines=lines[:MOST_LINES],
         more_lines=max(0, len(lines) - MOST_LINES),
+        fields=shown_again(form, stored),
+        loaded=json.dumps(stored),
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
         has_more="next" in others,

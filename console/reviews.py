@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.fields import in_one_line, number
+from console.fields import in_one_line, number, shown_again
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
@@ -28,7 +29,6 @@ _PARTS: Final = {
     "reports": "the reports about it",
 }
 _TEXTS: Final = ("title", "review", "userName")
-_TYPED: Final = ("text", "author", "title", "review", "rating", "userName")
 
 screens = Screens()
 
@@ -143,19 +143,31 @@ async def _whole(
     if refused and (refused.status == 401 or visit.wants_json or not visit.may("customerReviews:read")):
         raise refused
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
+    forms: dict[str, dict[str, str]] = {"reply": _reply_fields(row), "edit": _edit_fields(row)}
     page = visit.page(
         "review.html",
         status=refused.status if refused else 200,
         row=row,
         reasons=list(ReasonCode),
         sent=sent,
-        typed={name: str((form or {}).get(name, "")) for name in _TYPED},
+        fields={name: shown_again(form if name == sent else None, stored) for name, stored in forms.items()},
+        loaded={name: json.dumps(stored) for name, stored in forms.items()},
         refused=refused,
         **await _context(visit, row),
     )
     if refused and refused.retry_after:
         page.headers["Retry-After"] = refused.retry_after
     return page
+
+
+def _reply_fields(row: Mapping[str, Any]) -> dict[str, str]:
+    reply = row["reply"] or {}
+    return {"text": reply.get("text") or "", "author": reply.get("author") or ""}
+
+
+def _edit_fields(row: Mapping[str, Any]) -> dict[str, str]:
+    in_lines = {name: in_one_line(row[name]) for name in ("title", "userName")}
+    return {**in_lines, "review": row["review"].replace("\r\n", "\n"), "rating": str(row["rating"])}
 
 
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:

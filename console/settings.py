@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.fields import GENERAL, Field, Kind, changes, nested, shown, typed, value_at
+from console.fields import GENERAL, Field, Kind, changes, loaded_in, nested, shown, typed, value_at
 from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -110,7 +109,7 @@ def form_page(
 ) -> Response:
     """The form, with what was typed where there is something."""
     given = typed(form, configured.fields) if form else None
-    loaded = _loaded(form) if form else {}
+    loaded = loaded_in(form) if form else {}
     rows = shown(
         configured.fields,
         configured.document,
@@ -135,7 +134,7 @@ def form_page(
 async def change(visit: Visit, configured: Configured) -> Response:
     """The page of what would change, the form again, or the way back once it is saved."""
     form = await visit.form()
-    step, given, loaded = str(form.get("step")), typed(form, configured.fields), _loaded(form)
+    step, given, loaded = str(form.get("step")), typed(form, configured.fields), loaded_in(form)
     if step == "edit":
         return form_page(visit, configured, form=form)
     changed = changes(configured.fields, loaded, given, configured.document)
@@ -162,12 +161,3 @@ async def change(visit: Visit, configured: Configured) -> Response:
             raise
         return form_page(visit, configured, form=form, refused=refused)
     return visit.after(answer, configured.path, "saved")
-
-
-def _loaded(form: FormData) -> dict[str, Any]:
-    """The values with which a form began, as it says."""
-    try:
-        loaded = orjson.loads(str(form.get("loaded") or "{}"))
-    except ValueError as error:
-        raise Refused(422, {"detail": "The form is incomplete. Open the page again."}) from error
-    return loaded if isinstance(loaded, dict) else {}

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from console import static_files
-from console.fields import in_words, place_in_words
+from console.fields import in_words, is_about, place_in_words
 from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
 from domain.reviews import unless_blank
 
@@ -103,6 +103,7 @@ def _pages() -> Environment:
     )
     environment.filters.update(
         in_words=in_words,
+        is_about=is_about,
         place_in_words=place_in_words,
         legible=legible,
         clip=clip,

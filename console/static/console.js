@@ -28,7 +28,7 @@ document.addEventListener("htmx:error", ({ target }) => {
 });
 
 // What is wrong with a form that came back: there one goes on.
-one("main [aria-invalid=true]")?.focus();
+(one("main [aria-invalid=true]") ?? one("main .errors"))?.focus();
 // Where the navigation is a line that scrolls, the place of this page may be beyond its end.
 one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 localize();

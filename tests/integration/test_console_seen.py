@@ -174,11 +174,41 @@ async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     assert (late.status_code, LATE in late.text) == (409, True), late.text
     assert "The author&#39;s newer words" in late.text
     again = next(each.fields for each in forms(late.text) if each.action == path)
-    assert (again["review"], again["rating"]) == ("Harmless", "3")
+    assert (again["review"], again["rating"]) == ("The author's newer words", "3")
     stored = await facade.review(id)
     assert (stored["review"], stored["rating"]) == ("The author's newer words", 4)
     assert (await send(http, path, again)).status_code == 303
-    assert (await facade.review(id))["review"] == "Harmless"
+    stored = await facade.review(id)
+    assert (stored["review"], stored["rating"]) == ("The author's newer words", 3)
+    # What both have changed stands beside what was typed.
+    late = await send(http, path, {**form, "review": "Mine", "key": new_id("key")})
+    assert "Now: The author's newer words" in text_of(late.text)
+    assert 'name="review" required aria-invalid="true">\nMine</textarea>' in late.text
+
+
+async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
+    http: httpx.AsyncClient, returns: Returns
+) -> None:
+    id = await returns.create(await returns.ordered({"a": 9}), {"a": 1})
+    here, path = f"/console/returns/{id}", f"/console/returns/{id}/status"
+    form = await form_of(http, here, path)
+    await returns.change(id, status="Approved")
+    late = await send(http, path, {**form, "resolution": "Mine"})
+    assert "Status : The return is Approved by now" in text_of(late.text)
+    assert "<option selected>Approved</option>" in late.text
+    again = {**next(each.fields for each in forms(late.text) if each.action == path), "status": "Approved"}
+    assert (await send(http, path, again)).status_code == 303
+    row = await returns.existing(id)
+    assert (row["status"], row["resolution"]) == ("Approved", "Mine")
+
+    form = {**await form_of(http, here, path), "status": "Approved"}
+    await returns.change(id, resolution="Theirs")
+    for typed, shown, now in (("Mine", "Theirs", False), ("Other", "Other", True)):
+        late = await send(http, path, {**form, "resolution": typed, "status": "Processing", "key": new_id("key")})
+        assert (late.status_code, LATE in late.text) == (409, True)
+        again = next(each.fields for each in forms(late.text) if each.action == path)
+        assert again["resolution"] == shown
+        assert ("Now: Theirs" in text_of(late.text)) is now
 
 
 async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
@@ -225,12 +255,12 @@ async def test_a_reply_of_somebody_else_is_not_written_over(
     path = f"/console/reviews/{id}/reply"
     form = await form_of(http, f"/console/reviews/{id}", path)
     await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Berta's", "author": "Shop"})
-    for typed in ({"text": "Mine"}, {"action": "remove", "text": ""}):
+    for typed, shown in (({"text": "Mine"}, "Mine"), ({"action": "remove", "text": ""}, "Berta's")):
         late = await send(http, path, {**form, **typed, "key": new_id("key")})
         assert (late.status_code, LATE in late.text) == (409, True), late.text
         assert "The reply as it is now, signed by Shop : Berta's" in text_of(late.text)
         again = next(each.fields for each in forms(late.text) if each.action == path)
-        assert again["text"] == typed["text"]
+        assert again["text"] == shown
     assert (await facade.review(id))["reply"]["text"] == "Berta's"
     await facade.command("DELETE", f"/api/customerReviews/{id}/reply")
     late = await send(http, path, {**again, "text": "Mine", "key": new_id("key")})
