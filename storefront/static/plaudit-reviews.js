@@ -23,15 +23,15 @@ const SHEET = sheet(`
 :host(:not([hidden])){--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
 --soft:var(--plaudit-muted,light-dark(#4a5361,#a9b1bc));--line:var(--plaudit-line,light-dark(#cfd5dd,#454d5a));
 --paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
-display:block;container-type:inline-size;color:var(--ink);font-family:var(--plaudit-font,inherit);line-height:1.5;
-text-align:start;text-indent:0;text-transform:none;letter-spacing:normal;word-spacing:normal;white-space:normal;cursor:auto}
+display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
 *{box-sizing:border-box}
 h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
 h2{font-size:1.4em;line-height:1.25}
 h3{font-size:1em;display:inline}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
 .stack[hidden]{display:none}
-section{gap:1.5em}
+section{gap:1.5em;color:var(--ink);line-height:1.5;
+text-align:start;text-indent:0;text-transform:none;letter-spacing:normal;word-spacing:normal;white-space:normal;cursor:auto}
 .row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
 .sum{display:grid;justify-items:start}

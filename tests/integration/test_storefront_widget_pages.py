@@ -170,12 +170,17 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
         await until_loaded(page)
         await expect(page.locator("plaudit-stars")).to_be_hidden()
         style = "main { white-space: nowrap; text-transform: uppercase; text-align: center; letter-spacing: 9px }"
-        await page.add_style_tag(content=f"{style} h1 {{ display: none }}")
+        everywhere = "* { color: red; text-transform: uppercase; text-align: center; letter-spacing: 9px }"
+        await page.add_style_tag(content=f"{style} {everywhere} h1 {{ display: none }}")
         text = page.get_by_role("listitem").locator("p.text").first
         found = await text.evaluate(
-            "(one) => { const { textTransform, textAlign } = getComputedStyle(one); return [textTransform, textAlign] }"
+            """(one) => {
+                const { textTransform, textAlign, letterSpacing, color } = getComputedStyle(one);
+                return [textTransform, textAlign, letterSpacing, color];
+            }"""
         )
-        assert found == ["none", "start"]
+        assert found[:3] == ["none", "start", "normal"]
+        assert found[3] != "rgb(255, 0, 0)"
         assert await page.evaluate(WIDE) is False
         await page.evaluate("document.querySelector('plaudit-reviews').hidden = true")
         await expect(page.locator("plaudit-reviews")).to_be_hidden()
