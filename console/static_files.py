@@ -26,7 +26,6 @@ _KEPT: Final = "public, max-age=31536000, immutable"
 _NOT_KEPT: Final = "no-store"
 """Another version is asked for, while processes of two run: this one is the best that there is."""
 
-
 _LIKE_A_VERSION: Final = re.compile("[0-9a-f]{12}")
 
 

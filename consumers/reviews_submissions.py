@@ -129,7 +129,7 @@ class Submission(NamedTuple):
         return IdHolder(refused=refused) if refused else IdHolder(self.created, self.key.identity, self.written)
 
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
-        """What it leaves where it is refused."""
+        """The same as a refused submission, which holds its id."""
         seen = before or Seen()
         for position in sorted(self.positions):
             seen = seen.after(position)

@@ -93,7 +93,7 @@ class Received(NamedTuple, Generic[T]):
 
 
 def position_of(record: RawRecord) -> RecordPosition:
-    """The place of the record in its topic."""
+    """The position of the record in its topic."""
     return RecordPosition(record.partition, record.offset, record.timestamp)
 
 

@@ -38,7 +38,7 @@ class Difference(TypedDict):
 
 async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> int:
     """Print the reviews that are otherwise than the topic told at that moment; returns how many. Memory holds the
-    states of one partition.
+    states of one partition, and the differences.
 
     Raises CommandError where the topic or the database isn't there.
     """
