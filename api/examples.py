@@ -31,6 +31,10 @@ SEARCHES: Final[dict[str, Any]] = {
     },
 }
 REVIEW_IDS: Final = [_ID]
+NAMED_REVIEWS: Final = {
+    "ids": [_ID],
+    "textHashes": {_ID: "05f0700e2d99dc91710953b758f9c0c7d3337ac8bf561d6484ca81ea73876fbb"},
+}
 DELETION: Final = {"ids": [_ID]}
 REPLY: Final = {"text": "Thank you. A longer cable is on its way to you.", "author": "The Electronics team"}
 VOTE: Final = {"userId": "c2e5d1a4", "helpful": True}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request
-from pydantic import Field, TypeAdapter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api import examples
 from api.auth.permissions import Moderator, ReviewDeleter
 from api.commands import Command, Commanded, Reason, carry_out, command_answers
+from api.named_reviews import DELETED, DeletedOnes, NamedOnes, NamedReviews
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
-from api.web.bodies import JsonBody
-from api.web.problems import ProblemKind, invalid
+from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
@@ -23,26 +21,11 @@ from domain.permissions import Caller
 from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
-from messaging.moderation import Status, straight_value
-from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId
+from messaging.moderation import Status, routed_value, straight_value
 from messaging.topics import Topic
-
-
-class Deletion(ClosedMessage):
-    """The reviews to delete; more can be named in the query."""
-
-    ids: Annotated[list[StoredId], Field(max_length=MAX_ITEMS, default_factory=list)]
-
-
-DELETION: TypeAdapter[Deletion] = TypeAdapter(Deletion)
-REVIEW_IDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)])
 
 _ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
-REVIEWS: Final = JsonBody(REVIEW_IDS, {"One review": examples.REVIEW_IDS})
-DELETED: Final = JsonBody(DELETION, {"One review": examples.DELETION}, required=False)
-
-ReviewIds = Annotated[list[str], Depends(REVIEWS)]
 CodedReason = Annotated[
     ReasonCode | None,
     any_case(ReasonCode),
@@ -64,20 +47,20 @@ router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=[
 @router.post("/approve", operation_id="approveReviews", **_ANSWERS)
 async def approve(
     caller: Moderator,
-    ids: ReviewIds,
+    reviews: NamedOnes,
     command: Commanded,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Approve reviews, in whatever state they are; the ratings of their objects follow."""
-    return await _moderate(services, caller, command, ModerationAction.APPROVE, ids, expected, reason)
+    return await _moderate(services, caller, command, ModerationAction.APPROVE, reviews, expected, reason)
 
 
 @router.post("/reject", operation_id="rejectReviews", **_ANSWERS)
 async def reject(
     caller: Moderator,
-    ids: ReviewIds,
+    reviews: NamedOnes,
     command: Commanded,
     services: Injected,
     expected: Expected = None,
@@ -85,48 +68,33 @@ async def reject(
     reason_code: CodedReason = None,
 ) -> Response:
     """Reject reviews, in whatever state they are; the ratings of their objects follow."""
-    return await _moderate(services, caller, command, ModerationAction.REJECT, ids, expected, reason, reason_code)
+    return await _moderate(services, caller, command, ModerationAction.REJECT, reviews, expected, reason, reason_code)
 
 
 @router.post("/reset", operation_id="resetReviews", **_ANSWERS)
 async def reset(
     caller: Moderator,
-    ids: ReviewIds,
+    reviews: NamedOnes,
     command: Commanded,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Roll back the moderation of reviews: they are New again, and the ratings of their objects follow."""
-    return await _moderate(services, caller, command, ModerationAction.RESET, ids, expected, reason)
-
-
-async def ids_to_delete(
-    request: Request,
-    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
-) -> list[str]:
-    """The ids in the body and in the query. Raises ProblemError when there are none, or too many."""
-    named = list(ids)
-    if not named or request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-        given = await DELETED(request)
-        named += given.ids if given else []
-    if not 1 <= len(named) <= MAX_ITEMS:
-        message = f"Name 1 to {MAX_ITEMS} reviews, in the body or in the query"
-        raise invalid([{"pointer": "/ids", "code": "too-long" if named else "missing", "message": message}])
-    return named
+    return await _moderate(services, caller, command, ModerationAction.RESET, reviews, expected, reason)
 
 
 @router.delete("", operation_id="deleteReviews", openapi_extra=DELETED.openapi, **_ANSWERS)
 async def delete(
     caller: ReviewDeleter,
-    ids: Annotated[list[str], Depends(ids_to_delete)],
+    reviews: DeletedOnes,
     command: Commanded,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Delete reviews and everything that the person wrote, for good."""
-    return await _moderate(services, caller, command, ModerationAction.DELETE, ids, expected, reason)
+    return await _moderate(services, caller, command, ModerationAction.DELETE, reviews, expected, reason)
 
 
 async def _moderate(
@@ -134,13 +102,13 @@ async def _moderate(
     caller: Caller,
     command: Command,
     action: ModerationAction,
-    ids: Iterable[str],
+    reviews: NamedReviews,
     expected: ReviewStatus | None,
     reason: str | None,
     reason_code: ReasonCode | None = None,
 ) -> Response:
     """Publish one message for each review, so that commands about one review keep their order."""
-    different = list(dict.fromkeys(ids))
+    different, texts = list(dict.fromkeys(reviews.ids)), reviews.text_hashes or {}
     await check_reviews(services, caller, different)
     status = expected.label if expected is not None else None
     said = {
@@ -153,12 +121,14 @@ async def _moderate(
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
     placed = {id for id in different if bucket_in(id) is not None}
     straight = placed if placed and await services.moderation_ways.is_straight() else set()
-    messages = [_message(services, id, value, is_straight=id in straight) for id in different]
+    messages = [_message(services, id, texts.get(id), value, is_straight=id in straight) for id in different]
     return await carry_out(services, command, different, messages)
 
 
-def _message(services: Services, id: str, value: Mapping[str, Any], *, is_straight: bool) -> OutgoingMessage:
+def _message(
+    services: Services, id: str, text_hash: str | None, value: Mapping[str, Any], *, is_straight: bool
+) -> OutgoingMessage:
     """The command about one review: straight to the owner of its place, which its id tells, or by the router."""
     if is_straight:
-        return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id))
-    return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]})
+        return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id, text_hash))
+    return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", routed_value(value, id, text_hash))

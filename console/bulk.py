@@ -16,7 +16,7 @@ from console.decisions import decide_by_status, marks_in, stale
 from console.facade import Refused
 from console.queue import REPORTED, criteria, last_reported
 from console.screens import Screens
-from console.seen import CHANGED
+from console.seen import CHANGED, text_of_row, texts_seen
 from console.templating import address
 from console.undo import PATH
 from console.visits import Visit
@@ -45,9 +45,10 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    other = await stale(visit, marks_in(form, ids), str(form.get("action", "")))
+    seen = marks_in(form, ids)
+    other = await stale(visit, seen, str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
-    counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
+    counts = await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S)
     counts.update(each["reason"] for each in other.values())
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters, after=form.get("after")))
 
@@ -62,12 +63,12 @@ async def all_results(visit: Visit) -> Response:
 async def decide_some(visit: Visit) -> Response:
     """Decide about some of the results. The answer goes on with the rest by itself, while decisions take effect."""
     form = await visit.form()
-    shown, left = await _some(visit)
+    shown, texts, left = await _some(visit)
     counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
     if shown:
         try:
-            now = await decide_by_status(visit, form, shown, wait=_WAIT_S)
+            now = await decide_by_status(visit, form, shown, texts, wait=_WAIT_S)
         except Refused as refused:
             if refused.kind != _KEY_REUSED:
                 raise
@@ -76,9 +77,9 @@ async def decide_some(visit: Visit) -> Response:
     return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
 
 
-async def _some(visit: Visit) -> tuple[dict[str, str], int]:
-    """The statuses of some results by id, none once all are decided about, and the number of those before them that
-    were changed or reported since the page of all results was opened. Raises Refused."""
+async def _some(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
+    """The statuses of some results by id, none once all are decided about, the names of their texts, and the number of
+    those before them that were changed or reported since the page of all results was opened. Raises Refused."""
     until = visit.query.get("until") or timestamp(datetime.now(UTC))
     is_reported = visit.query.get("only") == REPORTED
     take = _REPORTED_AT_A_TIME if is_reported else _AT_A_TIME
@@ -91,10 +92,11 @@ async def _some(visit: Visit) -> tuple[dict[str, str], int]:
         if is_reported:
             reported = await asyncio.gather(*(last_reported(visit, row["id"]) for row in rows))
             latest = [max(moments) for moments in zip(latest, reported, strict=True)]
-        some = {row["id"]: row["reviewStatus"] for row, at in zip(rows, latest, strict=True) if at <= until}
+        some = [row for row, at in zip(rows, latest, strict=True) if at <= until]
         left += len(rows) - len(some)
         if some or "next" not in found:
-            return some, left
+            statuses = {row["id"]: row["reviewStatus"] for row in some}
+            return statuses, {row["id"]: text_of_row(row) for row in some}, left
         body["after"] = found["next"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from console.facade import WAIT_S, Refused
 from console.screens import Screens
-from console.seen import CHANGED, KEPT, staleness
+from console.seen import CHANGED, KEPT, staleness, texts_seen
 from console.undo import PATH, offer
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -39,8 +39,9 @@ async def decide(visit: Visit) -> Response:
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
     try:
-        await _check_seen(visit, form, action, _undone(form))
-        answer = await command(visit, form, [id], expected, wait=WAIT_S)
+        seen = {id: str(form.get("seen", ""))}
+        await _check_seen(visit, seen, action, _undone(form))
+        answer = await command(visit, form, [id], expected, texts_seen(seen), wait=WAIT_S)
     except Refused as refused:
         return _told(visit, refused, back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
@@ -59,11 +60,12 @@ async def decide_together(visit: Visit) -> Response:
     answer is for its script: the outcome of each, none where they are still to take effect."""
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
-    other = await stale(visit, marks_in(form, given), str(form.get("action", "")), _undone(form))
+    seen = marks_in(form, given)
+    other = await stale(visit, seen, str(form.get("action", "")), _undone(form))
     results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
-        answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
+        answer = await settled(command(visit, form, ids, expected, texts_seen(seen), wait=WAIT_S))
         results += answer.get("results", [])
     return JSONResponse({"results": results})
 
@@ -72,10 +74,12 @@ async def decide_together(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a review for good, if it still has the status and says what the page showed."""
     form, id = await visit.form(), visit.path["id"]
-    query = {"ids": id, "reason": form.get("reason"), "expectedStatus": form.get("expected")}
+    seen = {id: str(form.get("seen", ""))}
+    query = {"reason": form.get("reason"), "expectedStatus": form.get("expected")}
     try:
-        await _check_seen(visit, form, "delete")
-        answer = await visit.facade.command("DELETE", "/api/customerReviews", None, query, key=key_of(form))
+        await _check_seen(visit, seen, "delete")
+        named = _named([id], texts_seen(seen))
+        answer = await visit.facade.command("DELETE", "/api/customerReviews", named, query, key=key_of(form))
     except Refused as refused:
         return _told(visit, refused, _way_back("", id))
     return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
@@ -113,22 +117,31 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
     return results
 
 
-async def decide_by_status(visit: Visit, form: FormData, statuses: Mapping[str, str], *, wait: int) -> Counter[str]:
+async def decide_by_status(
+    visit: Visit, form: FormData, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
+) -> Counter[str]:
     """The number of reviews by outcome, once the decision of a form was made about those that still have the status
-    with which they were shown: `statuses`, by id. Raises Refused."""
+    with which they were shown, `statuses` by id, and the text, named by `texts`. Raises Refused."""
     counts: Counter[str] = Counter()
     for expected in sorted(set(statuses.values())):
         ids = [id for id, status in statuses.items() if status == expected]
         key = f"{key_of(form)}-{expected}"
-        counts.update(_outcomes(await settled(command(visit, form, ids, expected, wait=wait, key=key))))
+        counts.update(_outcomes(await settled(command(visit, form, ids, expected, texts, wait=wait, key=key))))
     return counts
 
 
 async def command(
-    visit: Visit, form: FormData, ids: list[str], expected: str, *, wait: int, key: str | None = None
+    visit: Visit,
+    form: FormData,
+    ids: list[str],
+    expected: str,
+    texts: Mapping[str, str],
+    *,
+    wait: int,
+    key: str | None = None,
 ) -> dict[str, Any]:
-    """The answer to the decision of a form about those of these reviews that have the expected status, after so many
-    seconds at most. Raises Refused, also where none took effect."""
+    """The answer to the decision of a form about those of these reviews that have the expected status, and the text
+    that `texts` names for some, after so many seconds at most. Raises Refused, also where none took effect."""
     action = str(form.get("action", ""))
     if action not in DECISIONS:
         raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
@@ -139,8 +152,14 @@ async def command(
         if query["reasonCode"] == "":
             raise Refused(422, {"detail": "Choose a reason for the rejection, and send it again."})
     path = f"/api/customerReviews/{action}"
-    answer: dict[str, Any] = await visit.facade.command("POST", path, ids, query, key=key or key_of(form), wait=wait)
+    key, named = key or key_of(form), _named(ids, texts)
+    answer: dict[str, Any] = await visit.facade.command("POST", path, named, query, key=key, wait=wait)
     return answer
+
+
+def _named(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
+    """The body of a decision about these reviews."""
+    return {"ids": ids, "textHashes": {id: texts[id] for id in ids if id in texts}}
 
 
 async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
@@ -163,13 +182,11 @@ def _is_of_others(visit: Visit, row: Mapping[str, Any]) -> bool:
     return None not in (visit.caller.subject, row["moderator"]) and row["moderator"] != visit.caller.subject
 
 
-async def _check_seen(visit: Visit, form: FormData, action: str, undone: str = "") -> None:
-    """Raises Refused where the review of the page is no longer as the form showed it, or the decision that is `undone`
-    is somebody else's."""
-    id = visit.path["id"]
-    if result := (await stale(visit, {id: str(form.get("seen", ""))}, action, undone)).get(id):
-        detail = _STALE.get(result["reason"])
-        raise Refused(409, {"detail": detail} if detail else {"results": [result]})
+async def _check_seen(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> None:
+    """Raises Refused where a review is no longer as the form showed it, or the decision that is `undone` is somebody
+    else's."""
+    if other := await stale(visit, seen, action, undone):
+        raise Refused(409, {"results": [*other.values()]})
 
 
 def _told(visit: Visit, refused: Refused, back: str) -> Response:
@@ -185,6 +202,8 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
     if not refused.results:
         return refused
     told = refused.results[0]
+    if detail := _STALE.get(told.get("reason", "")):
+        return Refused(409, {"detail": detail})
     if told.get("reason") == _STATUS_CHANGED:
         by, status = told.get("moderator"), told.get("status") or "decided"
         if by is not None and by == caller:

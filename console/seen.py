@@ -8,14 +8,17 @@ from hashlib import sha256
 from typing import Any, Final
 
 from console.facade import Refused
+from domain.moderation_rules_text import text_hash
 
-CHANGED: Final = "changed"
-"""The reason for leaving a review alone that says something else by now."""
+CHANGED: Final = "text-changed"
+"""The reason for leaving a review alone that says something else by now, as the interface has it."""
 
 KEPT: Final = "kept"
 """The reason for leaving a reported review alone that somebody has kept meanwhile: its reports are settled."""
 
 _REPORTED: Final = "!"
+_TEXT: Final = 64
+"""The length of the part of a mark that names the text."""
 
 
 def mark(*values: object) -> str:
@@ -24,10 +27,20 @@ def mark(*values: object) -> str:
 
 
 def mark_of_review(row: Mapping[str, Any]) -> str:
-    """The mark of what a decision is about: the things that the author wrote."""
+    """The mark of what a decision is about: the things that the author wrote, the text first."""
     images = (image["id"] for image in row["images"])
     pending = (row["pendingImages"],) if row["pendingImages"] else ()
-    return mark(row["title"], row["review"], float(row["rating"]), row["userName"], *images, *pending)
+    return text_of_row(row) + mark(float(row["rating"]), row["userName"], *images, *pending)
+
+
+def text_of_row(row: Mapping[str, Any]) -> str:
+    """The name of the text of a row."""
+    return text_hash(row["title"], row["review"])
+
+
+def texts_seen(seen: Mapping[str, str]) -> dict[str, str]:
+    """The names of the texts that pages showed, by the ids of their reviews, of which `seen` has the marks."""
+    return {id: mark[:_TEXT] for id, mark in seen.items() if len(mark) >= _TEXT}
 
 
 def mark_for_decision(row: Mapping[str, Any]) -> str:

@@ -121,7 +121,8 @@ def _overdue(command: Moderation) -> Overdue:
     topic, position, id = Topic.MODERATION_COMMANDS, command.position, command.review_id
     value = moderation_command_value(command)
     if straight := straight_position(position):
-        topic, position, value = Topic.REVIEW_CHANGES, straight, straight_value(moderation_fields(command), id)
+        value = straight_value(moderation_fields(command), id, command.text_hash)
+        topic, position = Topic.REVIEW_CHANGES, straight
     return Overdue(topic, position, id, value, command.command_id, command.mark)
 
 

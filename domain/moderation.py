@@ -26,6 +26,7 @@ class ModerationRefusal(StrEnum):
     """The reason for refusing a moderation command."""
 
     STATUS_CHANGED = "status-changed"
+    TEXT_CHANGED = "text-changed"
     OTHER_STORE = "other-store"
 
 
@@ -33,10 +34,11 @@ class Moderation(NamedTuple):
     """A moderation command for one review.
 
     `position` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
-    that of a rejection. `expected` is the status in which its sender saw the review, None for any. `command_id` is set
-    if its outcome may be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None
-    for none in particular. `trace` is the W3C context of its request, empty if it has none. `restored`: of an import.
-    `arrived`: the offset at which the owner of the review's place got it, None elsewhere.
+    that of a rejection. `expected` is the status in which its sender saw the review, `text_hash` the name of the text
+    that he saw, each None for any. `command_id` is set if its outcome may be asked for, `mark` if that came by HTTP.
+    `stores` are those that its sender is bound to, None for none in particular. `trace` is the W3C context of its
+    request, empty if it has none. `restored`: of an import. `arrived`: the offset at which
+    the owner of the review's place got it, None elsewhere.
     """
 
     review_id: str
@@ -53,6 +55,7 @@ class Moderation(NamedTuple):
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
     arrived: int | None = None
+    text_hash: str | None = None
 
     @property
     def sent(self) -> datetime:
@@ -96,6 +99,7 @@ class ModeratedReview(NamedTuple):
     is_held: bool = False
     images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
+    text_hash: str = ""
 
     @property
     def may_be_planned(self) -> bool:
@@ -147,7 +151,7 @@ def moderate(
     `reviews` are the present states by id; a review that isn't among them is unknown or gone.
     A record that the review has already taken into account changes nothing at all. A new record that repeats a
     command (`answered` holds the command ids and review ids that have an outcome) only moves the review's marks, and
-    so does a command that expects another status: delivered again, it is not decided anew.
+    so does a command that expects another status or text: delivered again, it is not decided anew.
     """
     present = dict(reviews)
     repeats = set(answered)
@@ -193,14 +197,19 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
     return [*in_turn(kept, lambda command: command.position), *(command for _, command in arrived)]
 
 
-def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
-    return command.expected is None or command.expected is review.status
+def _refusal(review: ModeratedReview, command: Moderation) -> ModerationRefusal | None:
+    """The reason for leaving a review as it is, since its sender has seen something else."""
+    if command.expected not in (None, review.status):
+        return ModerationRefusal.STATUS_CHANGED
+    if command.text_hash not in (None, review.text_hash):
+        return ModerationRefusal.TEXT_CHANGED
+    return None
 
 
 def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool) -> ModeratedReview:
     status = status_after(review.status, command.action) if review.status is not None else None
     seen = review.seen.after(command.position)
-    if is_repeat or not _is_expected(review, command):
+    if is_repeat or _refusal(review, command):
         return review._replace(seen=seen)
     if command.restored:
         return restore(review, command, command.restored, seen)
@@ -220,6 +229,6 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
 
 def _result(before: ModeratedReview, after: ModeratedReview, command: Moderation) -> ModerationResult:
     states = (before.status, after.status, after.moderator)
-    if not _is_expected(before, command):
-        return ModerationResult(Outcome.REFUSED, ModerationRefusal.STATUS_CHANGED, *states)
+    if refusal := _refusal(before, command):
+        return ModerationResult(Outcome.REFUSED, refusal, *states)
     return ModerationResult(Outcome.UNCHANGED if after.status is before.status else Outcome.APPLIED, None, *states)

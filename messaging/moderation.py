@@ -5,7 +5,7 @@ The one codec of `domain.moderation.Moderation`: for both topics, for parked com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -35,6 +35,8 @@ from messaging.schemas import (
     PartitionNumber,
     StoredId,
     Stores,
+    TextHash,
+    TextHashes,
     without_blank,
 )
 from messaging.tracing import cause_of
@@ -76,6 +78,11 @@ class RestoredModeration(ClosedMessage):
         return Restored(self.status, self.modified_date, self.flags, self.source, self.language, self.verified_purchase)
 
 
+def text_of_another(ids: Collection[str], text_hashes: Mapping[str, str] | None) -> str | None:
+    """The id of a review that isn't among these, of which there is a text all the same."""
+    return min((text_hashes or {}).keys() - set(ids), default=None)
+
+
 class _ModerationFields(Message):
     action: ModerationAction
     moderator: Name | None = None
@@ -107,7 +114,13 @@ class _ModerationFields(Message):
         return self.action is ModerationAction.REJECT or restored is ReviewStatus.REJECTED
 
     def about(
-        self, review_id: str, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
+        self,
+        review_id: str,
+        text_hash: str | None,
+        position: RecordPosition,
+        at: datetime,
+        trace: str,
+        mark: CommandMark | None,
     ) -> Moderation:
         """The command for one review, as the domain reads it."""
         return Moderation(
@@ -124,6 +137,7 @@ class _ModerationFields(Message):
             trace=trace,
             reason_code=self.reason_code,
             restored=self.restored.restored() if self.restored else None,
+            text_hash=text_hash,
         )
 
 
@@ -131,13 +145,20 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
     """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
 
     ids: Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)]
+    text_hashes: TextHashes = None
+
+    @model_validator(mode="after")
+    def _names_texts_of_its_reviews(self) -> Self:
+        if other := text_of_another(self.ids, self.text_hashes):
+            raise PydanticCustomError("other_review", "textHashes names {id}, which isn't among the ids", {"id": other})
+        return self
 
     def moderations(
         self, position: RecordPosition, trace: str = "", mark: CommandMark | None = None
     ) -> list[Moderation]:
         """One command for each review, once; `position` is the record of them all."""
-        at = from_milliseconds(position.timestamp)
-        return [self.about(id, position, at, trace, mark) for id in dict.fromkeys(self.ids)]
+        at, texts = from_milliseconds(position.timestamp), self.text_hashes or {}
+        return [self.about(id, texts.get(id), position, at, trace, mark) for id in dict.fromkeys(self.ids)]
 
 
 class ModerationOfReview(_ModerationFields):
@@ -145,6 +166,7 @@ class ModerationOfReview(_ModerationFields):
 
     kind: Literal["moderation"] = "moderation"
     review_id: StoredId
+    text_hash: TextHash | None = None
     source: Annotated[
         tuple[PartitionNumber, Offset, Milliseconds] | None,
         Field(description="Partition, offset and timestamp of the command; none where this record is the command"),
@@ -155,7 +177,7 @@ class ModerationOfReview(_ModerationFields):
         """The command as the domain reads it; `position` and `mark` are its record's, where it has none itself."""
         if self.source is not None:
             position, mark = RecordPosition(*self.source), mark_from(self.command_mark)
-        return self.about(self.review_id, position, at, trace, mark)
+        return self.about(self.review_id, self.text_hash, position, at, trace, mark)
 
 
 _STRAIGHT: Final = 1_000_000
@@ -169,20 +191,27 @@ MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationComma
 
 def moderation_command_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationCommand for this one review."""
-    return {"ids": [command.review_id], **moderation_fields(command)}
+    return routed_value(moderation_fields(command), command.review_id, command.text_hash)
 
 
 def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
-    origin = {"reviewId": command.review_id, "source": list(command.position)}
+    value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
     mark = {"commandMark": str(command.mark)} if command.mark else {}
-    return {"kind": "moderation", **origin, **moderation_fields(command), **mark}
+    return {**value, "source": list(command.position), **mark}
 
 
-def straight_value(value: Mapping[str, Any], review_id: str) -> dict[str, Any]:
-    """The value of a ModerationOfReview that is itself the command; `value` has the other fields of a
-    ModerationCommand."""
-    return {"kind": "moderation", "reviewId": review_id, **value}
+def routed_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
+    """The value of a ModerationCommand about one review; `value` has its other fields, `text_hash` is of the text that
+    it is about, None for any."""
+    texts = {"textHashes": {review_id: text_hash}} if text_hash else {}
+    return {"ids": [review_id], **texts, **value}
+
+
+def straight_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
+    """The value of a ModerationOfReview that is itself the command; all as for `routed_value`."""
+    text = {"textHash": text_hash} if text_hash else {}
+    return {"kind": "moderation", "reviewId": review_id, **text, **value}
 
 
 def straight_position(position: RecordPosition) -> RecordPosition | None:

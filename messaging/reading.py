@@ -204,6 +204,10 @@ class _Correction:
     def _object(self, told: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]) -> dict[str, Any]:
         for name in told.names if isinstance(told, Twice) else ():
             self._note_twice(path, name)
+        if shape and shape.values:
+            takes_null, values = shape.values.takes_null, shape.values
+            named = {name: value for name, value in told.items() if value is not None or takes_null}
+            return {name: self.correct(value, values, (*path, name)) for name, value in named.items()}
         known = shape.object_for(told) if shape else None
         content: dict[str, Any] = {}
         seen: set[str] = set()

@@ -39,10 +39,12 @@ class ObjectShape:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A type: objects that it may be, the shape of its items, and the words of its fixed list by their folded form."""
+    """A type: objects that it may be, the shape of its items, or of its values where it has any names, and the words of
+    its fixed list by their folded form."""
 
     objects: tuple[ObjectShape, ...] = ()
     items: Shape | None = None
+    values: Shape | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     is_whole: bool = False
     is_fraction: bool = False
@@ -129,6 +131,8 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         case "list" | "tuple":
             items = schema["items_schema"]
             return Shape(items=_union([shape_of(e, known) for e in (items if isinstance(items, list) else [items])]))
+        case "dict":
+            return Shape(values=shape_of(schema["values_schema"], known))
         case "nullable":
             return replace(shape_of(schema["schema"], known), takes_null=True)
         case "union":
@@ -154,6 +158,7 @@ def _union(shapes: Sequence[Shape]) -> Shape:
     return Shape(
         objects=tuple(each for shape in shapes for each in shape.objects),
         items=next((shape.items for shape in shapes if shape.items), None),
+        values=next((shape.values for shape in shapes if shape.values), None),
         words={folded: word for shape in shapes for folded, word in shape.words.items()},
         is_whole=any(shape.is_whole for shape in shapes),
         is_fraction=any(shape.is_fraction for shape in shapes),

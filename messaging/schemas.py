@@ -51,6 +51,14 @@ PATTERN_MESSAGES: Final = {
 """The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
 
 
+TextHash = Annotated[
+    Annotated[str, Field(pattern=TEXT_HASH_PATTERN)],
+    AfterValidator(str.lower),
+    Field(description="SHA-256 in hexadecimal of title, a line feed and review, in UTF-8: of the text it is about"),
+]
+"""The name of a text of a review."""
+
+
 class Message(BaseModel):
     """A JSON value that is checked strictly. Fields that aren't known are left out, and named to the caller.
 
@@ -172,6 +180,13 @@ StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NUL
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
+]
+TextHashes = Annotated[
+    dict[str, TextHash] | None,
+    Field(
+        max_length=MAX_ITEMS,
+        description="The text in which the sender saw the reviews, by their ids: one with another text is refused",
+    ),
 ]
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
 NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.moderation_rules import RuleOutcome
 from domain.timestamps import from_milliseconds
 from domain.verdicts import Verdict
-from messaging.schemas import TEXT_HASH_PATTERN, ClosedMessage, Id, Name, NoNull, NotBlank
+from messaging.schemas import ClosedMessage, Id, Name, NoNull, NotBlank, TextHash
 
 LONGEST_SOURCE: Final = 64
 
@@ -20,11 +20,7 @@ class ModerationVerdict(ClosedMessage):
     """A classifier's verdict about the text of a review."""
 
     review_id: Id
-    text_hash: Annotated[
-        Annotated[str, Field(pattern=TEXT_HASH_PATTERN)],
-        AfterValidator(str.lower),
-        Field(description="SHA-256 in hexadecimal of title, a line feed and review, in UTF-8: of the text it is about"),
-    ]
+    text_hash: TextHash
     source: Annotated[NoNull, Field(max_length=LONGEST_SOURCE, description="The classifier"), NotBlank]
     verdict: Annotated[RuleOutcome, Field(description="`hold` and `flag` keep a new review waiting for a moderator")]
     labels: Annotated[tuple[Name, ...], Field(max_length=20)] = ()

@@ -8,6 +8,7 @@ from typing import Final
 
 from domain.delivery import RecordPosition, Written
 from domain.moderation import ModeratedReview
+from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditableReview, message_mark
@@ -39,7 +40,7 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(
         ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
-    **dict.fromkeys(("flags", "held", "images"), 1),
+    **dict.fromkeys(("title", "review", "flags", "held", "images"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -170,6 +171,7 @@ def _moderated(document: Document) -> ModeratedReview:
         flags=tuple(document.get("flags", ())),
         is_held=document.get("held", False),
         images=images_from(document),
+        text_hash=text_hash(document["title"], document["review"]),
     )
 
 

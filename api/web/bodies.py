@@ -47,17 +47,21 @@ class JsonBody(Generic[T]):
                 part.get("properties", {}).pop(name, None)
         shown = {name: {"value": value} for name, value in examples.items()}
         content = {"application/json": {"schema": schema, "examples": shown}}
-        self.openapi = {"requestBody": {"required": required, "content": content}}
+        self.openapi: dict[str, Any] = {"requestBody": {"required": required, "content": content}}
 
     async def __call__(self, request: Request) -> T | None:
         """The content of the body. Raises ProblemError."""
         body = await raw_body(request)
         if self.is_left_out(body):
             return None
-        content, ignored = read_json(self.reader, body)
+        content, ignored = self.read(body)
         if ignored:
             note_ignored(request.scope, ignored)
         return content
+
+    def read(self, body: bytes) -> Read[T]:
+        """The content of these bytes, and the fields in it that nothing is done with. Raises ProblemError."""
+        return read_json(self.reader, body)
 
     def is_left_out(self, body: bytes) -> bool:
         """True for a body that says nothing, where none is required: null is as good as missing."""

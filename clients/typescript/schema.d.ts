@@ -1478,10 +1478,6 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The reviews to delete; more can be named in the query. */
-        Deletion: {
-            ids?: string[];
-        };
         /**
          * @description The rating of an object in one store, or without one. `histogram`, where it is asked for: the number of reviews
          *     by stars, `1` to `5`; null in a rating from before it was counted.
@@ -1717,6 +1713,14 @@ export interface components {
             above?: number | null;
             /** @description A review that stars alone hold is approved after that */
             publishAfterHours?: number | null;
+        };
+        /** @description Reviews, and the texts in which their sender saw them. */
+        NamedReviews: {
+            ids?: string[];
+            /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
+            textHashes?: {
+                [key: string]: string;
+            } | null;
         };
         /** @description A return to store against an order. */
         NewReturn: {
@@ -2902,7 +2906,6 @@ export type CommandOutcome = components['schemas']['CommandOutcome'];
 export type CommandState = components['schemas']['CommandState'];
 export type DeadLetterCode = components['schemas']['DeadLetterCode'];
 export type DecisionsShown = components['schemas']['DecisionsShown'];
-export type Deletion = components['schemas']['Deletion'];
 export type EntityRating = components['schemas']['EntityRating'];
 export type EntityRatingRequest = components['schemas']['EntityRatingRequest'];
 export type ExportFormat = components['schemas']['ExportFormat'];
@@ -2927,6 +2930,7 @@ export type Level = components['schemas']['Level'];
 export type Me = components['schemas']['Me'];
 export type ModerationAction = components['schemas']['ModerationAction'];
 export type ModerationRuleFields = components['schemas']['ModerationRuleFields'];
+export type NamedReviews = components['schemas']['NamedReviews'];
 export type NewReturn = components['schemas']['NewReturn'];
 export type NewReturnLine = components['schemas']['NewReturnLine'];
 export type OrderDetails = components['schemas']['OrderDetails'];
@@ -3144,7 +3148,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[];
+                "application/json": string[] | {
+                    ids?: string[];
+                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
+                    textHashes?: {
+                        [key: string]: string;
+                    } | null;
+                };
             };
         };
         responses: {
@@ -3205,7 +3215,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[];
+                "application/json": string[] | {
+                    ids?: string[];
+                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
+                    textHashes?: {
+                        [key: string]: string;
+                    } | null;
+                };
             };
         };
         responses: {
@@ -3264,7 +3280,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[];
+                "application/json": string[] | {
+                    ids?: string[];
+                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
+                    textHashes?: {
+                        [key: string]: string;
+                    } | null;
+                };
             };
         };
         responses: {
@@ -3379,7 +3401,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["Deletion"];
+                "application/json": components["schemas"]["NamedReviews"];
             };
         };
         responses: {

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from tests.chaos.generator import EXPECTED, REVIEWS, Actor, World
+from tests.chaos.generator import EXPECTED, REVIEWS, Actor, Texts, World, named_texts
 from tests.chaos.model import OPEN_STORE, Json
 from tests.chaos.partitions import Way
 
@@ -62,7 +62,7 @@ class Decider(Actor):
         """One record of commands that comes before its reviews."""
         reviews = [self.review(id=self.review_id(), storeId=None) for _ in range(self.size())]
         batch = Reviews([review["id"] for review in reviews], self.new_id("batch"))
-        await self.decide_together(batch, self.chance.choice(ACTIONS), batch.ids, None)
+        await self.decide_together(batch, self.chance.choice(ACTIONS), batch.ids, None, {})
         await self.tell("review-submissions", self.new_id("batch"), reviews)
         for review in reviews:
             self.world.model.submit(review["id"], review)
@@ -77,37 +77,43 @@ class Decider(Actor):
         action = self.chance.choice(ACTIONS)
         if self.chance.random() < 0.05:
             action, ids = "delete", ids[:20]
+        texts = self.texts_of(ids)
         if batch.key:
-            await self.decide_together(batch, action, ids, expected)
+            await self.decide_together(batch, action, ids, expected, texts)
         elif (self.world.partitions.way(batch.ids[0]) or self.chance.choice(list(Way))) is Way.HTTP:
-            await self.decide_by_http(action, ids, expected)
+            await self.decide_by_http(action, ids, expected, texts)
         else:
-            await self.decide_one_by_one(action, ids, expected)
+            await self.decide_one_by_one(action, ids, expected, texts)
         if self.chance.random() < 0.5:
             await self.until_shown(ids[-1])
 
-    async def decide_by_http(self, action: str, ids: Sequence[str], expected: str | None) -> None:
+    async def decide_by_http(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> None:
         query = f"?expectedStatus={expected}" if expected else ""
         key, wait = self.new_id("key"), self.chance.choice([None, None, 20])
+        named = {"ids": ids, **named_texts(texts)}
         if action == "delete":
-            answer = await self.world.http.send("DELETE", REVIEWS + query, {"ids": ids}, key=key, wait=wait)
+            answer = await self.world.http.send("DELETE", REVIEWS + query, named, key=key, wait=wait)
         else:
-            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}{query}", ids, key=key, wait=wait)
+            body = named if texts else ids
+            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}{query}", body, key=key, wait=wait)
         if answer.status not in (200, 202, 409):
             self.world.ledger.object_to(f"bulk moderation refused: {answer}")
             return
-        self.expect(answer, ids, self.decided("by HTTP in bulk", action, ids, expected))
+        self.expect(answer, ids, self.decided("by HTTP in bulk", action, ids, expected, texts))
 
-    async def decide_one_by_one(self, action: str, ids: Sequence[str], expected: str | None) -> None:
+    async def decide_one_by_one(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> None:
         """A record for each, all under way at once."""
-        commands = {id: self.command(action, [id], expected) for id in ids}
+        told = {id: {id: texts[id]} if id in texts else {} for id in ids}
+        commands = {id: self.command(action, [id], expected, told[id]) for id in ids}
         await self.world.upstream.publish_each("moderation-commands", commands)
-        self.decided("by Kafka one by one", action, ids, expected)
+        self.decided("by Kafka one by one", action, ids, expected, texts)
 
-    async def decide_together(self, batch: Reviews, action: str, ids: Sequence[str], expected: str | None) -> None:
+    async def decide_together(
+        self, batch: Reviews, action: str, ids: Sequence[str], expected: str | None, texts: Texts
+    ) -> None:
         """One record for all of them."""
-        await self.tell("moderation-commands", batch.key or ids[0], self.command(action, ids, expected))
-        self.decided("by Kafka in bulk", action, ids, expected)
+        await self.tell("moderation-commands", batch.key or ids[0], self.command(action, ids, expected, texts))
+        self.decided("by Kafka in bulk", action, ids, expected, texts)
 
     async def decide_about_nothing(self) -> None:
         """Commands about reviews that nobody submits: they wait, and nothing comes of them."""
@@ -115,16 +121,17 @@ class Decider(Actor):
         answer = await self.world.http.send("POST", f"{REVIEWS}/approve", ids, key=self.new_id("key"))
         if answer.status != 202:
             self.world.ledger.object_to(f"bulk moderation of nothing: {answer}")
-        await self.tell("moderation-commands", ids[0], self.command("reject", ids, None))
+        await self.tell("moderation-commands", ids[0], self.command("reject", ids, None, {}))
         self.world.ledger.acknowledge("moderated before any submission, in bulk", *ids, *ids)
 
-    def decided(self, way: str, action: str, ids: Sequence[str], expected: str | None) -> list[str]:
+    def decided(self, way: str, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> list[str]:
         """Note that a command was acknowledged; the outcomes that it must have."""
         self.world.ledger.acknowledge(f"{action} {expected or 'any'} {way}", *ids)
-        return [self.world.model.moderate(action, id, expected) for id in ids]
+        return [self.world.model.moderate(action, id, expected, texts.get(id)) for id in ids]
 
-    def command(self, action: str, ids: Sequence[str], expected: str | None) -> Json:
-        return {"action": action, "ids": list(ids), "expectedStatus": expected, "commandId": self.new_id("command")}
+    def command(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> Json:
+        decision = {"action": action, "expectedStatus": expected, "commandId": self.new_id("command")}
+        return {**decision, "ids": list(ids), **named_texts(texts)}
 
     def size(self) -> int:
         return self.chance.randint(self.world.batch // 2, self.world.batch)

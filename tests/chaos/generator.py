@@ -7,7 +7,7 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +31,8 @@ LATE_S = 2.0
 """By then a record has been consumed, unless something fails."""
 COMPLETE = "Complete"
 REMEMBERED = 300
+Texts = Mapping[str, str]
+"""Names of texts, by the ids of their reviews."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,14 @@ class Actor(ABC):
     def new_id(self, kind: str) -> str:
         self.count += 1
         return f"{self.name}-{kind}{self.count}"
+
+    def texts_of(self, ids: Sequence[str]) -> Texts:
+        """The texts that a decision about these reviews says it is about: none, or one of each, a few of them wrong."""
+        if self.world.is_mixed or self.chance.random() < 0.5:
+            return {}
+        known = {id: self.world.model.reviews[id].text_hash for id in ids if id in self.world.model.reviews}
+        wrong = hashlib.sha256(self.name.encode()).hexdigest()
+        return {id: text if self.chance.random() < 0.9 else wrong for id, text in known.items()}
 
     def review_id(self) -> str:
         """An id as upstream systems choose one; some look like those that the service gives, of any place."""
@@ -348,6 +358,11 @@ class Reviewer(Actor):
         del self.mine[:-500]
 
 
+def named_texts(texts: Texts) -> Json:
+    """The field of a decision that names them."""
+    return {"textHashes": dict(texts)} if texts else {}
+
+
 class Importer(Actor):
     """Sends reviews, edits and moderates them in bulk: one message for many, the next once that has taken effect."""
 
@@ -389,10 +404,11 @@ class Importer(Actor):
     async def moderate(self) -> None:
         """One command for a whole batch. Its commands have one key, so they keep their order."""
         (key, batch), action = self.chance.choice(self.batches), self.chance.choice(ACTIONS)
-        command_id = self.new_id("command")
-        await self.tell("moderation-commands", batch[-1], {"action": action, "ids": batch, "commandId": command_id})
+        command_id, texts = self.new_id("command"), self.texts_of(batch)
+        command = {"action": action, "ids": batch, "commandId": command_id, **named_texts(texts)}
+        await self.tell("moderation-commands", batch[-1], command)
         for id in batch:
-            self.world.model.moderate(action, id)
+            self.world.model.moderate(action, id, text=texts.get(id))
         self.world.ledger.acknowledge(f"{action} by Kafka in bulk", *batch)
         await self.until_all_shown(batch)
         await self.until_answered(command_id, len(batch))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from tests.support.ratings import average, histogram
@@ -38,6 +39,11 @@ class Review:
     text: str = ""
     is_proven: bool = False
     """Verified for good, by purchases elsewhere."""
+
+    @property
+    def text_hash(self) -> str:
+        """The name of its text, by which decisions say what they are about."""
+        return sha256(f"{self.title or ''}\n{self.text}".encode()).hexdigest()
 
 
 @dataclass
@@ -97,7 +103,9 @@ class Model:
     """What a list shows of the past of each review that was brought along, by the names there."""
     settled: set[str] = field(default_factory=set)
     """Those of them whose past can't change any more."""
-    early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
+    early_moderation: dict[str, list[tuple[str, str | None, str | None]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     said: dict[str, Said] = field(default_factory=dict)
     """Replies, votes and reports, by the reviews that they are about."""
     orders: dict[str, Order] = field(default_factory=dict)
@@ -133,8 +141,8 @@ class Model:
         review = Review(*place, body["rating"], body.get("title"), author=body.get("userId"))
         review.author_name, review.text = body.get("userName"), body["review"]
         self.reviews[id] = review
-        for action, expected in self.early_moderation.pop(id, ()):
-            self.moderate(action, id, expected)
+        for action, expected, text in self.early_moderation.pop(id, ()):
+            self.moderate(action, id, expected, text)
         return "applied"
 
     def edit(self, id: str, body: Json, *, is_reset: bool) -> str:
@@ -156,16 +164,17 @@ class Model:
         """True if a client may have been told that an id is taken: as a rival, or after the review was deleted."""
         return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
-    def moderate(self, action: str, id: str, expected: str | None = None) -> str:
-        """Moderate a review that is in the expected status, or keep that until it is submitted. Returns the outcome."""
+    def moderate(self, action: str, id: str, expected: str | None = None, text: str | None = None) -> str:
+        """Moderate a review that is in the expected status and has the text with this hash, or keep that until it is
+        submitted. Returns the outcome."""
         review = self.reviews.get(id)
         if review is None:
             if id not in self.refused:
-                self.early_moderation[id].append((action, expected))
+                self.early_moderation[id].append((action, expected, text))
             return "not-found"
         if review.status is None:
             return "not-found"
-        if expected not in (None, review.status):
+        if expected not in (None, review.status) or text not in (None, review.text_hash):
             return "refused"
         before, review.status = review.status, STATUS_AFTER.get(action)
         return "unchanged" if review.status == before else "applied"

@@ -14,6 +14,7 @@ from consumers import inbox
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
+from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
 from domain.publications import Publication
 from domain.review_tokens import ReviewToken, signed
@@ -271,6 +272,20 @@ async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: 
     await desk.moderate(("delete", review["id"]))
     counts += [await desk.database[name].count_documents({}) for name in ("votes", "reports")]
     assert counts == [1, 1, 0, 0]
+
+
+async def test_what_was_edited_while_no_worker_ran_is_not_approved_by_who_saw_it_before(desk: Desk) -> None:
+    """The edit is read first, as it may be, and the decision names the text that its page showed."""
+    review = desk.review(title="As it was", review="Harmless")
+    await desk.submit(desk.records(review))
+    seen = text_hash("As it was", "Harmless")
+    await desk.submit(desk.records({**review, "review": "Buy at www.example.com"}))
+    await desk.moderate(("approve", review["id"]), textHash=seen, commandId="late")
+    answers = await desk.services.outcomes.answers([("late", review["id"])])
+    assert [(answer.outcome, answer.reason) for answer in answers.values()] == [(Outcome.REFUSED, "text-changed")]
+    assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
+    await desk.moderate(("approve", review["id"]), textHash=text_hash("As it was", "Buy at www.example.com"))
+    assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
 
 
 async def test_a_command_about_an_image_that_comes_again_undoes_no_later_one(desk: Desk) -> None:

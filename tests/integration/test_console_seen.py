@@ -60,7 +60,7 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     late = await send(http, "/console/queue/bulk", {**marks, "action": "approve"})
     assert "1 left alone: they were changed meanwhile" in text_of(late.text)
     late = await send(http, "/console/queue/decisions", {**marks, "action": "approve", "expected": "New"})
-    assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "changed"}]
+    assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "text-changed"}]
     assert (await facade.review(id))["reviewStatus"] == "New"
     now = await form_of(http, here, path)
     assert (await send(http, path, {**now, "action": "approve"})).status_code == 303

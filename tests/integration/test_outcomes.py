@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -154,6 +155,39 @@ async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product
         assert [result["status"] for result in problem["results"]] == ["Rejected", "Approved"]
     delete = partial(http.delete, f"{REVIEWS}?ids={ids[0]}&expectedStatus=rejected", headers=once())
     assert body_of(await decided(delete), dict)["outcome"] == "applied"
+
+
+async def test_what_is_said_of_its_text(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+    """Each of the four leaves a review alone that says something else by now, and takes others of the same command."""
+    ids = await facade.submit(*(submission(product, title=None, review=text) for text in ("Good", "Better")))
+    told = {"ids": ids, "textHashes": {ids[0]: sha256(b"\nBad").hexdigest(), ids[1]: sha256(b"\nBetter").hexdigest()}}
+    refused = {"id": ids[0], "outcome": "refused", "reason": "text-changed"}
+    for method, path in (("POST", "/approve"), ("POST", "/reject"), ("POST", "/reset"), ("DELETE", "")):
+        send = partial(http.request, method, REVIEWS + path, json=told, headers=once())
+        answer = body_of(await decided(send), dict)
+        assert answer["results"] == [refused, {"id": ids[1], "outcome": "applied"}], path
+    assert (await facade.review(ids[0]))["reviewStatus"] == "New"
+    right = {"ids": ids[:1], "textHashes": {ids[0]: sha256(b"\nGood").hexdigest().upper()}}
+    answer = body_of(await decided(partial(http.post, f"{REVIEWS}/approve", json=right, headers=once())), dict)
+    assert answer["outcome"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "code"),
+    [
+        ({"ids": ["a"], "textHashes": {"b": "0" * 64}}, "/textHashes/b", "other-review"),
+        ({"ids": ["a"], "textHashes": {"a": "x"}}, "/textHashes/a", "string-pattern-mismatch"),
+        ({"ids": ["a"], "textHash": "0" * 64}, "/textHash", "unknown-field"),
+        ({"textHashes": {}}, "/ids", "missing"),
+        ({"ids": ["a", ""]}, "/ids/1", "blank"),
+        (["a", ""], "/1", "blank"),
+        ([], "", "too-short"),
+        ("a", "", "list-type"),
+    ],
+)
+async def test_reviews_that_are_not_named(http: httpx.AsyncClient, body: object, place: str, code: str) -> None:
+    ((pointer, told),) = errors_of(await http.post(f"{REVIEWS}/approve", json=body))
+    assert (pointer, told) == (place, code)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,10 @@ RESTORATION: Final[Json] = {
         **{"source": "api", "language": "en", "verifiedPurchase": True},
     },
 }
+OF_REVIEW: Final[Json] = {"kind": "moderation", "reviewId": "r", "source": [1, 2, 3]}
 EDITOR: Final[Json] = {"right": "author", "name": "eve", "stores": ["s"]}
+TEXT: Final = "0" * 64
+NAMED: Final[Json] = {"ids": IDS, "textHashes": {"a": TEXT, "b": TEXT}}
 BEYOND_HTTP: Final[Json] = {
     **{"commandId": "c", "source": "import", "writtenDate": "2020-03-14T09:26:53Z", "via": "api", "formerId": "f"},
     "hiddenImages": [IMAGE],
@@ -130,7 +133,7 @@ OBJECT: Final[Json] = {
     "reviewsEnabled": False,
 }
 VERDICT: Final[Json] = {
-    **{"reviewId": "r", "textHash": "0" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
+    **{"reviewId": "r", "textHash": TEXT, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
 }
 
 REPLY: Final[Json] = {"text": "Thanks", "author": "Shop"}
@@ -166,10 +169,10 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/customerReviews/counts": SEARCH,
     "POST /api/customerReviews/viewedRequestReview": VIEWED,
     "POST /api/customerReviews/changes": {"modifiedDate": "2026-03-14T09:26:53Z"},
-    "POST /api/customerReviews/approve": IDS,
-    "POST /api/customerReviews/reject": IDS,
-    "POST /api/customerReviews/reset": IDS,
-    "DELETE /api/customerReviews": {"ids": IDS},
+    "POST /api/customerReviews/approve": NAMED,
+    "POST /api/customerReviews/reject": NAMED,
+    "POST /api/customerReviews/reset": NAMED,
+    "DELETE /api/customerReviews": NAMED,
     "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
     "POST /api/rating/objects": {"searchPhrase": "x", "storeId": "s", "take": 5, "after": "a"},
     "POST /api/return/search": RETURN_SEARCH,
@@ -205,7 +208,7 @@ BODIES: Final[dict[str, Any]] = {
 
 MESSAGES: Final[dict[Topic, list[Any]]] = {
     Topic.REVIEW_SUBMISSIONS: [{**REVIEW, **BEYOND_HTTP}, [REVIEW, {**REVIEW, **BEYOND_HTTP}]],
-    Topic.MODERATION_COMMANDS: [{**MODERATION, "ids": IDS}, {**RESTORATION, "ids": IDS}],
+    Topic.MODERATION_COMMANDS: [{**MODERATION, **NAMED}, {**RESTORATION, "ids": IDS}],
     Topic.REVIEW_FEEDBACK: [
         {**FEEDBACK, **REPLY, **DATES, "action": "reply", "moderator": "eve"},
         {**FEEDBACK, "action": "remove-reply", "moderator": "eve"},
@@ -214,8 +217,8 @@ MESSAGES: Final[dict[Topic, list[Any]]] = {
         {**FEEDBACK, **REPORT, **OLD_REPORT, "action": "report", "userId": "u"},
     ],
     Topic.REVIEW_CHANGES: [
-        {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3], "commandMark": "1 a b"},
-        {**RESTORATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]},
+        {**MODERATION, **OF_REVIEW, "textHash": TEXT, "commandMark": "1 a b"},
+        {**RESTORATION, **OF_REVIEW},
         {"kind": "recount", "entityType": "Product", "entityId": "e"},
         {"kind": "recount-store", "storeId": "s", "commandId": "c"},
     ],

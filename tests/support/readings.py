@@ -38,6 +38,9 @@ def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownFie
     if isinstance(sample, list) and shape.items:
         for index, item in enumerate(sample):
             yield from fields_in(item, shape.items, (*place, index))
+    elif isinstance(sample, dict) and shape.values:
+        for name, value in sample.items():
+            yield from fields_in(value, shape.values, (*place, name))
     elif isinstance(sample, dict):
         parent = shape.object_for(sample)
         assert parent, place
@@ -53,8 +56,8 @@ def objects_in(shape: Shape) -> Iterator[ObjectShape]:
         yield each
         for known in each.fields.values():
             yield from objects_in(known.shape)
-    if shape.items:
-        yield from objects_in(shape.items)
+    for inner in filter(None, (shape.items, shape.values)):
+        yield from objects_in(inner)
 
 
 def changed(sample: Any, place: Place, change: Callable[[dict[str, Any], str], dict[str, Any]]) -> Any:

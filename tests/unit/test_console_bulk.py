@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from domain.moderation_rules_text import text_hash
 from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
@@ -41,9 +42,11 @@ class Interface:
         return 200, {"results": self.waiting[at : at + 1], **after}
 
     def decide(self, asked: Asked) -> tuple[int, Any]:
-        self.decided += asked.body
-        results = [{"id": id, "outcome": "applied"} for id in asked.body]
-        return 200, {"commandId": "c", "ids": asked.body, "outcome": "applied", "results": results}
+        ids = asked.body["ids"]
+        assert asked.body["textHashes"] == {id: text_hash(ROW["title"], ROW["review"]) for id in ids}
+        self.decided += ids
+        results = [{"id": id, "outcome": "applied"} for id in ids]
+        return 200, {"commandId": "c", "ids": ids, "outcome": "applied", "results": results}
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         (["applied", "status-changed"], "Decided", "What somebody else has decided meanwhile stays as it is."),
         ([], "Accepted", "Each review that is still as shown will be decided in a moment."),
         (["status-changed"], "Nothing was decided", "What somebody else has decided meanwhile stays as it is."),
-        (["changed"], "Nothing was decided", "What was changed meanwhile is left alone"),
+        (["text-changed"], "Nothing was decided", "What was changed meanwhile is left alone"),
         (["not-found"], "Nothing was decided", "1 are gone"),
     ],
 )
@@ -282,7 +282,7 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     told = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
     shown = [{**ROW, "id": id} for id in ids]
     answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
-    marks = {f"seen-{id}": "another" for id in ids if outcomes == ["changed"]}
+    marks = {f"seen-{id}": "another" for id in ids if outcomes == ["text-changed"]}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
     words = text_of(page.text)

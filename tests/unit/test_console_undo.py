@@ -11,6 +11,7 @@ import pytest
 
 from console.seen import mark_for_decision
 from console.undo import COOKIE
+from domain.moderation_rules_text import text_hash
 from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import PageForm, forms
@@ -91,4 +92,19 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
         assert ("berta was faster: it is Approved. Nothing was changed." in by_page.text) is not is_undone
         del form["undoing"]
         assert (await http.post("/console/queue/decisions", data=form)).json() == {"results": []}
-    assert len([each for each in asked if each.path == "customerReviews/reset"]) == (3 if is_undone else 1)
+    sent = [each for each in asked if each.path == "customerReviews/reset"]
+    assert len(sent) == (3 if is_undone else 1)
+
+
+async def test_a_decision_names_the_text_that_its_page_showed() -> None:
+    """By each of the forms, also where the database is away and nobody can look whether it is still the same."""
+    asked: list[Asked] = []
+    away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
+    found = {**away, "customerReviews/approve": DONE, "customerReviews": DONE}
+    form = {"ids": "r", "action": "approve", "expected": "New", "seen": mark_for_decision(ROW)}
+    async with client_of(faked([each.value for each in Permission], found, asked)) as http:
+        forms = {**form, "seen-r": form["seen"]}
+        for path in (DECIDE, "/console/queue/decisions", "/console/queue/bulk", "/console/reviews/r/delete"):
+            assert (await http.post(path, data=forms)).status_code in (200, 303), path
+    bodies = [each.body for each in asked if each.path != "customerReviews/search"]
+    assert bodies == [{"ids": ["r"], "textHashes": {"r": text_hash(ROW["title"], ROW["review"])}}] * 4

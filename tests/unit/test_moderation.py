@@ -207,6 +207,23 @@ def test_what_decides_nothing_settles_no_reports() -> None:
     assert (moderated.reviews["a"].reports, moderated.settled) == (2, {})
 
 
+def test_a_command_about_another_text_is_refused_and_changes_nothing() -> None:
+    """A repeat of it, too; the status that it expects goes first."""
+    approve = a_command("a", ModerationAction.APPROVE, 1, "c")._replace(text_hash="old")
+    expecting = a_command("a", ModerationAction.DELETE, 2)._replace(text_hash="old", expected=ReviewStatus.REJECTED)
+    repeat = approve._replace(position=RecordPosition(0, 3, 3_000))
+    right = a_command("a", ModerationAction.REJECT, 4)._replace(text_hash="new")
+    moderated = moderate([approve, expecting, repeat, right], {"a": a_review()._replace(text_hash="new", reports=1)})
+    new, rejected = ReviewStatus.NEW, ReviewStatus.REJECTED
+    assert moderated.results == [
+        ModerationResult(Outcome.REFUSED, ModerationRefusal.TEXT_CHANGED, new, new),
+        ModerationResult(Outcome.REFUSED, ModerationRefusal.STATUS_CHANGED, new, new),
+        None,
+        ModerationResult(Outcome.APPLIED, None, new, rejected),
+    ]
+    assert (moderated.reviews["a"].status, moderated.settled) == (rejected, {"a": right})
+
+
 def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:
     command = a_command("a", ModerationAction.APPROVE, 0, command_id="c1")
     assert command.answer_key == ("c1", "a")

@@ -32,7 +32,10 @@ from messaging.moderation import (
     straight_position,
     straight_value,
 )
+from messaging.reading import InvalidContentError, Reader
 from messaging.reviews import REVIEW_CHANGE
+
+READ = Reader(MODERATION_COMMAND)
 
 ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
 positions = st.builds(
@@ -69,6 +72,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
         trace=draw(st.just("") | ids),
         reason_code=draw(st.none() | codes),
         restored=restored,
+        text_hash=draw(st.none() | st.sampled_from(["0" * 64, "a1" * 32])),
     )
 
 
@@ -81,7 +85,7 @@ def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
 
 @given(moderations(), positions)
 def test_what_comes_straight_is_the_command_itself(command: Moderation, position: RecordPosition) -> None:
-    value = straight_value(moderation_fields(command), command.review_id)
+    value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
     assert change.kind == "moderation"
     assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(position=position)
@@ -90,7 +94,7 @@ def test_what_comes_straight_is_the_command_itself(command: Moderation, position
 def test_positions_of_straight_commands_are_marked_apart() -> None:
     mark = CommandMark(3, "0a", "ff")
     headers = [("ce_commandmark", str(mark).encode())]
-    value = json.dumps(straight_value({"action": "approve"}, "r")).encode()
+    value = json.dumps(straight_value({"action": "approve"}, "r", None)).encode()
     record = ConsumerRecord("changes", 7, 4, 3_000, 0, b"r", value, None, 0, 0, headers)
     change = REVIEW_CHANGE.validate_json(value)
     assert change.kind == "moderation"
@@ -179,3 +183,38 @@ def test_what_earlier_versions_took_with_blank_ids_is_read_and_deleted() -> None
     assert moderation_from(parked_value(command._replace(command_id=" "))).command_id is None
     with pytest.raises(ValidationError, match="blank"):
         MODERATION_COMMAND.validate_python({**told, "ids": [""]}, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"textHashes": {"R": "A1" * 32}}, ["a1" * 32, None]),
+        ({"textHashes": {}}, [None, None]),
+        ({"textHashes": None}, [None, None]),
+    ],
+)
+def test_texts_are_told_of_any_of_the_reviews(more: dict[str, Any], told: list[str | None]) -> None:
+    message = READ(json.dumps({"action": "approve", "ids": ["R", "r"], **more}).encode())
+    assert [each.text_hash for each in message.moderations(RecordPosition(0, 0, 0))] == told
+
+
+@pytest.mark.parametrize(
+    ("texts", "code", "pointer"),
+    [
+        ({"other": "a1" * 32}, "other-review", ""),
+        ({"R": "a1" * 31}, "string-pattern-mismatch", "/textHashes/R"),
+        ({"R": 1}, "string-type", "/textHashes/R"),
+        ([], "dict-type", "/textHashes"),
+    ],
+)
+def test_texts_that_are_none(texts: Any, code: str, pointer: str) -> None:
+    with pytest.raises(InvalidContentError) as caught:
+        READ(json.dumps({"action": "approve", "ids": ["R", "r"], "textHashes": texts}).encode())
+    assert [(error.code, error.pointer) for error in caught.value.errors] == [(code, pointer)]
+
+
+def test_a_text_that_is_told_twice_is_refused() -> None:
+    value = b'{"action": "approve", "ids": ["R"], "textHashes": {"R": "' + b"0" * 64 + b'", "R": "' + b"1" * 64 + b'"}}'
+    with pytest.raises(InvalidContentError) as caught:
+        READ(value)
+    assert [(error.code, error.pointer) for error in caught.value.errors] == [("duplicate-field", "/textHashes/R")]

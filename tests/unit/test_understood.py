@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.alias_generators import to_snake
 
-from api import feedback, moderation
+from api import feedback, named_reviews
 from api.app import ROUTERS
 from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
@@ -92,7 +92,7 @@ IN_PART = {
 
 def _bodies() -> dict[str, JsonBody[Any]]:
     found: dict[str, JsonBody[Any]] = {
-        "DELETE /api/customerReviews": moderation.DELETED,
+        "DELETE /api/customerReviews": named_reviews.DELETED,
         "DELETE /api/customerReviews/{id}/votes": feedback.GIVEN_VOTER,
     }
     routers = (*ROUTERS, *STOREFRONT_ROUTERS)

@@ -102,7 +102,7 @@ export class Row {
     const hasEchoed = this.hasEchoed(decision);
     const isAccepted = told.outcome === "accepted" && !hasEchoed;
     if (told.reason === "status-changed" || (isAccepted && this.others && this.others.status !== status)) throw this.overtaken(told);
-    if (told.reason === "changed") throw final(CHANGED);
+    if (told.reason === "text-changed") throw final(CHANGED);
     if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
     if (told.outcome === "not-found") throw final("It isn't there any more.");
     if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);

@@ -26,6 +26,7 @@ RUNS = {
     "no-parking": ["--faults=0", "--commands=1000"],
     "no-parking-of-feedback": [*_WITH_FEW, "--audiences=8", "--seconds=60"],
     "no-expectation-when-parked": ["--faults=0", "--commands=1000"],
+    "text-of-a-decision-ignored": ["--faults=0", "--commands=2000"],
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
     "no-tombstone": ["--faults=0", "--commands=3000"],
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],

@@ -1,0 +1,74 @@
+"""Bodies that name reviews, and the texts in which their sender saw them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import Depends, Query, Request
+from pydantic import Field, TypeAdapter
+
+from api import examples
+from api.web.bodies import JsonBody, read_json
+from api.web.problems import invalid
+from messaging.json_values import without_mark
+from messaging.moderation import text_of_another
+from messaging.reading import Read, Reader, pointer
+from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId, TextHashes
+
+
+class NamedReviews(ClosedMessage):
+    """Reviews, and the texts in which their sender saw them."""
+
+    ids: Annotated[list[StoredId], Field(max_length=MAX_ITEMS, default_factory=list)]
+    text_hashes: TextHashes = None
+
+
+_NAMED: Final[TypeAdapter[NamedReviews]] = TypeAdapter(NamedReviews)
+_IDS: Final[TypeAdapter[list[str]]] = TypeAdapter(Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)])
+
+
+class NamedReviewsBody(JsonBody[NamedReviews]):
+    """A dependency that reads an array of ids, or an object that names texts, too."""
+
+    def __init__(self) -> None:
+        super().__init__(_NAMED, {"A text of one review": examples.NAMED_REVIEWS})
+        content = self.openapi["requestBody"]["content"]["application/json"]
+        content["schema"] = {"anyOf": [_IDS.json_schema(), content["schema"]]}
+        content["examples"] = {"One review": {"value": examples.REVIEW_IDS}, **content["examples"]}
+        self._ids = Reader(_IDS)
+
+    def read(self, body: bytes) -> Read[NamedReviews]:
+        """The reviews that the body names, at least one. Raises ProblemError."""
+        if without_mark(body).lstrip()[:1] != b"{":
+            return Read(NamedReviews(ids=read_json(self._ids, body).content))
+        return Read(_checked(super().read(body).content))
+
+
+REVIEWS: Final = NamedReviewsBody()
+DELETED: Final = JsonBody(_NAMED, {"One review": examples.DELETION}, required=False)
+
+
+async def reviews_to_delete(
+    request: Request,
+    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
+) -> NamedReviews:
+    """The reviews that the body and the query name. Raises ProblemError when there are none, or too many."""
+    if ids and request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+        return NamedReviews(ids=ids)
+    given = await DELETED(request) or NamedReviews()
+    return _checked(given.model_copy(update={"ids": [*ids, *given.ids]}))
+
+
+def _checked(named: NamedReviews) -> NamedReviews:
+    """The same. Raises ProblemError when there are none, too many, or a text is that of another one."""
+    if not 1 <= len(named.ids) <= MAX_ITEMS:
+        message = f"Name 1 to {MAX_ITEMS} reviews, in the body or in the query"
+        raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
+    if other := text_of_another(named.ids, named.text_hashes):
+        told = "This review isn't among the ids"
+        raise invalid([{"pointer": pointer(("textHashes", other)), "code": "other-review", "message": told}])
+    return named
+
+
+NamedOnes = Annotated[NamedReviews, Depends(REVIEWS)]
+DeletedOnes = Annotated[NamedReviews, Depends(reviews_to_delete)]
