@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 
-from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import decide_by_status, marks_in, stale
-from console.facade import Refused
+from console.decisions import decide_by_status, marks_in, outcomes, stale
+from console.facade import KEY_REUSED, Refused
 from console.queue import REPORTED, criteria, last_reported
 from console.screens import Screens
 from console.seen import CHANGED, text_of_row, texts_seen
@@ -29,7 +29,9 @@ _REPORTED_AT_A_TIME: Final = 50
 _WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
-_KEY_REUSED: Final = "idempotency-key-reused"
+_DONE: Final = f"{PATH}/bulk"
+_MOST_NAMED: Final = 20
+"""So many reviews that were left alone are named: more would make the address too long."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 screens = Screens()
@@ -48,9 +50,25 @@ async def decide(visit: Visit) -> Response:
     seen = marks_in(form, ids)
     other = await stale(visit, seen, str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
-    counts = await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S)
-    counts.update(each["reason"] for each in other.values())
-    return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters, after=form.get("after")))
+    results = [*await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S), *other.values()]
+    counts = {f"n-{word}": number for word, number in outcomes(results, visit.caller.subject).items()}
+    left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
+    # Loaded anew it decides nothing, and a way back asks for nothing to be sent again.
+    done = address(_DONE, {**filters, **counts}, after=form.get("after"))
+    return RedirectResponse(f"{done}&{urlencode(left[:_MOST_NAMED])}", 303)
+
+
+@screens.get("/queue/bulk", Permission.MODERATE_REVIEWS)
+async def done(visit: Visit) -> Response:
+    """The number of the selected reviews by what became of them, and those that were left alone as they are now."""
+    filters = {name: visit.query[name] for name in (*_FILTERS, "after") if name in visit.query}
+    left = visit.request.query_params.getlist("left")[:_MOST_NAMED]
+    rows = []
+    if left and visit.may("customerReviews:read"):
+        search = {"ids": left, "take": _MOST_NAMED, "withTotal": False}
+        rows = (await visit.facade.ask("POST", "/api/customerReviews/search", search))["results"]
+    counts = _counts_in(visit.query)
+    return visit.page("bulk_done.html", counts=counts, rows=rows, back=address(PATH, filters))
 
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
@@ -68,11 +86,12 @@ async def decide_some(visit: Visit) -> Response:
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
     if shown:
         try:
-            now = await decide_by_status(visit, form, shown, texts, wait=_WAIT_S)
+            results = await decide_by_status(visit, form, shown, texts, wait=_WAIT_S)
         except Refused as refused:
-            if refused.kind != _KEY_REUSED:
+            if refused.kind != KEY_REUSED:
                 raise
             return await _progress(visit, counts, sent, goes_on=False, is_repeat=True)
+        now = outcomes(results, visit.caller.subject)
         counts.update(now)
     return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
 
@@ -120,7 +139,7 @@ async def _progress(
     )
 
 
-def _counts_in(form: FormData) -> dict[str, int]:
-    """The numbers of the steps before, by outcome, as the page carries them."""
+def _counts_in(form: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers by outcome of the steps before, as pages carry them in a form or an address."""
     fields = ((name, str(value)) for name, value in form.items())
     return {name[2:]: int(text) for name, text in fields if name[:2] == "n-" and _NUMBER.fullmatch(text)}

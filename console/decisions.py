@@ -24,6 +24,8 @@ _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
 
 _STATUS_CHANGED: Final = "status-changed"
+OWN: Final = "own"
+"""The word for a review that is left alone as the visitor himself has decided about it before."""
 _STALE: Final = {
     CHANGED: "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again.",
     KEPT: "Somebody has kept it meanwhile, and settled its reports. Look at it as it is now, then decide again.",
@@ -119,15 +121,16 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
 
 async def decide_by_status(
     visit: Visit, form: FormData, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
-) -> Counter[str]:
-    """The number of reviews by outcome, once the decision of a form was made about those that still have the status
-    with which they were shown, `statuses` by id, and the text, named by `texts`. Raises Refused."""
-    counts: Counter[str] = Counter()
+) -> list[dict[str, Any]]:
+    """The result of each review, once the decision of a form was made about those that still have the status with which
+    they were shown, `statuses` by id, and the text, named by `texts`. Raises Refused."""
+    results: list[dict[str, Any]] = []
     for expected in sorted(set(statuses.values())):
         ids = [id for id, status in statuses.items() if status == expected]
         key = f"{key_of(form)}-{expected}"
-        counts.update(_outcomes(await settled(command(visit, form, ids, expected, texts, wait=wait, key=key))))
-    return counts
+        answer = await settled(command(visit, form, ids, expected, texts, wait=wait, key=key))
+        results += answer.get("results") or [{"id": id, "outcome": answer["outcome"]} for id in ids]
+    return results
 
 
 async def command(
@@ -206,7 +209,7 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
         return Refused(409, {"detail": detail})
     if told.get("reason") == _STATUS_CHANGED:
         by, status = told.get("moderator"), told.get("status") or "decided"
-        if by is not None and by == caller:
+        if _is_own(told, caller):
             return Refused(409, {"detail": f"It is {status} already: you have decided so."})
         return Refused(409, {"detail": f"{by or 'Somebody else'} was faster: it is {status}. Nothing was changed."})
     if told["outcome"] == "not-found":
@@ -220,10 +223,12 @@ def _way_back(given: str, id: str) -> str:
     return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else PATH)
 
 
-def _outcomes(answer: dict[str, Any]) -> dict[str, int]:
-    """The number of reviews of a command about many with each outcome."""
-    counted: dict[str, int] = {}
-    for each in answer.get("results", []):
-        word = each.get("reason") or each["outcome"]
-        counted[word] = counted.get(word, 0) + 1
-    return counted or {answer["outcome"]: len(answer["ids"])}
+def outcomes(results: Iterable[Mapping[str, Any]], caller: str | None) -> Counter[str]:
+    """The number of reviews by what became of them: the reason of a refusal, or the outcome."""
+    return Counter(OWN if _is_own(each, caller) else each.get("reason") or each["outcome"] for each in results)
+
+
+def _is_own(result: Mapping[str, Any], caller: str | None) -> bool:
+    """True for a review about which the caller has decided before."""
+    by = result.get("moderator")
+    return result.get("reason") == _STATUS_CHANGED and by is not None and by == caller

@@ -20,6 +20,11 @@ Json = Any
 WAIT_S: Final = 5
 """For so long a page waits until its command has taken effect."""
 _TIMEOUT_S: Final = 40
+KEY_REUSED: Final = "idempotency-key-reused"
+_SENT_BEFORE: Final = (
+    "This form was sent before with something else in it, and that was accepted. Look at what came of it; send this "
+    "only if it is to be done as well."
+)
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 
@@ -39,6 +44,8 @@ class Refused(Exception):  # noqa: N818 - it is an answer
     @property
     def detail(self) -> str:
         """The sentence that says what is wrong."""
+        if self.kind == KEY_REUSED:
+            return _SENT_BEFORE
         return str(self.problem.get("detail") or self.problem.get("title") or "")
 
     @property

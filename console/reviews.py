@@ -178,9 +178,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
     asked: dict[str, Awaitable[Any] | None] = {
-        "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")
-        if visit.may("customerReviews:ratingRead")
-        else None,
+        "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact") if visit.may("customerReviews:read") else None,
         "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
         if visit.may("audit:read")
         else None,

@@ -21,7 +21,7 @@ COOKIE: Final = "plaudit-undo"
 PATH: Final = "/console/queue"
 """The queue, the only page that has an undoing to offer."""
 
-_KEPT_S: Final = 60
+_KEPT_S: Final = 300
 _ACTIONS: Final = frozenset({"approve", "reject", "reset"})
 _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 

@@ -95,6 +95,27 @@ async def test_the_last_decision_is_undone_and_not_the_last_answer(
         await eventually(lambda: statuses(facade, ids[:2]), lambda found: found == ["Approved", "New"])
 
 
+@pytest.mark.parametrize("way", ["loaded anew", "a review and back"])
+async def test_the_last_decision_is_undone_after_its_page_was_left(service: Service, facade: Facade, way: str) -> None:
+    """And where there is nothing to undo, the key says so."""
+    async with queue_of(service, facade, 3) as (page, ids, outcomes):
+        await press(page, "z")
+        await outcomes[0].get_by_text("There is nothing to undo.").wait_for()
+        await press(page, "a")
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        if way == "loaded anew":
+            await page.reload()
+        else:
+            await press(page, "o")
+            await page.wait_for_url("**/reviews/*")
+            await page.go_back()
+        await page.locator("html.scripted").wait_for()
+        await page.get_by_role("button", name="Undo").wait_for()
+        await press(page, "z")
+        await page.locator(f"#r-{ids[0]}").wait_for()
+    assert await statuses(facade, ids) == ["New"] * 3
+
+
 async def test_two_undo_two_in_the_order_of_the_keys(service: Service, facade: Facade) -> None:
     """While the decisions are still on their way."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):

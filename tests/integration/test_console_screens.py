@@ -64,6 +64,7 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
         "/queue": "/queue",
         "/queue/state": "/queue/state",
         "/queue/all": "/queue/all?q=img",
+        "/queue/bulk": f"/queue/bulk?n-applied=1&n-text-changed=1&left={first}",
         "/choose-store/{list}": f"/choose-store/queue?q={quote(HOSTILE)}",
         "/reviews": f"/reviews?q={quote(HOSTILE)}",
         "/reviews/{id}": f"/reviews/{first}",

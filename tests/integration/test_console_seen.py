@@ -13,6 +13,7 @@ from tests.support.console_pages import forms, text_of
 from tests.support.facade import Facade, new_id, submission
 from tests.support.orders import Returns
 from tests.support.patience import settled
+from tests.support.service import Service
 from tests.support.waiting import eventually
 
 LATE = "Look at it as it is now first"
@@ -27,6 +28,13 @@ async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = 
 async def send(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> httpx.Response:
     """The answer to a form once its command was decided upon."""
     return await settled(partial(http.post, path, data=form))
+
+
+async def followed(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> str:
+    """The words of the page to which the answer leads."""
+    answer = await send(http, path, form)
+    assert answer.status_code == 303, answer.text
+    return text_of((await http.get(answer.headers["location"])).text)
 
 
 async def edited_by_author(facade: Facade, id: str, entity: str, text: str) -> None:
@@ -57,14 +65,38 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
         late = await send(http, path, {**form, "action": "approve"})
         assert (late.status_code, "has changed it meanwhile" in late.text) == (409, True), late.text
         assert f'href="{form["back"].replace("&", "&amp;")}"' in late.text
-    late = await send(http, "/console/queue/bulk", {**marks, "action": "approve"})
-    assert "1 left alone: they were changed meanwhile" in text_of(late.text)
+    words = await followed(http, "/console/queue/bulk", {**marks, "action": "approve"})
+    assert "1 left alone: they were changed meanwhile" in words
+    assert "As it was" in words
     late = await send(http, "/console/queue/decisions", {**marks, "action": "approve", "expected": "New"})
     assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "text-changed"}]
     assert (await facade.review(id))["reviewStatus"] == "New"
     now = await form_of(http, here, path)
     assert (await send(http, path, {**now, "action": "approve"})).status_code == 303
     assert (await facade.review(id))["reviewStatus"] == "Approved"
+
+
+@pytest.mark.long
+async def test_what_its_author_changes_while_no_worker_runs_is_not_approved(
+    own_service: Service, own_facade: Facade
+) -> None:
+    """The page still shows the text before. Once workers are back, edit and decision come in any order."""
+    http, entity = own_facade.http, new_id()
+    ids = await own_facade.submit(*(submission(entity, 4, title="As it was", review="Harmless") for _ in range(3)))
+    await own_service.stop("worker")
+    for id in ids:
+        edit = submission(entity, 4, id=id, title="As it was", review=f"Buy at www.example.com, {id}")
+        assert (await http.post("/api/customerReviews", json=[edit])).status_code == 202
+        path = f"/console/reviews/{id}/decide"
+        form = await form_of(http, f"/console/reviews/{id}", path)
+        answer = await http.post(path, data={**form, "action": "approve"})
+        assert "done=accepted" in answer.headers["location"]
+    own_service.start("worker")
+    await own_service.idle()
+    edited = {id: ("New", f"Buy at www.example.com, {id}") for id in ids}
+
+    rows = [await own_facade.review(id) for id in ids]
+    assert {row["id"]: (row["reviewStatus"], row["review"]) for row in rows} == edited
 
 
 async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
@@ -117,8 +149,8 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     for form in (on_page, in_row):
         late = await send(http, path, {**form, **rejection})
         assert (late.status_code, "Somebody has kept it meanwhile" in late.text) == (409, True), late.text
-    late = await send(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
-    assert "1 left alone: somebody has kept them meanwhile" in text_of(late.text)
+    words = await followed(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
+    assert "1 left alone: somebody has kept them meanwhile" in words
     late = await send(http, "/console/queue/decisions", {**marks, **rejection, "expected": "Approved"})
     assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "kept"}]
     assert (await send(http, path, {**in_row, "action": "approve"})).status_code == 303

@@ -30,7 +30,12 @@ async def settled(send: Send) -> httpx.Response:
 
     A page waits for some seconds, and says then that it takes effect in a moment.
     """
-    return await eventually(send, lambda answer: "done=accepted" not in answer.headers.get("location", ""))
+
+    def is_settled(answer: httpx.Response) -> bool:
+        location = answer.headers.get("location", "")
+        return not any(accepted in location for accepted in ("done=accepted", "n-accepted="))
+
+    return await eventually(send, is_settled)
 
 
 def _is_refused_by_database(answer: httpx.Response) -> bool:

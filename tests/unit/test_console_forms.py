@@ -245,6 +245,44 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     assert ("No other review" in words) is not is_told
 
 
+async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> None:
+    """As by HTTP: without the right to ask for ratings."""
+    change = {"now": {"value": 4.5, "reviewCount": 2}, "ifApproved": {"value": 4.0, "reviewCount": 3}}
+    answers = {
+        "customerReviews/r": (200, ROW),
+        "customerReviews/reviewList": (200, {"results": []}),
+        "customerReviews/r/impact": (200, change),
+    }
+    async with client_of(faked([Permission.READ_REVIEWS.value], answers)) as http:
+        words = text_of((await http.get("/console/reviews/r")).text)
+    assert "If approved" in words
+
+
+async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words() -> None:
+    reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "This Idempotency-Key was used"}
+    answers = {"customerReviews/r/reply": (422, reused), "customerReviews/r": (200, ROW)}
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        page = await http.post("/console/reviews/r/reply", data={"text": "Thank you", "author": "Shop", "key": "k-1"})
+    assert "This form was sent before with something else in it" in text_of(page.text)
+    assert "Idempotency-Key" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"outcome": "refused", "reason": "other-store"}, "r refused: other-store"),
+        ({"outcome": "refused", "reason": "other-store", "message": "Of another"}, "r refused: Of another"),
+        ({"outcome": "refused"}, "r refused"),
+    ],
+)
+async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[str, str], said: str) -> None:
+    told = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
+    answers = {"customerReviews": (409, told), "customerReviews/r": (200, ROW)}
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        page = await http.post("/console/reviews/r/delete", data={"key": "k-1"})
+    assert (page.status_code, said in text_of(page.text)) == (409, True), text_of(page.text)
+
+
 async def test_what_is_longer_than_its_place_says_so() -> None:
     """The reports about a review and its history; the rest of which is a link away."""
     report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
@@ -283,8 +321,9 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     shown = [{**ROW, "id": id} for id in ids]
     answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
     marks = {f"seen-{id}": "another" for id in ids if outcomes == ["text-changed"]}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked([each.value for each in Permission], answers), follow_redirects=True) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
+    assert page.request.method == "GET"
     words = text_of(page.text)
     assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
     assert ("is decided" in words) is (title == "Decided")

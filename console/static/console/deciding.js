@@ -139,7 +139,10 @@ export class Deciding {
   undo() {
     const last = this.decisions.made.findLast((each) => !each.isTakenBack);
     if (!last) {
-      one("form.notice [name=action]")?.click();
+      const button = one("form.notice [name=action]");
+      const { current } = this.queue;
+      if (button) button.click();
+      else if (current && !current.isSettled) current.say("There is nothing to undo.");
       return;
     }
     last.isTakenBack = true;

@@ -23,6 +23,7 @@ export class Queue {
     list.addEventListener("change", () => this.count());
     window.addEventListener("beforeunload", (event) => {
       if (this.isBusy) event.preventDefault();
+      this.offerUndo();
     });
     this.count();
     if (this.current) this.claim(this.current);
@@ -98,14 +99,17 @@ export class Queue {
       else this.offerToGoOn();
       return;
     }
+    location.assign(fromTheTop());
+  }
+
+  /** Have the next page of the queue offer to undo the last decision of this one; one that is under way is none yet. */
+  offerUndo() {
     const last = this.decisions.made.at(-1);
     // As on one page: what others have decided since is none of ours to undo.
-    if (last && !last.isOvertaken) {
-      const { id, seen } = last.row.data;
-      const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonBefore };
-      document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=/console/queue; max-age=60; samesite=strict`;
-    }
-    location.assign(fromTheTop());
+    if (!last || last.isOvertaken || last.row.work) return;
+    const { id, seen } = last.row.data;
+    const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonBefore };
+    document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=/console/queue; max-age=300; samesite=strict`;
   }
 
   /** Not before somebody can have read that one of the last decisions failed; the next key goes on, too. */
@@ -166,6 +170,7 @@ export class Queue {
       // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
       if (!row || row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
       row.awaited = null;
+      if (each.status === row.data.status) row.hasTaken(each.status);
       const isDecided = each.status !== (row.data.status || null);
       // Somebody else's that comes to the same as one that was made here.
       const isAgain = each.by !== this.decisions.me && this.decisions.of(row).length > 0;

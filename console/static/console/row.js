@@ -48,7 +48,14 @@ export class Row {
   }
 
   get isSettled() { return this.element.classList.contains("settled"); }
-  set isSettled(is) { this.element.classList.toggle("settled", is); }
+  set isSettled(is) {
+    this.element.classList.toggle("settled", is);
+    const box = one("input[type=checkbox]:checked", this.element);
+    if (!is || !box) return;
+    // Selected with others it would be decided about once more. The list counts them.
+    box.checked = false;
+    box.dispatchEvent(new Event("change", { bubbles: true }));
+  }
   set hasFailed(is) { this.element.classList.toggle("failed", is); }
 
   /** What names it in a request. */
@@ -145,7 +152,7 @@ export class Row {
     this.data.reason = reason;
     this.hasFailed = false;
     this.isSettled = wasSettled;
-    this.say("Undone: it is as it was before.");
+    this.say(`Undone: it is ${this.data.status} again.`);
   }
 
   notUndone() {
@@ -195,7 +202,14 @@ export class Row {
     this.echoes.splice(0, at + 1);
     this.others = null;
     // Where nobody signs in, it may be somebody else's: the last one that was made here is as the row says.
-    return this.echoes.length > 0 || this.work !== null || this.data.status === told.status;
+    const isOurs = this.data.status === told.status;
+    if (isOurs) this.hasTaken(told.status);
+    return this.echoes.length > 0 || this.work !== null || isOurs;
+  }
+
+  /** What was accepted has taken effect. */
+  hasTaken(status) {
+    if (one(".outcome", this.element).textContent === ACCEPTED) this.say(`${status}.`);
   }
 
   hearOthers(told) {
