@@ -31,11 +31,13 @@ _UNKNOWN: Final = (
 
 
 class ItemResult(TypedDict):
-    """The outcome of one item of a command. `status`, `moderator`: of a review that somebody else moderated first."""
+    """The outcome of one item of a command. `reason`: a code, `message`: the same in words, of a return. `status`,
+    `moderator`: of a review that somebody else moderated first."""
 
     id: str
     outcome: Outcome
     reason: NotRequired[str]
+    message: NotRequired[str]
     status: NotRequired[str]
     moderator: NotRequired[str | None]
 
@@ -94,6 +96,8 @@ def item_result(answer: Answer) -> ItemResult:
     result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
     if answer.reason:
         result["reason"] = answer.reason
+    if answer.message:
+        result["message"] = answer.message
     if answer.status:
         result |= {"status": answer.status, "moderator": answer.moderator}
     return result

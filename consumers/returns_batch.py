@@ -120,7 +120,7 @@ class ReturnBatch:
     ) -> None:
         self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, seen))
         outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
-        self._answer(request, outcome, _in_words(reasons))
+        self._answer(request, outcome, reasons)
         data = return_refused(request.id, request.order_id, reasons, at)
         self.work.emit([self.services.event(request.order_id or request.id, "ReturnRefused", data)])
 
@@ -137,8 +137,10 @@ class ReturnBatch:
     def _put(self, stored: StoredReturn) -> None:
         self.returns[stored.id] = self.changed_returns[stored.id] = stored
 
-    def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
-        self.work.answer(request.command_id, request.id, outcome, reason, mark=request.mark)
+    def _answer(self, request: ReturnRequest, outcome: Outcome, reasons: Sequence[RefusalReason] = ()) -> None:
+        code = reasons[0].code.value if reasons else None
+        message = _in_words(reasons) or None
+        self.work.answer(request.command_id, request.id, outcome, code, mark=request.mark, message=message)
         if request.command_id:
             self.answered.add((request.command_id, request.id))
 

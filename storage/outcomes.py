@@ -21,8 +21,8 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeco
 class Answer(NamedTuple):
     """The outcome of one item of a command.
 
-    `status` and `moderator`: those of a review that another one had moderated meanwhile. `mark`: that of the command,
-    None where it didn't come by HTTP.
+    `message`: the reason in words, where the code doesn't say it all. `status` and `moderator`: those of a review that
+    another one had moderated meanwhile. `mark`: that of the command, None where it didn't come by HTTP.
     """
 
     command_id: str
@@ -32,6 +32,7 @@ class Answer(NamedTuple):
     mark: CommandMark | None = None
     status: str | None = None
     moderator: str | None = None
+    message: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -84,6 +85,7 @@ def _fields(answer: Answer) -> Document:
         "mark": str(answer.mark) if answer.mark else None,
         "status": answer.status,
         "moderator": answer.moderator,
+        "message": answer.message,
     }
     told = {"outcome": answer.outcome.value, "reason": answer.reason}
     return told | {name: value for name, value in fields.items() if value is not None}
@@ -98,6 +100,7 @@ def _answer(command_id: str, item_id: str, document: Document) -> Answer:
         mark=mark_from(document.get("mark")),
         status=document.get("status"),
         moderator=document.get("moderator"),
+        message=document.get("message"),
     )
 
 

@@ -65,10 +65,12 @@ class UnitOfWork:
         reason: str | None = None,
         *,
         mark: CommandMark | None = None,
+        message: str | None = None,
     ) -> None:
-        """Remember the outcome of an item of a command; not without a command id, by which it is asked for."""
+        """Remember the outcome of an item of a command; not without a command id, by which it is asked for. `message`:
+        the reason in words, where the code doesn't say it all."""
         if command_id:
-            self.answers.append(Answer(command_id, item_id, outcome, reason, mark))
+            self.answers.append(Answer(command_id, item_id, outcome, reason, mark, message=message))
 
     def emit(self, messages: Iterable[OutgoingMessage]) -> None:
         """Owe messages to Kafka: published after the transaction, at least once."""

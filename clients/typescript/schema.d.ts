@@ -1613,11 +1613,15 @@ export interface components {
             code: string;
             message: string;
         };
-        /** @description The outcome of one item of a command. `status`, `moderator`: of a review that somebody else moderated first. */
+        /**
+         * @description The outcome of one item of a command. `reason`: a code, `message`: the same in words, of a return. `status`,
+         *     `moderator`: of a review that somebody else moderated first.
+         */
         ItemResult: {
             id: string;
             outcome: components["schemas"]["Outcome"];
             reason?: string;
+            message?: string;
             status?: string;
             moderator?: string | null;
         };
@@ -2643,6 +2647,7 @@ export interface components {
             id: string;
             outcome: components["schemas"]["Outcome"];
             reason?: string;
+            message?: string;
             status?: string;
             moderator?: string | null;
             refusal?: components["schemas"]["RefusedAgain"] | null;
