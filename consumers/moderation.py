@@ -14,7 +14,7 @@ from domain.delivery import OutgoingMessage
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
 from domain.ratings import RatingTally
-from domain.reviews import ModerationAction
+from domain.reviews import ModerationAction, ReviewStatus
 from messaging.decoding import Received
 from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
@@ -120,8 +120,15 @@ class ReviewChangeConsumer:
         tallies = await ratings.add(changes, work.session, uncertain)
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))
-        # Also those that left a status and settled reports.
-        told = [c for c, each in results if each.outcome is Outcome.APPLIED or moderated.settled.get(c.review_id) is c]
+        # Also those that left a status, and settled reports or ended a planned approval.
+        ended = {id for id in decided if present[id].status is ReviewStatus.NEW}
+        told = [
+            command
+            for command, each in results
+            if each.outcome is Outcome.APPLIED
+            or moderated.settled.get(command.review_id) is command
+            or (each.outcome is Outcome.UNCHANGED and command.review_id in ended)
+        ]
         work.audit(_audit_entry(command, moderated.reviews[command.review_id]) for command in told)
         for command, result in results:
             if command.command_id and command.review_id not in early:

@@ -21,7 +21,7 @@ from domain.moderation_rules_text import (
 )
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewIdentity, ReviewStatus
-from domain.reviews_facts import BY_VERDICT, REJECTED_BEFORE
+from domain.reviews_facts import BY_RULE, BY_VERDICT, REJECTED_BEFORE
 
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
@@ -74,7 +74,7 @@ class ModerationRule:
     @property
     def subject(self) -> str:
         """The name under which it moderates."""
-        return f"rule:{self.id}"
+        return f"{BY_RULE}{self.id}"
 
 
 class JudgedReview(NamedTuple):

@@ -164,7 +164,8 @@ def _writers(settings: StoreSettings) -> Writers:
 
 def _rule_sentence(rule: ModerationRule) -> str:
     after = rule.publish_after_hours
-    later = f", and is published after {after} hours at the latest unless {_UNLESS}" if after else ""
+    hours = f"{after} hours" if after != 1 else "an hour"
+    later = f", and is published after {hours} at the latest unless {_UNLESS}" if after else ""
     return f"A review that the rule about {rule.kind} applies to {_RULE_ACTIONS[rule.outcome]}{later}."
 
 
@@ -179,7 +180,7 @@ _RULE_ACTIONS: Final[Mapping[RuleOutcome, str]] = {
     RuleOutcome.HOLD: "waits for a moderator",
     RuleOutcome.FLAG: "is marked for a moderator",
 }
-_UNLESS: Final = "it is rejected or something other than its stars holds it back"
+_UNLESS: Final = "a moderator decides about it before or something other than its stars holds it back"
 _PURCHASE_REQUIRED: Final = (
     "The purchase is proven by an order of the shop that holds the product, or by the signed link in a mail about it; "
     "without proof a review is not taken."

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+BY_RULE: Final = "rule:"
 BY_VERDICT: Final = "verdict:"
 """The names begin so under which classifiers moderate and flag; those of flags of rules don't."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.permissions import Permission
+from domain.reviews_facts import BY_RULE, BY_VERDICT
 from messaging.schemas import ID_LENGTH
 from plaudit.cli.command_line import AsJson, run, to
 
@@ -21,9 +22,15 @@ def _name(text: str) -> str:
     return text
 
 
+def _client(text: str) -> str:
+    if text.startswith((BY_RULE, BY_VERDICT)):
+        raise typer.BadParameter(f"{BY_RULE} and {BY_VERDICT} stand before what decides by itself. Use another name.")
+    return _name(text)
+
+
 @app.command()
 def create(
-    client: Annotated[str, typer.Argument(parser=_name, help="Whose key it is; it stands in the audit log.")],
+    client: Annotated[str, typer.Argument(parser=_client, help="Whose key it is; it stands in the audit log.")],
     permission: Annotated[list[Permission], typer.Option(help="What it allows; several times for several.")],
     store: Annotated[
         list[str] | None, typer.Option(parser=_name, help="Bind it to this store; several times. By default to none.")

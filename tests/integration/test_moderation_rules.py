@@ -139,15 +139,19 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     facade: Facade, service: Service, product: str, rules: list[Json]
 ) -> None:
     store = await facade.open_store(moderationRules=rules)
-    texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.", "Odd.", "Poor.")
-    low, linked, decided, edited, again, old, left = (review(product, 1, text, store) for text in texts)
-    ids = await facade.submit(low, linked, decided, edited, again, old, left)
+    texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.", "Odd.", "Poor.", "Bad.")
+    low, linked, decided, edited, again, old, left, kept = (review(product, 1, text, store) for text in texts)
+    ids = await facade.submit(low, linked, decided, edited, again, old, left, kept)
     # A decision that isn't taken is none.
     path = f"{REVIEWS}/reject?expectedStatus=Approved"
     refused = await patience.decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
     assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])
+    # Who leaves it New has decided, too, and that is on record.
+    assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
+    latest, *_ = (await facade.get("/api/audit", reviewId=kept["id"]))["results"]
+    assert latest["action"] == "reset"
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}

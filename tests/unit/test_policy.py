@@ -92,6 +92,7 @@ def test_the_policy_names_the_rules_in_force() -> None:
         ModerationRule("a", RuleKind.LINKS, RuleOutcome.HOLD),
         ModerationRule("b", RuleKind.STARS, RuleOutcome.HOLD, below=300, publish_after_hours=48),
         ModerationRule("c", RuleKind.WORDS, RuleOutcome.FLAG, words=("cheap",)),
+        ModerationRule("d", RuleKind.STARS, RuleOutcome.FLAG, below=200, publish_after_hours=1),
     )
     policy = policy_of(replace(OPEN, moderation_rules=rules))
     assert policy.checked_by == (Check.MODERATOR,)
@@ -99,8 +100,10 @@ def test_the_policy_names_the_rules_in_force() -> None:
     assert told == [
         "A review that the rule about links applies to waits for a moderator.",
         "A review that the rule about stars applies to waits for a moderator, and is published after 48 hours at the "
-        "latest unless it is rejected or something other than its stars holds it back.",
+        "latest unless a moderator decides about it before or something other than its stars holds it back.",
         "A review that the rule about words applies to is marked for a moderator.",
+        "A review that the rule about stars applies to is marked for a moderator, and is published after an hour at "
+        "the latest unless a moderator decides about it before or something other than its stars holds it back.",
     ]
     approving = ModerationRule("d", RuleKind.VERIFIED, RuleOutcome.APPROVE)
     by_rule = policy_of(replace(OPEN, moderation_rules=(approving,)))
