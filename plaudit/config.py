@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
@@ -18,6 +18,7 @@ from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.kafka_settings import KafkaSettings
+from plaudit.mongo_settings import MongoSettings
 from plaudit.review_token_settings import ReviewTokenSettings
 from plaudit.setting_paths import DataFolder, OptionalFile
 from plaudit.storefront_settings import StorefrontSettings
@@ -35,20 +36,6 @@ class MissingAddressError(Exception):
 
 class ConfigurationError(Exception):
     """A setting can't be used; the message names the variable and the place in it."""
-
-
-def _not_of_mongodb(name: str) -> str:
-    if name.lower() in ("admin", "config", "local"):
-        raise ValueError("MongoDB keeps its own things there, and tells no changes of them: choose another name")
-    return name
-
-
-class MongoSettings(BaseModel):
-    """The connection to MongoDB."""
-
-    uri: SecretStr | None = None
-    database: Annotated[str, AfterValidator(_not_of_mongodb), Field(description="The name of the database")] = "plaudit"
-    timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
 
 class JwtSettings(BaseModel):
@@ -250,9 +237,17 @@ class Settings(BaseSettings):
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
     def mongo_database(self) -> str:
-        """The name of the database: that of a running `plaudit up` whose MongoDB is meant, else the configured one."""
+        """The name of the database: that of a running `plaudit up` whose MongoDB is meant, else the configured one.
+
+        Raises ConfigurationError where another one is configured than that of the `plaudit up`.
+        """
         endpoints = None if self.mongo.uri else self.endpoints()
-        return str(endpoints["database"]) if endpoints else self.mongo.database
+        if endpoints is None:
+            return self.mongo.database
+        there, named = str(endpoints["database"]), self.mongo.database
+        if "database" in self.mongo.model_fields_set and named != there:
+            raise self._another("PLAUDIT_MONGO__DATABASE", named, f"has the database {there}")
+        return there
 
     def http_address(self) -> str:
         """The address of a running service: that of `plaudit up` if it runs, else the configured one.
@@ -264,11 +259,14 @@ class Settings(BaseSettings):
             return self.http.address
         there = str(endpoints["http"])
         if "port" in self.http.model_fields_set and self.http.port not in (0, urlsplit(there).port):
-            raise ConfigurationError(
-                f"PLAUDIT_HTTP__PORT is {self.http.port}, but the `plaudit up` of {self.data} listens at {there}. Set "
-                "PLAUDIT_DATA to the folder of the one that is meant (`make` calls it DATA), or leave the port out."
-            )
+            raise self._another("PLAUDIT_HTTP__PORT", self.http.port, f"listens at {there}")
         return there
+
+    def _another(self, variable: str, value: object, there: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{variable} is {value}, but the `plaudit up` of {self.data} {there}. Set PLAUDIT_DATA to the folder of "
+            f"the one that is meant (`make` calls it DATA), or leave {variable} out."
+        )
 
     def _endpoint(self, name: str, variable: str) -> str:
         endpoints = self.endpoints()

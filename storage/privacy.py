@@ -115,8 +115,7 @@ class PersonalData:
 
     async def order_ids(self) -> list[str]:
         """The ids of their orders, and where their id is a mail address, of those that a guest made with it."""
-        found = self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})
-        ids = [document["_id"] async for document in found]
+        ids = [each["_id"] async for each in self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})]
         if self._guest_orders is None:
             self._guest_orders = await self._orders.of_guest(self._customer)
         return sorted([*ids, *self._guest_orders])
@@ -211,10 +210,12 @@ class PersonalData:
 
     async def forget_reports(self) -> int:
         """Take them and their words out of their reports, whose reasons stay; returns how many there were."""
-        addresses = await self._addresses()
-        waiting = [document["_id"] async for document in self._parked_feedback(addresses)]
-        await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})
-        return await ReportRepository(self._database).forget_person(self._customer, addresses)
+        return await ReportRepository(self._database).forget_person(self._customer, await self._addresses())
+
+    async def remove_parked_feedback(self) -> int:
+        """Remove their votes and reports that wait for their review; returns how many there were."""
+        waiting = [document["_id"] async for document in self._parked_feedback(await self._addresses())]
+        return (await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})).deleted_count
 
     async def forget_in_audit_log(self) -> int:
         """Take their name out of the audit log's entries of edits and deleted returns; returns how many there were."""

@@ -10,11 +10,12 @@ from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
 from api.keys import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
-from plaudit.cli.command_line import CommandError
+from plaudit.cli.command_line import CommandError, errors
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
 from storage.keys import ApiKey, ApiKeyRepository
+from storage.stores import StoreRepository
 
 
 async def create_key(
@@ -31,10 +32,15 @@ async def create_key(
     caller = Caller(client, frozenset(permissions), frozenset(stores) if stores else None)
     expires = now + timedelta(days=days) if days is not None else None
     async with reached(settings) as (database, _):
+        unknown = (caller.stores or frozenset()) - (await StoreRepository(database).of_ids(stores or ())).keys()
         await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
     key = f"plaudit_{id}_{secret}"
     out.tell({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
     out.print(key)
+    if unknown:
+        errors.print(
+            f"Not registered yet: {', '.join(map(shown, sorted(unknown)))}. Until then the key reaches nothing there."
+        )
 
 
 async def list_keys(settings: Settings, out: Terminal) -> None:

@@ -198,13 +198,14 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
 async def _forget(data: PersonalData) -> dict[str, int]:
     """Take a person out of all but their reviews; returns how much there was of each kind. Done again after it was cut
     short it goes on: reports are found by the mail addresses of the orders, so they come before those."""
+    removed = await data.remove_parked_feedback()
     counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
     counts |= await data.forget_orders()
     counts["images"] = await data.forget_images()
     counts["mails"] = await data.forget_mails(datetime.now(UTC))
     counts["reminders"] = await data.forget_reminders()
     counts["reviewTokens"] = await data.forget_tokens()
-    counts["waiting"] = await data.forget_parked()
+    counts["waiting"] = removed + await data.forget_parked()
     counts["edits"] = await data.forget_in_audit_log()
     return counts
 

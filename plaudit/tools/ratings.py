@@ -73,4 +73,4 @@ async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> No
                 ordered += len(entities)
                 status.update(f"Ordered {ordered} recounts")
     out.tell({"ordered": ordered})
-    out.print(f"Ordered the recount of {ordered} objects; the workers are at it.")
+    out.print(f"Ordered the recount of {ordered} objects, which workers do in their turn.")

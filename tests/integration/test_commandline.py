@@ -287,6 +287,31 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
             assert "Start the service first: make up" in " ".join(said.split())
 
 
+def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
+    data = tmp_path / ".plaudit"
+    data.mkdir()
+    endpoints = {"http": "http://127.0.0.1:1", "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1"}
+    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
+    with (data / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (
+            ["keys", "list"],
+            ["ratings", "verify"],
+            ["privacy", "erase", "--customer", "u", "--yes"],
+            ["config"],
+        ):
+            said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_MONGO__DATABASE="copy").stderr.split())
+            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` of .plaudit has the database plaudit" in said
+        shown = json.loads(plaudit(tmp_path, "config", PLAUDIT_MONGO__DATABASE="plaudit").stdout)
+        assert shown["mongo"]["database"] == "plaudit"
+
+
+def test_no_key_has_the_name_of_a_rule(tmp_path: Path) -> None:
+    for name in ("rule:low", "verdict:ai"):
+        said = plaudit(tmp_path, "keys", "create", name, "--permission", "settings:read", code=2).stderr
+        assert "Use another name." in " ".join(said.split())
+
+
 def test_a_worker_leaves_a_folder_that_up_takes(tmp_path: Path) -> None:
     assert "start `plaudit up`" in plaudit(tmp_path, "worker", code=1).stderr
     assert stat.S_IMODE((tmp_path / ".plaudit").stat().st_mode) == 0o700

@@ -53,7 +53,9 @@ async def _run(command_line: Service, *command: str) -> str:
 @pytest.mark.long
 async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiKeyRepository) -> None:
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
-    key = (await _run(command_line, *made)).strip()
+    created = await command_line.run("keys", *made)
+    key = created.stdout.strip()
+    assert "Not registered yet: A, B." in created.stderr
     other = (
         await _run(command_line, *made[:4], "--permission", "customerReviews:createForOthers", "--forever")
     ).strip()

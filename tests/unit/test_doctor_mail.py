@@ -8,7 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 from domain.findings import Finding, Level
-from plaudit.config import MongoSettings, Settings, SmtpSettings
+from plaudit.config import Settings, SmtpSettings
+from plaudit.mongo_settings import MongoSettings
 from plaudit.tools.doctor import mail
 from plaudit.tools.doctor.mail import check_mail
 from tests.support.mail_server import PASSWORD, running_mail_server
