@@ -1,0 +1,49 @@
+"""The limits in docs/security.md are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from api.web.forms import MAX_FORM_BYTES
+from messaging.schemas import MAX_ITEMS
+from plaudit.http_settings import HttpSettings
+
+DOCS = (Path(__file__).parents[2] / "docs/security.md").read_text()
+ROWS = [row.split(" | ") for row in re.findall(r"^\| (.* \| .*) \|$", DOCS.partition("## Limits\n")[2], re.MULTILINE)]
+BY_SETTING = {
+    name: told
+    for _, told, setting, *_ in ROWS
+    for name in re.findall(r"`(?:PLAUDIT_HTTP)?__(MAX_\w+|\w+_TIMEOUT)`", setting)
+}
+
+
+def shown(name: str, value: float) -> str:
+    """A limit as the table has it, by the last word of its name."""
+    if name.endswith("_TIMEOUT"):
+        return f"{value:g} s"
+    if not name.endswith("_BYTES"):
+        return f"{value:,}"
+    return f"{value // 2**20} MiB" if value >= 2**20 else f"{value // 2**10} KiB"
+
+
+@pytest.mark.parametrize("name", [each.upper() for each in HttpSettings.model_fields if each.startswith("max_")])
+def test_each_setting_that_limits_something_is_there(name: str) -> None:
+    assert name in BY_SETTING
+
+
+@pytest.mark.parametrize("name", BY_SETTING)
+def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
+    limit = shown(name, getattr(HttpSettings(), name.lower()))
+    assert re.search(rf"(?<![\d,]){limit}(?!,?\d)", BY_SETTING[name])
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"),
+    [("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"), ("items of an array", f"{MAX_ITEMS:,}")],
+)
+def test_a_limit_without_a_setting_is_that_of_the_code(what: str, limit: str) -> None:
+    (told,) = [row[1] for row in ROWS if row[0].startswith(what)]
+    assert limit in told
