@@ -55,7 +55,7 @@ async def decide(visit: Visit) -> Response:
     left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
     # Loaded anew it decides nothing, and a way back asks for nothing to be sent again.
     done = address(_DONE, {**filters, **counts}, after=form.get("after"))
-    return RedirectResponse(f"{done}&{urlencode(left[:_MOST_NAMED])}", 303)
+    return RedirectResponse(f"{done}&{urlencode(left[:_MOST_NAMED])}" if left else done, 303)
 
 
 @screens.get("/queue/bulk", Permission.MODERATE_REVIEWS)

@@ -306,7 +306,11 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
     ("outcomes", "title", "said"),
     [
         (["applied", "unchanged"], "Decided", "Each review that was still as shown is decided."),
-        (["applied", "status-changed"], "Decided", "What somebody else has decided meanwhile stays as it is."),
+        (
+            ["applied", "status-changed"],
+            "Decided",
+            "is decided. What somebody else has decided meanwhile stays as it is.",
+        ),
         ([], "Accepted", "Each review that is still as shown will be decided in a moment."),
         (["status-changed"], "Nothing was decided", "What somebody else has decided meanwhile stays as it is."),
         (["text-changed"], "Nothing was decided", "What was changed meanwhile is left alone"),
