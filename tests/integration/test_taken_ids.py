@@ -110,7 +110,7 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     before = await returns.get(id)
     wanted = wanted_return(theirs, {"a": 1}, id=id)
     (result,) = await facade.command("POST", RETURNS, wanted)
-    assert (result["outcome"], "id is taken" in result["reason"]) == ("refused", True)
+    assert (result["outcome"], "id is taken" in result["message"]) == ("refused", True)
     refused = await refusal_of_a_return(returns, id)
     assert (refused["orderId"], reasons(refused)) == (theirs, [("id-taken", "/id")])
     assert await returns.get(id) == before
@@ -122,7 +122,7 @@ async def test_another_request_with_the_id_of_a_return(returns: Returns, facade:
     id = await returns.create(order, {"a": 1}, id=new_id("return"))
     other = wanted_return(order, {"a": 2, "b": 1}, id=id)
     (result,) = await facade.command("POST", RETURNS, other)
-    assert (result["outcome"], "created by another request" in result["reason"]) == ("refused", True)
+    assert (result["outcome"], "created by another request" in result["message"]) == ("refused", True)
     assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
     assert await returns.available(order) == {"a": 4, "b": 5}
     # As soon as it is changed to that, the first request is a repeat all the same, and the other one isn't.
