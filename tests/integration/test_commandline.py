@@ -287,6 +287,7 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
             assert "Start the service first: make up" in " ".join(said.split())
 
 
+@pytest.mark.long
 def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
     data = tmp_path / ".plaudit"
     data.mkdir()
