@@ -62,7 +62,7 @@ async def reviews_to_delete(
 def _checked(named: NamedReviews) -> NamedReviews:
     """The same. Raises ProblemError when there are none, too many, or a text is that of another one."""
     if not 1 <= len(named.ids) <= MAX_ITEMS:
-        message = f"Name 1 to {MAX_ITEMS} reviews, in the body or in the query"
+        message = f"Name 1 to {MAX_ITEMS} reviews"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
     if other := text_of_another(named.ids, named.text_hashes):
         told = "This review isn't among the ids"

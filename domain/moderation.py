@@ -37,8 +37,8 @@ class Moderation(NamedTuple):
     that of a rejection. `expected` is the status in which its sender saw the review, `text_hash` the name of the text
     that he saw, each None for any. `command_id` is set if its outcome may be asked for, `mark` if that came by HTTP.
     `stores` are those that its sender is bound to, None for none in particular. `trace` is the W3C context of its
-    request, empty if it has none. `restored`: of an import. `arrived`: the offset at which
-    the owner of the review's place got it, None elsewhere.
+    request, empty if it has none. `restored`: of an import. `arrived`: the offset at which the owner of the review's
+    place got it, None elsewhere.
     """
 
     review_id: str

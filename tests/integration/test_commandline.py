@@ -8,6 +8,8 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -100,13 +102,20 @@ def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: st
     assert "PLAUDIT_DATA: file is not a folder" in told
 
 
-def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
-    data = tmp_path / ".plaudit"
+@contextmanager
+def up_in(folder: Path, http: str) -> Iterator[None]:
+    """What a `plaudit up` leaves in a folder, whose servers nobody reaches; it runs until the end of the block."""
+    data = folder / ".plaudit"
     data.mkdir()
-    endpoints = {"http": "http://127.0.0.1:9137", "kafka": "127.0.0.1:9138", "mongo": "mongodb://127.0.0.1:9139"}
-    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
+    servers = {"http": http, "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1", "database": "plaudit"}
+    (data / "endpoints.json").write_text(json.dumps(servers))
     with (data / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
+    with up_in(tmp_path, "http://127.0.0.1:9137"):
         assert configuration(tmp_path)["runningUp"] == ".plaudit/endpoints.json"
     assert configuration(tmp_path)["runningUp"] is None
     assert "start `plaudit up`" in plaudit(tmp_path, "ratings", "verify", code=1).stderr
@@ -272,16 +281,12 @@ def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
 
 
 def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
-    data = tmp_path / ".plaudit"
-    data.mkdir()
     port = free_port()
-    endpoints = {"http": f"http://127.0.0.1:{port}", "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1"}
-    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
-    with (data / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    here = f"http://127.0.0.1:{port}"
+    with up_in(tmp_path, here):
         for command in (["demo"], ["demo", "--fill", "1"]):
             said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
-            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` of .plaudit listens at {endpoints['http']}" in said
+            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` of .plaudit listens at {here}" in said
         for configured in (str(port), "0"):
             said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
             assert "Start the service first: make up" in " ".join(said.split())
@@ -289,12 +294,7 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
-    data = tmp_path / ".plaudit"
-    data.mkdir()
-    endpoints = {"http": "http://127.0.0.1:1", "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1"}
-    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
-    with (data / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with up_in(tmp_path, "http://127.0.0.1:1"):
         for command in (
             ["keys", "list"],
             ["ratings", "verify"],
