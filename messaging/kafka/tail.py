@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ class Tail:
         self._connection = connection
         self._topics = topics
 
-    async def records(self, since: datetime) -> AsyncIterator[Any]:
+    async def records(self, since: datetime) -> AsyncGenerator[Any]:
         """The records that came since this moment, and all that come, in the order of each partition.
 
         While Kafka is away it is waited for; then it goes on at the moment of the last record: that one may come
@@ -59,8 +59,9 @@ class Tail:
 
     async def _seek(self, consumer: AIOKafkaConsumer, since: datetime) -> None:
         partitions = consumer.assignment()
-        offsets = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds(since)))
+        # In this order: a record that comes between the two answers is behind the end that was told.
         ends = await consumer.end_offsets(list(partitions))
+        offsets = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds(since)))
         for partition in partitions:
             found = offsets.get(partition)
             consumer.seek(partition, found.offset if found else ends[partition])

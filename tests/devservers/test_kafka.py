@@ -91,6 +91,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
 
 
 @pytest.mark.usefixtures("kafka_can_run")
+@pytest.mark.long
 async def test_says_at_once_why_it_does_not_start(data: Path, progress: list[str]) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)

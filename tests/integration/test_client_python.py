@@ -15,6 +15,8 @@ from tests.support.documents import ROOT
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Service
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = ROOT / "clients" / "python" / "example.py"
 
 
@@ -55,7 +57,6 @@ def plaudit(example: Any, service: Service, witness: Witness) -> Iterator[Any]:
         yield example["Plaudit"](http)
 
 
-@pytest.mark.long
 async def test_the_example_runs(service: Service, facade: Facade, product: str) -> None:
     store = await facade.open_store()
     process = await asyncio.create_subprocess_exec(

@@ -51,6 +51,7 @@ def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
     assert shown["http"]["port"] == 8123
 
 
+@pytest.mark.long
 def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
     shown = configuration(
         tmp_path,
@@ -280,6 +281,7 @@ def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
     assert "was answered 501, not 200" in " ".join(said.split())
 
 
+@pytest.mark.long
 def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
     port = free_port()
     here = f"http://127.0.0.1:{port}"

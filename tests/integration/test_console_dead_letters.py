@@ -53,6 +53,7 @@ def typed_in(page: str) -> str:
     return found[1]
 
 
+@pytest.mark.long
 async def test_a_letter_is_opened_mended_tried_and_replayed(
     facade: Facade, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_letter_is_opened_mended_tried_and_replayed(
     assert "Replayed before" in await sent(http, here, 422, action="replay", value=mended)
 
 
+@pytest.mark.long
 async def test_many_are_tried_and_replayed_by_checkboxes(
     facade: Facade, service: Service, http: httpx.AsyncClient
 ) -> None:
@@ -118,6 +120,7 @@ async def test_what_is_shown_is_what_came(service: Service, http: httpx.AsyncCli
     assert typed_in(await page_of(http, f"{PATH}/{place}")) == value
 
 
+@pytest.mark.long
 async def test_letters_in_every_state(service: Service, http: httpx.AsyncClient, product: str) -> None:
     """Those that were replayed are found again, also from the page that has no open ones."""
     (place,) = await dead(service, product, json.dumps({**submission(product), "rating": 9}).encode())
@@ -138,6 +141,7 @@ async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
     assert "no dead letter at this place" in await page_of(http, f"{PATH}/{TOPIC}/0/999999", 404)
 
 
+@pytest.mark.long
 async def test_health_says_first_how_it_is(http: httpx.AsyncClient) -> None:
     # While a server is slow, what only it knows isn't there.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')

@@ -15,6 +15,7 @@ from tests.support.waiting import eventually
 SCREEN = "/console/objects"
 
 
+@pytest.mark.long
 async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, http: httpx.AsyncClient) -> None:
     store, brand = await facade.open_store(ratingCalculationMethod="wilson"), new_id("brand")
     product = new_id("camera/of slashes?")

@@ -214,6 +214,7 @@ async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
     assert (await facade.review(other))["reviewStatus"] == "New"
 
 
+@pytest.mark.long
 async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:
     """They are public while they wait for a moderator, who keeps them or rejects them: one, those selected, or all."""
     word, complaint = new_id("word"), "It names my street, and " + "x" * 300

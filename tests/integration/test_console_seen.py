@@ -16,6 +16,8 @@ from tests.support.patience import settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 LATE = "Look at it as it is now first"
 
 
@@ -50,7 +52,6 @@ async def review(facade: Facade) -> tuple[str, str]:
     return id, entity
 
 
-@pytest.mark.long
 async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
@@ -76,7 +77,6 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     assert (await facade.review(id))["reviewStatus"] == "Approved"
 
 
-@pytest.mark.long
 async def test_what_its_author_changes_while_no_worker_runs_is_not_approved(
     own_service: Service, own_facade: Facade
 ) -> None:
@@ -160,7 +160,6 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
 
 
-@pytest.mark.long
 async def test_what_changed_since_it_was_read_is_not_deleted(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:

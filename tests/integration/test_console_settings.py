@@ -274,6 +274,7 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
     assert "<b>Since</b>: " in await console.open("/console/audit?since=never", status=422)
 
 
+@pytest.mark.long
 async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
     """However many are written while somebody goes through the pages, and however many are of one moment."""
     store, product = await facade.open_store(), new_id()

@@ -16,6 +16,8 @@ from tests.support.facade import Facade
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 COUNT = 40
 
 

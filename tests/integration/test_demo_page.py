@@ -18,6 +18,8 @@ from tests.support.facade import facade_of, submission
 from tests.support.service import Servers, Service, running_service
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 FILL = "plaudit demo --fill 500"
 
 POLICY = (
@@ -56,7 +58,6 @@ async def test_the_token_of_a_reminder_stays_in_every_language(shop: Service) ->
             assert {link.fragment for link in links} == {"reviews"}
 
 
-@pytest.mark.long
 async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: Servers, tmp_path: Path) -> None:
     async with running_service(servers, tmp_path, PLAUDIT_AUTH__MODE="api_key") as service, service.client() as http:
         for path in ("/demo", f"/demo/{PRODUCTS[0].id}", "/demo/static/shop.css"):

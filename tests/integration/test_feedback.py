@@ -92,6 +92,7 @@ async def test_reviews_that_readers_do_not_see_are_not_there(facade: Facade, pro
     assert await counts(facade, new) == (0, 0, 0)
 
 
+@pytest.mark.long
 async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: Service, product: str) -> None:
     reported, other = await facade.submit_approved(submission(product), submission(product))
     path, key = f"{reported}/reports", once()

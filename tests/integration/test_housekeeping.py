@@ -296,6 +296,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
         assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
 
 
+@pytest.mark.long
 async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
     servers: Servers,
 ) -> None:

@@ -21,6 +21,7 @@ async def refused(service: Service, product: str) -> set[tuple[str, str]]:
     return {(each["reviewId"], each["code"]) for each in told}
 
 
+@pytest.mark.long
 async def test_an_import_edits_nothing_that_is_there(service: Service, facade: Facade, tmp_path: Path) -> None:
     person, product = new_id("person"), new_id()
     ids = await facade.submit_approved(*(submission(product, 4, userId=person) for _ in range(2)))
@@ -104,6 +105,7 @@ async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tm
     assert await facade.review(id) == review
 
 
+@pytest.mark.long
 async def test_rows_of_a_store_that_is_not_registered_are_bad(service: Service, facade: Facade, tmp_path: Path) -> None:
     product, store = new_id(), await facade.open_store()
     file, report = tmp_path / "reviews.jsonl", tmp_path / "reviews.jsonl.bad-rows.jsonl"

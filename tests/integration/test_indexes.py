@@ -59,6 +59,7 @@ async def test_queries_go_on_with_an_index_that_took_the_place_of_another(server
         assert await reported_reviews(database) == ["review"]
 
 
+@pytest.mark.long
 async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:

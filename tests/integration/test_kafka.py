@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 import uvloop
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import NewTopic
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
@@ -23,6 +24,7 @@ from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.kafka.tail import Tail
 from messaging.topics import Topic, TopicNames
 from storage.topics_growth import GrowthRepository
 from tests.support.facade import new_id
@@ -74,6 +76,34 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
             if value != "single":
                 found[int(value.partition("-")[0])].append(value)
     assert found == expected
+
+
+async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, asked = f"t{uuid.uuid4().hex[:8]}", list[str]()
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+
+        def followed_by_a_record(question: str) -> None:
+            plain = getattr(AIOKafkaConsumer, question)
+
+            async def ask(self: AIOKafkaConsumer, *arguments: object) -> object:
+                answer = await plain(self, *arguments)
+                asked.append(question)
+                await producer.send_and_wait(topic, question.encode())
+                return answer
+
+            monkeypatch.setattr(AIOKafkaConsumer, question, ask)
+
+        for question in ("end_offsets", "offsets_for_times"):
+            followed_by_a_record(question)
+        records = Tail(KafkaConnection(servers.kafka), [topic]).records(datetime.now(UTC))
+        seen = [(await asyncio.wait_for(anext(records), 60)).value.decode() for _ in range(2)]
+        await records.aclose()
+    assert seen == asked
+    assert sorted(asked) == ["end_offsets", "offsets_for_times"]
 
 
 async def test_a_consumer_without_records_is_not_sent_to_sleep(

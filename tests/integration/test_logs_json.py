@@ -19,6 +19,8 @@ from tests.support.messages import Message, message
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
 
+pytestmark = pytest.mark.long
+
 PROCESSES = ("api", "worker", "scheduler", "mailer")
 JSON = {"PLAUDIT_LOG__FORMAT": "json"}
 AWAY_S = 8.0
@@ -103,7 +105,6 @@ async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
     assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("format", ["json", "console"])
 def test_addresses_are_logged_without_what_opens_them(tmp_path: Path, format: str) -> None:
     program = f'''
@@ -161,7 +162,6 @@ raise KeyError("last")
         assert error in text
 
 
-@pytest.mark.long
 @pytest.mark.kafka
 async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
     own_service: Service, product: str

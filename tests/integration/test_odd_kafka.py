@@ -222,6 +222,7 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
 
 
+@pytest.mark.long
 async def test_a_batch_that_waits_for_a_server_costs_no_membership(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,8 @@ from tests.support.domain_orders import order_of
 from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
 
+pytestmark = pytest.mark.long
+
 ANNA: Final = "anna"
 GUEST: Final = "anna+1@example.com"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -129,7 +131,6 @@ async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database
     assert left == {"guest": (None, "It broke"), "named": (None, "It broke"), "forgotten": (None, None)}
 
 
-@pytest.mark.long
 async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
     entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
     own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]
@@ -140,7 +141,6 @@ async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(d
     assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
 
 
-@pytest.mark.long
 async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
     feedback: list[Json] = [
         {"action": "reply", "text": "Thanks", "moderator": "dora"},

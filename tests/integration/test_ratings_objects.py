@@ -27,6 +27,7 @@ async def found(http: httpx.AsyncClient, field: str = "entityId", **search: Any)
     return [row[field] for row in page["results"]]
 
 
+@pytest.mark.long
 async def test_rated_objects_are_found_by_id_and_words_of_their_names(facade: Facade, http: httpx.AsyncClient) -> None:
     brand, store = new_id("brand"), await facade.open_store()
     bag, camera, unrated = (new_id() for _ in range(3))

@@ -95,6 +95,7 @@ async def test_the_age_of_an_order(shop: Shop) -> None:
     assert await shop.run(22) == 1
 
 
+@pytest.mark.long
 async def test_the_limit_within_a_period(shop: Shop) -> None:
     limits: dict[str, Any] = {"maxEmailsPerCustomer": 1, "maxAgeDays": 300}
     await shop.open(**limits, limitPeriodDays=30)

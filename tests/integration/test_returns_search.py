@@ -48,6 +48,7 @@ async def test_counts_by_status(returns: Returns, http: httpx.AsyncClient) -> No
     assert {"New", "Canceled"} <= counts.keys()
 
 
+@pytest.mark.long
 async def test_pages_follow_one_another(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:
     order = await returns.ordered({"a": 9})
     ids = [await returns.create(order, {"a": 1}) for _ in range(5)]

@@ -24,6 +24,8 @@ from tests.support.reminders import DAY, Shop, connected_job
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 TEMPLATE = "https://shop.example/review?product={productId}&store={storeId}&token={token}"
 NOW = datetime.now(UTC)
 """When these tests were collected: on a busy machine they run much later."""
@@ -90,7 +92,6 @@ async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, 
     return list(response.json()["ids"])
 
 
-@pytest.mark.long
 async def test_a_link_is_good_for_one_review_of_its_order_line(
     shop: Shop, http: httpx.AsyncClient, facade: Facade
 ) -> None:

@@ -103,6 +103,7 @@ async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, serv
     assert (await service.find("reviews", imported))["submittedAt"] == stored["submittedAt"] > began
 
 
+@pytest.mark.long
 async def test_orders_verify_reviews_whichever_comes_first(
     facade: Facade, service: Service, returns: Returns, store: str
 ) -> None:
@@ -155,6 +156,7 @@ async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade,
     assert [(await facade.review(id))["verifiedPurchase"] for id in ids] == [True, False, True]
 
 
+@pytest.mark.long
 async def test_a_token_verifies_for_good(facade: Facade, service: Service, returns: Returns, store: str) -> None:
     product, customer = new_id(), new_id("customer")
     bought: Json = {"storeId": store, "customerId": customer}
@@ -191,6 +193,7 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
     await until(facade, by_order, rating=3, verifiedPurchase=True)
 
 
+@pytest.mark.long
 async def test_reviews_and_orders_that_race(facade: Facade, service: Service, store: str) -> None:
     """Reviews, orders and cancellations of many customers at the same moment, each repeated."""
     chance, product = random.Random(7), new_id()

@@ -51,6 +51,7 @@ async def test_lists_follow_decisions_at_once(facade: Facade, service: Service, 
     await eventually(partial(queued, service, product), {first: 0, third: 0}.__eq__)
 
 
+@pytest.mark.long
 async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     await eventually(partial(queued, service, product), {}.__eq__)

@@ -79,6 +79,7 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     assert ".env, in this folder, can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
 
 
+@pytest.mark.long
 def test_a_line_of_the_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
     for number, lines in ((2, 'A=1\nPLAUDIT_MONGO__DATABASE="shop\nB=2\n'), (3, "# words\n\ngarbage line\n")):
         (tmp_path / ".env").write_text(lines)

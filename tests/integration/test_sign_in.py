@@ -20,6 +20,8 @@ from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
+pytestmark = pytest.mark.long
+
 KEY = b64encode(bytes(range(32))).decode()
 PATIENCE_S = 120
 COOKIE = "__Host-plaudit"
@@ -86,7 +88,6 @@ async def console(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         yield Console(service, elsewhere)
 
 
-@pytest.mark.long
 async def test_in_and_out_again(console: Console) -> None:
     key = await console.key()
     review = await console.review(key)
@@ -113,7 +114,6 @@ async def test_in_and_out_again(console: Console) -> None:
             assert (await Facade(http).review(review))["reviewStatus"] == "Approved"
 
 
-@pytest.mark.long
 async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
     async with console.browser(await console.key()) as browser, console.browser() as other:
         session = browser.cookie(COOKIE)
@@ -127,7 +127,6 @@ async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
                     pass  # what other tests do meanwhile
 
 
-@pytest.mark.long
 async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser, console.browser(elsewhere=True) as copy:
@@ -140,7 +139,6 @@ async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console
             assert (await other.get(QUEUE)).url.path == QUEUE
 
 
-@pytest.mark.long
 async def test_a_revoked_key_opens_nothing_any_more(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser:
@@ -180,7 +178,6 @@ async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("site", [None, "none", "same-site", "cross-site"])
 async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site: str | None) -> None:
     key = await console.key()
@@ -197,7 +194,6 @@ async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-@pytest.mark.long
 async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
     own, other = new_id("A"), new_id("B")
     everywhere, key = await console.key(), await console.key(own)
@@ -250,7 +246,6 @@ async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
         assert entered.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.long
 async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
     environment = {
         "PLAUDIT_AUTH__MODE": "api_key",

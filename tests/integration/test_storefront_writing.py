@@ -306,6 +306,7 @@ async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: S
     assert (after["helpful"], after["notHelpful"]) == (1, 0)
 
 
+@pytest.mark.long
 async def test_one_address_votes_a_few_times(page: Page) -> None:
     id = await page.approved()
 

@@ -129,6 +129,7 @@ async def test_changes_of_other_stores_are_not_told(shops: Shops) -> None:
     assert hidden not in response.json()
 
 
+@pytest.mark.long
 async def test_ratings_of_other_stores_are_not_seen(shops: Shops, product: str) -> None:
     await shops.all.submit_approved(*(submission(product, storeId=s) for s in (shops.mine, shops.other, None)))
     assert len(await shops.all.ratings(product)) == 3

@@ -14,6 +14,8 @@ from tests.support.orders import RETURNS, Returns, an_order, order_event, return
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
     """Stores and codes of the refusals of submissions with this id: each once, in no particular order."""

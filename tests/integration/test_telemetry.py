@@ -21,6 +21,8 @@ from tests.support.secured import Secured
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
 
+pytestmark = pytest.mark.long
+
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 TOLD_BY_THE_API = (
     *("outbox_documents", "outbox_age_seconds", "mails_owed", "mails_overdue_seconds", "reviews_topic_age_seconds"),
@@ -106,7 +108,6 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
         assert told == set()
 
 
-@pytest.mark.long
 async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:
     port = free_port()
     service = Service(servers, tmp_path, environment={"PLAUDIT_METRICS__PORT": str(port)})
@@ -135,7 +136,6 @@ async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
             await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
-@pytest.mark.long
 async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
     await service.idle()
     _, before = await scraped(metrics_address(service, "worker"))
@@ -167,7 +167,6 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
     assert store not in str(api)
 
 
-@pytest.mark.long
 @pytest.mark.kafka
 async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
     async def lag() -> float | None:
@@ -223,7 +222,6 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
-@pytest.mark.long
 async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
     trace = uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.

@@ -54,6 +54,7 @@ async def delete(facade: Facade, **scope: str) -> str:
     return outcome
 
 
+@pytest.mark.long
 async def test_the_best_template_is_in_effect(facade: Facade, http: httpx.AsyncClient) -> None:
     store = new_id("store")
     built_in = await effective(http, storeId=store, languageCode="de-AT")

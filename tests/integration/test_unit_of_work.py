@@ -216,6 +216,7 @@ async def test_what_a_living_process_owes_is_left_to_it(database: Database, monk
     assert (await transactions.outbox.settle_overdue(), kafka.published) == (1, [MESSAGE])
 
 
+@pytest.mark.long
 async def test_a_patient_process_waits_for_kafka_and_stops_all_the_same(database: Database) -> None:
     kafka = Kafka()
     transactions = Transactions(database, Repositories(database), kafka.publish, partial(retry, "test"))

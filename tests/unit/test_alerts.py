@@ -68,6 +68,7 @@ def test_each_section_of_the_runbook_answers_the_same_questions() -> None:
         assert asked == ["Means", "Users notice", "Look", "Do", "Escalate"]
 
 
+@pytest.mark.long
 def test_the_runbook_names_commands_that_exist() -> None:
     named = re.findall(r"`plaudit ([a-z -]+)`", RUNBOOK.read_text())
     assert named

@@ -136,6 +136,7 @@ class Raised(NamedTuple):
     module: str
 
 
+@pytest.mark.long
 def test_every_error_is_in_the_tree() -> None:
     classes = [
         Raised(node.name, ast.unparse(base).rpartition(".")[2], str(path.relative_to(ROOT)))

@@ -171,6 +171,7 @@ async def test_ids_lead_nowhere_else_from_any_place(names: NameServer, place: st
 
 @given(st.sets(st.text(st.sampled_from("./\\%25eEfF;?#a\r\n"), max_size=12), min_size=10))
 @settings(max_examples=20)
+@pytest.mark.long
 async def test_no_id_changes_the_path_of_a_server_that_decodes_it(ids: set[str]) -> None:
     async with running_name_server() as names:
         await resolver(names)(ids)

@@ -301,6 +301,7 @@ def told(value: Any) -> str:
 
 
 @given(commands, about, origins)
+@pytest.mark.long
 def test_what_is_kept_or_replayed_is_read_again(command: dict[str, Any], about: dict[str, Any], origin: Origin) -> None:
     feedback = FEEDBACK_COMMAND.validate_json(told({**command, **about})).feedback(origin)
     assert feedback.position == origin.position

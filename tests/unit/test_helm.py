@@ -100,6 +100,7 @@ def test_certificates_are_where_the_settings_lead() -> None:
     assert keys == {"ca": "authority.pem", "cert": "tls.crt", "key": "tls.key"}
 
 
+@pytest.mark.long
 def test_only_who_asks_an_issuer_reaches_it() -> None:
     def opened(values: str, process: str) -> set[str]:
         policy = rendered(VALUES[values]).named("NetworkPolicy", f"{RELEASE}-{process}")

@@ -77,6 +77,7 @@ def test_nothing_else_is(change: Callable[[bytes], bytes]) -> None:
     assert not is_ours(change(RAW), SHADES.size)
 
 
+@pytest.mark.long
 def test_a_changed_byte_changes_pixels_alone() -> None:
     chance = random.Random(5)
     for _ in range(500):

@@ -120,6 +120,7 @@ async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
     assert broker.letters == []
 
 
+@pytest.mark.long
 async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_published_once() -> None:
     broker, handled = Broker(), list[int]()
 

@@ -131,6 +131,7 @@ def test_no_text_ends_the_script_element(text: str) -> None:
 
 
 @given(st.text())
+@pytest.mark.long
 def test_escapes_mean_what_they_stand_for(text: str) -> None:
     assert orjson.loads(inside_script(orjson.dumps({"text": text}))) == {"text": text}
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pymongo import ASCENDING, DESCENDING
@@ -63,6 +64,7 @@ def is_like(found: SortValue, wanted: Document) -> bool:
 
 
 @given(tables, orders, st.data())
+@pytest.mark.long
 def test_rows_behind_a_row_are_those_that_sort_behind_it(
     table: list[Row], order: tuple[tuple[str, int], ...], data: st.DataObject
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import py3langid
+import pytest
 
 from consumers.languages import detect_languages
 from consumers.languages_model import LanguageModel
@@ -46,6 +47,7 @@ async def test_others_get_their_turn_while_languages_are_detected() -> None:
     assert turns > 10
 
 
+@pytest.mark.long
 def test_the_model_tells_what_py3langid_tells() -> None:
     chance = random.Random(7)
     words = [*" ".join(SENTENCES.values()).split(), "GREAT", "E\u0301tat", "\ud800", "\x01"]

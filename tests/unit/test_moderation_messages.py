@@ -77,6 +77,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
 
 
 @given(moderations())
+@pytest.mark.long
 def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
     change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
     assert change.kind == "moderation"
@@ -84,6 +85,7 @@ def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
 
 
 @given(moderations(), positions)
+@pytest.mark.long
 def test_what_comes_straight_is_the_command_itself(command: Moderation, position: RecordPosition) -> None:
     value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
@@ -106,6 +108,7 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
 
 
 @given(moderations())
+@pytest.mark.long
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
@@ -130,6 +133,7 @@ def test_a_restoration_that_is_none(wrong: dict[str, Any]) -> None:
 
 
 @given(moderations())
+@pytest.mark.long
 def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
     value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
     assert value.moderations(command.position, command.trace, command.mark) == [command]

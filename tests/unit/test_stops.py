@@ -40,6 +40,7 @@ def test_one_that_hangs_is_ended(hang: str) -> None:
         assert process.wait(60) == 1
 
 
+@pytest.mark.long
 def test_one_that_does_not_ends_by_itself() -> None:
     with _running("pass", at_most=600) as process:
         assert process.stdout is not None
