@@ -52,9 +52,9 @@ class Services(Repositories):
         image_files: ImageFiles | None = None,
         letters: DeadLetterTopics | None = None,
         examination: KafkaExamination | None = None,
-        erasure_key: str | None = None,
+        erasure_keys: Sequence[bytes] = (),
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)

@@ -30,9 +30,9 @@ class Services(Repositories):
         entity_types: EntityTypes = SAMPLE,
         token_keys: Sequence[bytes] = (),
         image_files: ImageFiles | None = None,
-        erasure_key: str | None = None,
+        erasure_keys: Sequence[bytes] = (),
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.transactions = Transactions(database, self, publisher.publish)
         self._database = database
         self.image_files = image_files or files_in_memory()

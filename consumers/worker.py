@@ -89,14 +89,14 @@ async def running_worker(
     remember: timedelta,
     token_keys: Sequence[bytes],
     image_files: ImageFiles | None,
-    erasure_key: str | None,
+    erasure_keys: Sequence[bytes],
     only: Collection[Topic] = tuple(Topic),
 ) -> AsyncIterator[RunningWorker]:
     """Consume these topics until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
-    Ids of deleted reviews are remembered for that long; these keys check review tokens, that one knows erased people.
+    Ids of deleted reviews are remembered for that long; these keys check review tokens, those know erased people.
     """
-    hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
+    hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
     services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
     handover, lag, publish = Handover(connection, topics), ConsumerLag(connection, topics), publisher.publish
     parked, returns = _parked_commands(services, handover), ReturnConsumer(services)

@@ -20,6 +20,7 @@ from plaudit.image_settings import ImageSettings
 from plaudit.kafka_settings import KafkaSettings
 from plaudit.mongo_settings import MongoSettings
 from plaudit.review_token_settings import ReviewTokenSettings
+from plaudit.rotated_keys import LongKeys, each_key
 from plaudit.setting_paths import DataFolder, OptionalFile
 from plaudit.storefront_settings import StorefrontSettings
 
@@ -113,13 +114,13 @@ class PrivacySettings(BaseModel):
     """The record of erasures."""
 
     erasure_key: Annotated[
-        SecretStr | None,
-        Field(min_length=32, description="Makes the marks of who was forgotten; missing: a key in the database"),
+        LongKeys | None,
+        Field(description="At least 32 characters; several with commas: the first marks. Missing: one in the database"),
     ] = None
 
-    def key(self) -> str | None:
-        """The key as it is; None if it is not configured."""
-        return self.erasure_key.get_secret_value() if self.erasure_key else None
+    def keys(self) -> list[bytes]:
+        """The keys that are configured, the one to mark by first."""
+        return [key.encode() for key in each_key(self.erasure_key)]
 
 
 class AuditSettings(BaseModel):

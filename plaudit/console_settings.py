@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator, model_validator
 
 from domain.sessions import cookie_key
+from plaudit.rotated_keys import each_key
 
 _OURS: Final = frozenset(
     {"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type"}
@@ -87,14 +88,10 @@ class ConsoleSettings(BaseModel):
     @field_validator("cookie_keys")
     @classmethod
     def _of_use(cls, keys: SecretStr | None) -> SecretStr | None:
-        for key in _parts(keys):
+        for key in each_key(keys):
             cookie_key(key)
         return keys
 
     def keys(self) -> list[bytes]:
         """The keys of cookies that are configured, the one to seal by first."""
-        return [cookie_key(key) for key in _parts(self.cookie_keys)]
-
-
-def _parts(keys: SecretStr | None) -> list[str]:
-    return keys.get_secret_value().split(",") if keys else []
+        return [cookie_key(key) for key in each_key(self.cookie_keys)]

@@ -37,19 +37,20 @@ def letter_indexes(remember_days: int) -> list[IndexModel]:
 class Erasures:
     """The record of who was forgotten when, by a mark of their id, and of the dead letters that are theirs.
 
-    Marks are made by the key of the configuration, else by one that the database makes up; those of both, and those
-    from before there were keys, are known. Letters are named as in `letter_id`.
+    Marks are made by the first key of the configuration, else by one that the database makes up; those of all of them,
+    and those from before there were keys, are known. Letters are named as in `letter_id`.
     """
 
-    def __init__(self, database: Database, configured_key: str | None) -> None:
+    def __init__(self, database: Database, configured_keys: Sequence[bytes] = ()) -> None:
         self._erasures = database[ERASURES]
         self._letters = database[LETTERS]
         self._made_up = MadeUpKey(database, _KEY)
-        self._configured = configured_key.encode() if configured_key else None
+        self._configured = list(configured_keys)
 
     async def begin(self, customer_id: str, at: datetime) -> ObjectId:
         """Record that a person is being erased: they count as forgotten from now on. Returns its place."""
-        mark = mark_of(customer_id, self._configured or (await self._made_up.make()).encode())
+        key = self._configured[0] if self._configured else (await self._made_up.make()).encode()
+        mark = mark_of(customer_id, key)
         # Without counts it was cut short.
         recorded = await self._erasures.insert_one({"mark": mark, "at": at, "counts": {}})
         return ObjectId(recorded.inserted_id)
@@ -94,9 +95,9 @@ class Erasures:
         ]
 
     async def _keys(self) -> list[bytes]:
-        """The keys that there are, the one for new marks first."""
+        """The keys that there are."""
         own = await self._made_up.get()
-        return [key for key in (self._configured, own and own.encode()) if key]
+        return [*self._configured, *([own.encode()] if own else [])]
 
 
 def _marks(person: str, keys: Collection[bytes]) -> list[str]:

@@ -38,14 +38,14 @@ from storage.verdicts import VerdictRepository
 
 class Repositories:
     """One repository for each aggregate; `purchase_item_fields` as for PurchaseRepository, `token_keys` those of review
-    tokens as for ReviewTokenRepository, `erasure_key` as for Erasures."""
+    tokens as for ReviewTokenRepository, `erasure_keys` as for Erasures."""
 
     def __init__(
         self,
         database: Database,
         purchase_item_fields: Mapping[str, str] | None = None,
         token_keys: Sequence[bytes] = (),
-        erasure_key: str | None = None,
+        erasure_keys: Sequence[bytes] = (),
     ) -> None:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
@@ -61,7 +61,7 @@ class Repositories:
         self.parked_moderation = ParkingRepository(database, MODERATION)
         self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
-        self.erasures = Erasures(database, erasure_key)
+        self.erasures = Erasures(database, erasure_keys)
         self.feedback = FeedbackRepository(database)
         self.reports = ReportRepository(database)
         self.votes = VoteRepository(database)

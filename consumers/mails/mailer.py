@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from consumers.inbox import Inbox
@@ -32,16 +32,16 @@ async def running_mailer(
     server: SmtpServer,
     plan: RetryPlan,
     sender: str | None,
-    erasure_key: str | None,
+    erasure_keys: Sequence[bytes],
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist. Mails are
     from `sender` where neither they nor their store say otherwise; those to people who were forgotten, known by
-    `erasure_key` as for Erasures, are not sent.
+    `erasure_keys` as for Erasures, are not sent.
 
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    repositories = Repositories(database, erasure_key=erasure_key)
+    repositories = Repositories(database, erasure_keys=erasure_keys)
     transactions = Transactions(database, repositories, publisher.publish)
     mail_sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, sender))
     consumer = MailConsumer(mails, repositories.erasures, mail_sender.wake)

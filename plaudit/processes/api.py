@@ -127,7 +127,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         lag=lag,
         letters=DeadLetterTopics(connection, settings.topics),
         examination=KafkaExamination(connection, expected),
-        erasure_key=settings.privacy.key(),
+        erasure_keys=settings.privacy.keys(),
         token_keys=settings.review_tokens.keys(),
         image_files=opened_images(settings),
         authenticator=authenticator(settings, database),

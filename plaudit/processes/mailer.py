@@ -34,8 +34,8 @@ async def run_mailer(settings: Settings) -> None:
     async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
         await check_sender(settings, StoreRepository(database))
         connection, topics, sender = settings.kafka_connection(), settings.topics, settings.smtp.sender
-        key = settings.privacy.key()
-        async with running_mailer(connection, topics, database, publisher, server, plan, sender, key) as sending:
+        keys = settings.privacy.keys()
+        async with running_mailer(connection, topics, database, publisher, server, plan, sender, keys) as sending:
             probes.is_ready = True
             log.info("mailer ready")
             await asyncio.shield(sending)

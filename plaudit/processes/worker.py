@@ -52,7 +52,7 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
             remember=timedelta(days=settings.remember_days),
             token_keys=settings.review_tokens.keys(),
             image_files=image_files,
-            erasure_key=settings.privacy.key(),
+            erasure_keys=settings.privacy.keys(),
             only=only or READ_BY_WORKERS,
         ) as running:
             tune_memory(YOUNG_OF_BATCHES)

@@ -79,7 +79,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     replayed, left_out = 0, Counter[Hindrance]()
     topics = topics_of(settings.topics, order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
-        repositories = Repositories(database, erasure_key=settings.privacy.key())
+        repositories = Repositories(database, erasure_keys=settings.privacy.keys())
         transactions = Transactions(database, repositories, publisher.publish)
         limit = order.wanted.limit
         with progress.status("Replaying dead letters") as status:

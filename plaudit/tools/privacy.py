@@ -257,8 +257,8 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
 
 
 def erasures_of(settings: Settings, database: Database) -> Erasures:
-    """The record of erasures, with the key that is configured."""
-    return Erasures(database, settings.privacy.key())
+    """The record of erasures, with the keys that are configured."""
+    return Erasures(database, settings.privacy.keys())
 
 
 async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:

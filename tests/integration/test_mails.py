@@ -383,7 +383,7 @@ async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
     now, command = datetime.now(UTC), mail_command("a@example.com", "1")
     records = [stored(service, command, now + timedelta(seconds=seconds)) for seconds in (1, -1)]
     replayed, old = [Received(record, READER(record.value or b"")) for record in records]
-    consume = MailConsumer(mails, Erasures(database, None), lambda: None)
+    consume = MailConsumer(mails, Erasures(database), lambda: None)
     await consume([old])
     mail = await mails.claim(datetime.now(UTC), now + timedelta(minutes=10))
     assert mail is not None
@@ -412,7 +412,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
     command = mail_command(address_of())
     record = stored(service, command, datetime.now(UTC))
     received = Received(record, READER(record.value or b""))
-    await MailConsumer(mails, Erasing(database, None), lambda: None)([received])
+    await MailConsumer(mails, Erasing(database), lambda: None)([received])
     (kept,) = await database["mails"].find().to_list()
     assert (kept["state"], kept["code"], "record" in kept) == ("rejected", "erased", False)
 

@@ -1,0 +1,24 @@
+"""Keys of the configuration that can be changed without an end: several in one secret, with commas."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, SecretStr
+
+from domain.review_tokens import KEY_LENGTH
+
+
+def each_key(keys: SecretStr | None) -> list[str]:
+    """The keys of a secret, the one that is used from now on first."""
+    return [key.strip() for key in keys.get_secret_value().split(",")] if keys else []
+
+
+def _long_enough(keys: SecretStr) -> SecretStr:
+    if any(len(key) < KEY_LENGTH for key in each_key(keys)):
+        raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
+    return keys
+
+
+LongKeys = Annotated[SecretStr, AfterValidator(_long_enough)]
+"""Keys of at least `KEY_LENGTH` characters each."""
