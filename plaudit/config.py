@@ -19,8 +19,8 @@ from plaudit.http_settings import HttpSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.kafka_settings import KafkaSettings
 from plaudit.mongo_settings import MongoSettings
+from plaudit.privacy_settings import PrivacySettings
 from plaudit.review_token_settings import ReviewTokenSettings
-from plaudit.rotated_keys import LongKeys, each_key
 from plaudit.setting_paths import DataFolder, OptionalFile
 from plaudit.storefront_settings import StorefrontSettings
 
@@ -59,7 +59,10 @@ class AuthSettings(BaseModel):
     """The authentication of callers."""
 
     mode: Annotated[
-        AuthMode | None, Field(description="Missing: everyone, and the API starts on a loopback address only")
+        AuthMode | None,
+        Field(
+            description="`none`, `api_key` or `jwt`. Missing: as `none`, and the API starts on a loopback address only"
+        ),
     ] = None
     jwt: JwtSettings = JwtSettings()
 
@@ -108,19 +111,6 @@ class EmbeddedSettings(BaseModel):
         bool,
         Field(description="Kafka asks for user and password (in endpoints.json); else this machine's users get in"),
     ] = False
-
-
-class PrivacySettings(BaseModel):
-    """The record of erasures."""
-
-    erasure_key: Annotated[
-        LongKeys | None,
-        Field(description="At least 32 characters; several with commas: the first marks. Missing: one in the database"),
-    ] = None
-
-    def keys(self) -> list[bytes]:
-        """The keys that are configured, the one to mark by first."""
-        return [key.encode() for key in each_key(self.erasure_key)]
 
 
 class AuditSettings(BaseModel):
@@ -173,7 +163,8 @@ class Settings(BaseSettings):
         DataFolder, Field(description="The folder of what `plaudit up` keeps: databases, topics, files of images")
     ] = Path(".plaudit")
     broker: Annotated[
-        Literal["auto", "kafka", "tansu"], Field(description="What `plaudit up` runs, with no address")
+        Literal["auto", "kafka", "tansu"],
+        Field(description="What `plaudit up` runs: Kafka, else Tansu, a first look in memory"),
     ] = "auto"
     entity_types: Annotated[
         SecretStr | None, Field(description="Object types as a JSON array; hidden, for it may hold credentials")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
-from plaudit.rotated_keys import LongKeys, each_key
+from plaudit.rotated_keys import each_key, long_enough
 
 
 class ReviewTokenSettings(BaseModel):
     """The keys of review tokens."""
 
     key: Annotated[
-        LongKeys | None,
+        SecretStr | None,
+        AfterValidator(long_enough),
         Field(description="At least 32 characters; several with commas: the first signs. Missing: one in the database"),
     ] = None
 

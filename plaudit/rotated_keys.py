@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import AfterValidator, SecretStr
+from pydantic import SecretStr
 
 from domain.review_tokens import KEY_LENGTH
 
@@ -14,11 +12,8 @@ def each_key(keys: SecretStr | None) -> list[str]:
     return [key.strip() for key in keys.get_secret_value().split(",")] if keys else []
 
 
-def _long_enough(keys: SecretStr) -> SecretStr:
+def long_enough(keys: SecretStr | None) -> SecretStr | None:
+    """The same secret. Raises ValueError if one of its keys is shorter than KEY_LENGTH."""
     if any(len(key) < KEY_LENGTH for key in each_key(keys)):
         raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
     return keys
-
-
-LongKeys = Annotated[SecretStr, AfterValidator(_long_enough)]
-"""Keys of at least `KEY_LENGTH` characters each."""

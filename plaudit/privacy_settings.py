@@ -1,0 +1,23 @@
+"""The configuration of the record of erasures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
+
+from plaudit.rotated_keys import each_key, long_enough
+
+
+class PrivacySettings(BaseModel):
+    """The record of erasures."""
+
+    erasure_key: Annotated[
+        SecretStr | None,
+        AfterValidator(long_enough),
+        Field(description="At least 32 characters; several with commas: the first marks. Missing: one in the database"),
+    ] = None
+
+    def keys(self) -> list[bytes]:
+        """The keys that are configured, the one to mark by first."""
+        return [key.encode() for key in each_key(self.erasure_key)]
