@@ -21,7 +21,7 @@ from api.auth.permissions import AuditReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
-from api.web.paging import DEFAULT_TAKE, Moment, Since, Skip, Take, total_count
+from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
@@ -93,8 +93,8 @@ async def _criteria(
     action: Annotated[AuditAction | None, any_case(AuditAction), Query()] = None,
     kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
-    since: Annotated[Since | None, Query(description="Then or later")] = None,
-    until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
+    since: Annotated[OptionalSince, Query(description="Then or later")] = None,
+    until: Annotated[OptionalMoment, Query(description="Then or earlier")] = None,
 ) -> AuditSearch:
     return AuditSearch(
         review_id=review_id,

@@ -64,8 +64,9 @@ async def read_command(
 ) -> JsonResponse:
     """The outcome of a command so far, for 24 hours. A caller sees its own commands."""
     with await services.pages.piece(_RESULTS_BYTES):
-        answers = await services.outcomes.of_command(command_id, MAX_ITEMS)
+        # In this order: what takes effect between the questions has its answer then.
         waiting = await _waiting_for(services, command_id)
+        answers = await services.outcomes.of_command(command_id, MAX_ITEMS)
         marks = [*(answer.mark for answer in answers), *waiting.values(), services.recent_commands.accepted(command_id)]
         mark = next((mark for mark in marks if mark is not None), None)
         is_known = mark is not None or answers or waiting
@@ -111,9 +112,9 @@ async def results_within(
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
     if missing and not services.waits.is_over:
+        waiting = await unless_away(_waiting_for(services, command_id), {})
         last = await unless_away(services.outcomes.answers([(command_id, id) for id in missing]), {})
         answers |= {answer.item_id: answer for answer in last.values()}
-        waiting = await unless_away(_waiting_for(services, command_id), {})
     results = {id: _result(answer, mark) for id, answer in answers.items()}
     for id in waiting.keys() & set(ids) - results.keys():
         results[id] = _not_found(id)

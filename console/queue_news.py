@@ -70,7 +70,7 @@ class QueueNews:
     async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
         """The claims that hold, then what happens in the stores of this caller; None after a pause without any.
         It ends for a page that doesn't keep up."""
-        if self._reading is None:
+        if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
             for claim in self._held():

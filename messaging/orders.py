@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Final
 
 import orjson
-from pydantic import Field, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from domain.orders import Customer, Order, OrderLine, is_cancelled
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
+from messaging.json_values import without_mark
 from messaging.orders_foreign import order_fields
 from messaging.reading import Reader
-from messaging.schemas import Id, Message, Moment, Name, NotBlank, OptionalId
+from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
+
+_DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
+
+
+def _first_moment(told: object) -> object:
+    """A day alone as its first moment: order systems tell days, and what else they tell must not be lost with it."""
+    day = _DAY.fullmatch(told) if isinstance(told, str) else None
+    return f"{day[1]}T00:00:00Z" if day else told
+
+
+OrderDate = Annotated[Moment | None, EMPTY_IS_MISSING, BeforeValidator(_first_moment)]
+"""A date and time, or a day, of an order."""
 
 
 class OrderItem(Message):
@@ -24,7 +38,7 @@ class OrderItem(Message):
     product_id: OptionalId = None
     name: Annotated[str, Field(max_length=1_024)] | None = None
     quantity: Annotated[int, Field(ge=0, le=2**31 - 1)]
-    price: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    price: Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, EMPTY_IS_MISSING] = None
 
 
 class OrderEvent(Message):
@@ -39,12 +53,12 @@ class OrderEvent(Message):
     customer_name: Annotated[str, Field(max_length=1_024)] | None = None
     customer_email: Annotated[str, Field(max_length=254)] | None = None
     language_code: Annotated[str, Field(max_length=35)] | None = None
-    created_date: Moment | None = None
-    modified_date: Annotated[Moment | None, Field(description="Missing: when the record was first published")] = None
+    created_date: OrderDate = None
+    modified_date: Annotated[OrderDate, Field(description="Missing: when the record was first published")] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
     def order(self, body: bytes, at: datetime) -> Order:
-        """The order that the event tells of; `body` is its JSON as it came, `at` the time of the record."""
+        """The order that the event tells of; `body` is its value as it came, `at` the time of the record."""
         return Order(
             id=self.id,
             number=self.number,
@@ -54,7 +68,7 @@ class OrderEvent(Message):
             customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
             modified=self.modified_date or at,
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
-            body=body,
+            body=without_mark(body),
         )
 
 
@@ -64,6 +78,7 @@ READER: Final = Reader(ORDER_EVENT, prepare=order_fields)
 
 def order_event(value: bytes) -> tuple[OrderEvent, str]:
     """An order event and the digest of its content. Raises InvalidContentError or InvalidMessageError."""
+    value = without_mark(value)
     event = READER.read(value).content  # what isn't known is kept
     try:
         orjson.loads(value)

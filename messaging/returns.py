@@ -12,6 +12,7 @@ from domain.delivery import RecordPosition
 from domain.returns import ReturnRequest
 from domain.returns_lines import LineRequest
 from messaging.schemas import (
+    EMPTY_IS_MISSING,
     MAX_ITEMS,
     ClosedMessage,
     Id,
@@ -54,10 +55,14 @@ class ReturnLineFields(NewReturnLine):
 
 
 Status = Annotated[
-    ReturnStatusName | None, Field(description="One of `returnStatuses` in the settings, in any letter case")
+    ReturnStatusName | None,
+    EMPTY_IS_MISSING,
+    Field(description="One of `returnStatuses` in the settings, in any letter case"),
 ]
 ExpectedStatus = Annotated[
-    ReturnStatusName | None, Field(description="A return in another status is left as it is, `status-changed`")
+    ReturnStatusName | None,
+    EMPTY_IS_MISSING,
+    Field(description="A return in another status is left as it is, `status-changed`"),
 ]
 ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]
 

@@ -17,6 +17,7 @@ from domain.reviews import Content, Review, ReviewIdentity
 from domain.reviews_edits import EditRight
 from domain.reviews_facts import Facts, Source
 from domain.stores import Refusal
+from messaging.json_values import without_mark
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
 from messaging.schemas import (
@@ -187,6 +188,6 @@ READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:
     """The submissions in a record's value: one review or an array of them. Raises InvalidContentError."""
-    if value.lstrip()[:1] == b"[":
+    if without_mark(value).lstrip()[:1] == b"[":
         return READ_SEVERAL(value)
     return [READ_ONE(value)]

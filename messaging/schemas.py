@@ -105,8 +105,8 @@ def _not_empty(value: str) -> str:
     return value or _not_blank(value)
 
 
-def _none_if_empty(value: str | None) -> str | None:
-    return value or None
+def _none_if_empty(told: object) -> object:
+    return None if told == "" else told
 
 
 def _id_of_image(told: object) -> object:
@@ -160,6 +160,8 @@ def _tag(language: str | None) -> str | None:
 
 
 NotBlank = AfterValidator(_not_blank)
+EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
+"""An empty text is as good as null."""
 Readable = AfterValidator(_readable)
 """As NotBlank, with something other than characters of no width. Not for ids: stored ones have to be found."""
 OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
@@ -194,7 +196,7 @@ NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image)]
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), Readable]
-ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL), AfterValidator(_none_if_empty)]
+ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL), EMPTY_IS_MISSING]
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
 ]
@@ -208,7 +210,7 @@ MailAddress = Annotated[
         AfterValidator(_at_most_address_length),
     ]
     | None,
-    BeforeValidator(lambda value: None if value == "" else value),
+    EMPTY_IS_MISSING,
 ]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]

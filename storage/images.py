@@ -1,14 +1,15 @@
 """Images of reviews: what became of each upload, and which review has it. The files are in the store of images.
 
 One that is gone leaves `{_id, state, goneAt}` for as long as its upload might be delivered again, and `unswept` until
-its files are removed.
+its files are removed: true, or the name of the sweep that is about to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
@@ -51,6 +52,13 @@ def _at(document: Document) -> datetime:
 
 
 IMAGE: Final = Shape(COLLECTION, {"state": Field(STRING, _state), "at": Field(DATE, _at)}, {"goneAt": None})
+
+
+class Sweep(NamedTuple):
+    """The images whose files are about to be removed, by ids, and the mark that they have meanwhile."""
+
+    name: str
+    ids: list[str]
 
 
 class ImageRepository:
@@ -114,14 +122,18 @@ class ImageRepository:
         """Let those go that have belonged to no review since before that moment; returns how many."""
         return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count
 
-    async def unswept(self, limit: int) -> list[str]:
-        """Ids of images that are gone, and whose files may still be there."""
-        found = self._images.find({"unswept": True}, {"_id": 1}).limit(limit)
-        return [document["_id"] async for document in found]
+    async def begin_sweep(self, limit: int) -> Sweep:
+        """Images that are gone, and whose files may still be there."""
+        found = self._images.find({"unswept": {"$exists": True}}, {"_id": 1}).limit(limit)
+        sweep = Sweep(str(uuid4()), [document["_id"] async for document in found])
+        those = {"_id": {"$in": sweep.ids}, "unswept": {"$exists": True}}
+        await self._images.update_many(those, {"$set": {"unswept": sweep.name}})
+        return sweep
 
-    async def note_swept(self, ids: Collection[str]) -> None:
-        """The files of these images are removed."""
-        await self._images.update_many({"_id": {"$in": list(ids)}}, {"$unset": {"unswept": ""}})
+    async def end_sweep(self, sweep: Sweep) -> None:
+        """The files of these images are removed, unless some were written since the sweep began."""
+        those = {"_id": {"$in": sweep.ids}, "unswept": sweep.name}
+        await self._images.update_many(those, {"$unset": {"unswept": ""}})
 
     async def note_unswept(self, id: str, session: Session) -> None:
         """Files of an image that is gone may have been written since."""

@@ -60,30 +60,38 @@ class TextRepository:
         for id, keys in wanted:
             for key in keys:
                 first.setdefault(key, id)
-        if not first:
-            return {}
-        holders = await self._note(first)
-        others = {key: holder for key, holder in holders.items() if holder != first[key]}
-        left = {key: first[key] for key in await self._left(others)}
-        await self._take_over({key: (others[key], id) for key, id in left.items()})
-        return holders | left
+        holders: dict[str, str] = {}
+        # Until each has one: a note may be taken away, or taken over by another review, at any time.
+        while open := {key: id for key, id in first.items() if key not in holders}:
+            noted = await self._note(open)
+            others = {key: holder for key, holder in noted.items() if holder != open[key]}
+            left = await self._left(others)
+            await self._take_over({key: (others[key], open[key]) for key in left})
+            holders |= {key: holder for key, holder in noted.items() if key not in left} | await self._noted(left)
+        return holders
 
     async def forget(self, review_ids: Collection[str], session: Session | None = None) -> None:
         """Forget the texts of reviews that are deleted."""
         await self._texts.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)
 
     async def _note(self, first: Mapping[str, str]) -> dict[str, str]:
-        """Note what isn't noted yet; returns the holder of each key."""
+        """Note what isn't noted yet; returns the holder of each key, but for those that are free again by now."""
         documents: list[Document] = [{"_id": key, "reviewId": id} for key, id in first.items()]
         try:
             await self._texts.insert_many(documents, ordered=False)
         except BulkWriteError as error:
             if not is_duplicate(error):
                 raise
-            taken = [documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]]
-            found = self._texts.find({"_id": {"$in": taken}})
-            return {**first, **{document["_id"]: document["reviewId"] async for document in found}}
+            taken = {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
+            return {key: id for key, id in first.items() if key not in taken} | await self._noted(taken)
         return dict(first)
+
+    async def _noted(self, keys: Collection[str]) -> dict[str, str]:
+        """The holders of those of these keys that are noted."""
+        if not keys:
+            return {}
+        found = self._texts.find({"_id": {"$in": list(keys)}})
+        return {document["_id"]: document["reviewId"] async for document in found}
 
     async def _left(self, holders: Mapping[str, str]) -> set[str]:
         """The keys whose holders have another text by now, or are gone. One that isn't stored yet is on its way."""

@@ -84,7 +84,11 @@ class ReviewTokenRepository:
                 raise
             failed = {failure["index"] for failure in error.details["writeErrors"]}
             fresh = {_line(d["_id"]) for index, d in enumerate(documents) if index not in failed}
-            return fresh, await self.used(lines)
+            holders = await self.used(lines)
+            # Given back meanwhile.
+            free = [used for used in tokens if used.token.line not in holders]
+            fresh_too, holders_too = await self.use(free)
+            return fresh | fresh_too, holders | holders_too
         return lines, {used.token.line: used.review_id for used in tokens}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:

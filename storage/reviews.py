@@ -292,5 +292,5 @@ class ReviewRepository:
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
-        later; some may have been so a little before. Ascending, each once."""
+        later. Ascending, each once."""
         return await ids_of_objects(self._reviews, {**reviews_late.stored_since(moment), **in_stores(stores)})

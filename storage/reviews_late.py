@@ -13,7 +13,8 @@ from storage.reviews_search import SINCE_EVER
 _FIELD: Final = "storedAt"
 _LATE: Final = timedelta(seconds=1)
 _LOOK_BACK: Final = 2 * _LATE
-"""Longer than any review that isn't late took from its record to the database."""
+"""Longer than a review that isn't late took from its record to the database, and than a transaction took from the time
+that it gives what it writes to its commit."""
 
 INDEX: Final = IndexModel([(_FIELD, DESCENDING)], name="stored_late", sparse=True)
 
@@ -24,7 +25,11 @@ def stored_fields(submitted: datetime) -> Document:
     return {_FIELD: now} if now - submitted > _LATE else {}
 
 
+def shortly_before(moment: datetime) -> datetime:
+    """The moment to look from, so that nothing is missed that can be seen since that moment."""
+    return max(moment, SINCE_EVER + _LOOK_BACK) - _LOOK_BACK
+
+
 def stored_since(moment: datetime) -> Document:
-    """The condition for reviews that were stored at that moment or later, and for some of a little before."""
-    since = {"$gte": max(moment, SINCE_EVER + _LOOK_BACK) - _LOOK_BACK}
-    return {"$or": [{name: since} for name in ("createdDate", "submittedAt", _FIELD)]}
+    """The condition for reviews that were stored at that moment or later, by the times that they have."""
+    return {"$or": [{name: {"$gte": moment}} for name in ("createdDate", "submittedAt", _FIELD)]}

@@ -10,7 +10,17 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from api.web.cursors import cursor, position_in_order
-from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
+from api.web.paging import (
+    DEFAULT_TAKE,
+    After,
+    OptionalMoment,
+    OptionalSince,
+    Skip,
+    Take,
+    WithTotal,
+    check_no_skip,
+    the_one_given,
+)
 from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
@@ -57,8 +67,8 @@ class ReturnSearchRequest(Message):
         OptionalId, Field(description=f"Of the {CUSTOMER_ORDERS:,} newest orders of the customer")
     ] = None
     store_id: OptionalId = None
-    start_date: Annotated[Since | None, Field(description="Created then or later")] = None
-    end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
+    start_date: Annotated[OptionalSince, Field(description="Created then or later")] = None
+    end_date: Annotated[OptionalMoment, Field(description="Created then or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
     keyword: Annotated[Phrase | None, Field(description="Part of number or status, in any letter case")] = None

@@ -10,14 +10,17 @@ from typing import Final
 import orjson
 
 from api.services import Services
+from storage.reviews_late import shortly_before
 
 CHANGES_BYTES: Final = 1024 * 1024
 """Room for the ids in hand: those that are written, and those that three queries have found meanwhile."""
 
 
 async def changed_objects(services: Services, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
-    """The ids of objects whose reviews or ratings, in one of these stores or anywhere, changed at that moment or later;
-    ascending, each once."""
+    """The ids of objects whose reviews or ratings, in one of these stores or anywhere, changed at that moment or later,
+    or shortly before; ascending, each once."""
+    # What has a time of before may be seen only now: whoever asks again and again would miss it.
+    moment = shortly_before(moment)
     found = await asyncio.gather(
         services.reviews.entities_reviewed_since(moment, stores),
         services.audit.entities_moderated_since(moment, stores),

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 
 from api.web.cursors import cursor, position_in_order
-from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, the_one_given
+from api.web.paging import (
+    DEFAULT_TAKE,
+    After,
+    OptionalMoment,
+    OptionalSince,
+    Skip,
+    Take,
+    WithTotal,
+    check_no_skip,
+    the_one_given,
+)
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
@@ -48,8 +58,8 @@ class ReviewSearchRequest(Message):
         Phrase | None, Field(description="Part of title, review, userName or entityName, in any letter case")
     ] = None
     keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
-    start_date: Annotated[Since | None, Field(description="Created then or later")] = None
-    end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
+    start_date: Annotated[OptionalSince, Field(description="Created then or later")] = None
+    end_date: Annotated[OptionalMoment, Field(description="Created then or earlier")] = None
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None
     reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None

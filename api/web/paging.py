@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from api.web.cursors import MAX_CURSOR_LENGTH
 from api.web.problems import invalid
 from domain.timestamps import first_millisecond, moment_in
+from messaging.schemas import EMPTY_IS_MISSING
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ def moment(value: object) -> datetime:
 Moment = Annotated[datetime, PlainValidator(moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Since = Annotated[Moment, AfterValidator(first_millisecond)]
 """A moment from which on something is looked for: it may lie between the milliseconds that are stored."""
+OptionalMoment = Annotated[Moment | None, EMPTY_IS_MISSING]
+OptionalSince = Annotated[Since | None, EMPTY_IS_MISSING]
 
 
 def _or(missing: int, *, most: int) -> BeforeValidator:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextvars import Context
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
@@ -48,7 +49,8 @@ class Together(Generic[K, V]):
         batch = self._gathering
         if batch is None:
             batch = self._gathering = _Batch()
-            task = asyncio.create_task(self._run(batch))
+            # Others join: the time limit of whoever comes first isn't theirs.
+            task = asyncio.create_task(self._run(batch), context=Context())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         batch.keys.update(keys)

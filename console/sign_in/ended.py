@@ -28,6 +28,8 @@ class EndedSessions:
         known = self._known.get(name)
         if known is None:
             known = await self._services.sessions.is_ended(id)
+            if self._known.get(name):
+                return True  # it was ended here while MongoDB was asked
             self._known.put(name, known, LIFETIME.total_seconds() if known else REMEMBERED_SECONDS)
         return known
 

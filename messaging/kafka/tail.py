@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from domain.timestamps import from_milliseconds, milliseconds
@@ -31,10 +31,11 @@ class Tail:
     async def records(self, since: datetime) -> AsyncGenerator[Any]:
         """The records that came since this moment, and all that come, in the order of each partition.
 
-        While Kafka is away it is waited for; then it goes on at the moment of the last record: that one may come
-        again. One that can't be decoded is among them, with an unreadable value.
+        While Kafka is away it is waited for; then it goes on at the moment of each partition's last record: that one
+        may come again. One that can't be decoded is among them, with an unreadable value.
         """
         read_within_bounds()
+        reached: dict[TopicPartition, datetime] = {}
         failures = 0
         while True:
             try:
@@ -44,12 +45,13 @@ class Tail:
                     enable_auto_commit=False,
                     auto_offset_reset="latest",
                 ) as consumer:
-                    await self._seek(consumer, since)
+                    await self._seek(consumer, since, reached)
                     async for record in consumer:
                         failures = 0
                         # Whatever a producer wrote there: one that tells no time is no place to go on from.
                         if 0 <= record.timestamp <= LATEST_MS:
-                            since = from_milliseconds(record.timestamp)
+                            place = TopicPartition(record.topic, record.partition)
+                            reached[place] = from_milliseconds(record.timestamp)
                         yield record
             except (KafkaError, OSError) as error:
                 pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
@@ -57,11 +59,13 @@ class Tail:
                 log.warning("Topics can't be followed at the moment", error=repr(error), pause_s=pause)
                 await asyncio.sleep(pause)
 
-    async def _seek(self, consumer: AIOKafkaConsumer, since: datetime) -> None:
+    async def _seek(
+        self, consumer: AIOKafkaConsumer, since: datetime, reached: Mapping[TopicPartition, datetime]
+    ) -> None:
         partitions = consumer.assignment()
         # In this order: a record that comes between the two answers is behind the end that was told.
         ends = await consumer.end_offsets(list(partitions))
-        offsets = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds(since)))
+        offsets = await consumer.offsets_for_times({p: milliseconds(reached.get(p, since)) for p in partitions})
         for partition in partitions:
             found = offsets.get(partition)
             consumer.seek(partition, found.offset if found else ends[partition])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import uvloop
@@ -19,6 +19,7 @@ from consumers import subscriptions
 from consumers.inbox import Inbox
 from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
+from domain.timestamps import milliseconds
 from messaging.decoding import Received
 from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import recover_lost_connections
@@ -104,6 +105,34 @@ async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
         await records.aclose()
     assert seen == asked
     assert sorted(asked) == ["end_offsets", "offsets_for_times"]
+
+
+async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever partition was read first, the other has an older record."""
+    topic, now, times_s = f"t{uuid.uuid4().hex[:8]}", datetime.now(UTC), [(-8, -5), (-7, -6)]
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        await admin.create_topics([NewTopic(topic, len(times_s), 1)])
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+        for partition, times in enumerate(times_s):
+            for second in times:
+                at = milliseconds(now + timedelta(seconds=second))
+                await producer.send_and_wait(topic, b"", partition=partition, timestamp_ms=at)
+    plain, reads = AIOKafkaConsumer.getone, iter(range(1_000))
+
+    async def read(self: AIOKafkaConsumer) -> object:
+        if next(reads) == len(times_s[0]):
+            raise KafkaConnectionError
+        return await plain(self)
+
+    monkeypatch.setattr(AIOKafkaConsumer, "getone", read)
+    records = Tail(KafkaConnection(servers.kafka), [topic]).records(now - timedelta(minutes=1))
+    seen: set[tuple[int, int]] = set()
+    while len(seen) < sum(map(len, times_s)):
+        record = await asyncio.wait_for(anext(records), 30)
+        seen.add((record.partition, record.offset))
+    await records.aclose()
 
 
 async def test_a_consumer_without_records_is_not_sent_to_sleep(

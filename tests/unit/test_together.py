@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextvars import ContextVar
 
 import pytest
 
 from api.web.together import Kept, Together
+
+LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
+"""As PyMongo keeps its own."""
 
 
 class Shelf:
@@ -78,6 +82,18 @@ async def test_one_who_gives_up_spoils_nothing_for_the_others() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asking[0]
     assert await asking[1] == {"a": 1}
+
+
+async def test_the_limit_of_who_asks_first_is_not_that_of_the_others() -> None:
+    limits = []
+
+    async def ask(keys: Collection[str]) -> dict[str, int]:
+        limits.append(LIMIT_S.get())
+        return {}
+
+    LIMIT_S.set(1)
+    await Together(ask).of(["a"])
+    assert limits == [None]
 
 
 async def test_nothing_is_asked_for_nothing() -> None:

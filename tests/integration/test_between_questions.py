@@ -1,0 +1,148 @@
+"""What changes between two questions whose answers are put together: nothing is lost, and nobody is told wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from api.services import Services
+from console.sign_in.ended import EndedSessions
+from consumers.images_sweeping import sweep_images
+from domain.review_tokens import ReviewToken, TokenLine
+from storage.database import Session, in_transaction
+from storage.moderation_rules import TextRepository
+from storage.review_tokens import ReviewTokenRepository, UsedToken
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import REVIEWS, Facade, body_of, submission
+from tests.support.images import picture
+from tests.support.service import Servers, Service
+
+KEY = "key of a text"
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str, happens: Callable[[], Awaitable[object]]
+) -> None:
+    """Let something happen once, right behind the first answer to a question."""
+    plain = getattr(kind, question)
+
+    async def asked(self: object, *arguments: Any) -> object:
+        answer = await plain(self, *arguments)
+        monkeypatch.setattr(kind, question, plain)
+        await happens()
+        return answer
+
+    monkeypatch.setattr(kind, question, asked)
+
+
+async def test_of_two_who_take_a_text_over_one_is_the_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = desk.services.texts
+    await texts.holders([("old", [KEY])])
+    edited = {"_id": "old", "entityType": "Product", "entityId": "1", "review": "Something else by now"}
+    await desk.database["reviews"].insert_one(edited)
+    meanwhile(monkeypatch, TextRepository, "_left", partial(texts.holders, [("quick", [KEY])]))
+    assert await texts.holders([("slow", [KEY])]) == {KEY: "quick"}
+    assert await texts.holders([("later", [KEY])]) == {KEY: "quick"}
+
+
+async def test_a_text_that_is_forgotten_while_it_is_looked_up_is_noted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = desk.services.texts
+    await texts.holders([("old", [KEY])])
+    plain = TextRepository._noted
+
+    async def forgotten(self: TextRepository, keys: Collection[str]) -> Mapping[str, str]:
+        await texts.forget(["old"])
+        return await plain(self, keys)
+
+    monkeypatch.setattr(TextRepository, "_noted", forgotten)
+    assert await texts.holders([("new", [KEY])]) == {KEY: "new"}
+    monkeypatch.undo()
+    assert await texts.holders([("later", [KEY])]) == {KEY: "new"}
+
+
+async def test_a_token_that_is_given_back_while_it_is_looked_up_is_used(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = desk.services.review_tokens
+    token = ReviewToken("Shop", "order", "line", "product", "anna", datetime.now(UTC) + timedelta(days=1))
+    first, second = UsedToken(token, "first"), UsedToken(token, "second")
+    await tokens.use([first])
+    plain = ReviewTokenRepository.used
+
+    async def given_back(self: ReviewTokenRepository, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
+        await tokens.release([first])
+        return await plain(self, lines)
+
+    monkeypatch.setattr(ReviewTokenRepository, "used", given_back)
+    assert await tokens.use([second]) == ({token.line}, {token.line: "second"})
+
+
+async def test_files_that_are_written_while_others_are_removed_are_removed_next(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, services = datetime.now(UTC), desk.services
+    image = await desk.upload(picture(), uploader="anna")
+    await in_transaction(desk.database, partial(services.images.give_up, [image]))
+
+    async def written() -> None:
+        async def note(session: Session) -> None:
+            await services.images.note_unswept(image, session)
+
+        await in_transaction(desk.database, note)
+
+    async def all_read() -> datetime:
+        return now
+
+    meanwhile(monkeypatch, type(services.image_files), "remove", written)
+    for left in (1, 0):
+        await sweep_images(services, now, all_read)
+        assert await desk.database["images"].count_documents({"unswept": {"$exists": True}}) == left
+
+
+async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
+    """At the facade that ends it, MongoDB doesn't know it yet."""
+
+    async def published(messages: object) -> None:
+        pass  # Kafka has it
+
+    async def is_ended(id: str) -> bool:
+        await ended.end(id)
+        return False
+
+    known = SimpleNamespace(
+        sessions=SimpleNamespace(is_ended=is_ended),
+        publisher=SimpleNamespace(publish=published),
+        message=lambda *told: told,
+    )
+    ended = EndedSessions(cast("Services", known))
+    assert await ended.contains("session")
+    assert await ended.contains("session")
+
+
+async def test_a_change_that_is_seen_after_its_time_is_told(service: Service, facade: Facade, product: str) -> None:
+    """A transaction gives what it writes a time, and is committed then."""
+    (review,) = await facade.submit(submission(product))
+    await facade.moderate("approve", review)
+    async with service.mongo() as database:
+        long_ago = datetime.now(UTC) - timedelta(minutes=1)
+        older = {"$set": {"createdDate": long_ago}, "$unset": {"storedAt": ""}}
+        await database["reviews"].update_one({"_id": review}, older)
+        entry = await database["auditLog"].find_one({"reviewId": review})
+    assert entry is not None
+    for later_s, is_told in ((1, True), (10, False)):
+        asked = entry["effectiveAt"].replace(tzinfo=UTC) + timedelta(seconds=later_s)
+        response = await facade.http.post(f"{REVIEWS}/changes", json={"modifiedDate": asked.isoformat()})
+        assert (product in body_of(response, list)) is is_told
