@@ -24,6 +24,8 @@ async def test_filters(returns: Returns) -> None:
     )
     ids = [await returns.create(each, {"a": 1}) for each in (order, elsewhere, order)]
     await returns.change(ids[2], status="Completed")
+    # As a form has what nobody chose.
+    await returns.change(ids[1], status="", expectedStatus="", resolution="Refund")
     oldest = {"customerId": customer, "sort": "createdDate:asc"}
 
     assert await returns.found(**oldest) == ids
@@ -36,6 +38,7 @@ async def test_filters(returns: Returns) -> None:
     created = await returns.found("createdDate", **oldest)
     assert await returns.found(**oldest, startDate=created[1]) == ids[1:]
     assert await returns.found(**oldest, endDate=created[1]) == ids[:2]
+    assert await returns.found(**oldest, startDate="", endDate="", status="New") == ids[:2]
 
 
 async def test_counts_by_status(returns: Returns, http: httpx.AsyncClient) -> None:

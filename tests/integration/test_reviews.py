@@ -104,6 +104,7 @@ async def test_filters(facade: Facade) -> None:
 
     created = (await facade.listed("createdDate", **both))[-1]
     assert await found(startDate=created, endDate="2999-01-01") == {a, b, c, d}
+    assert await found(startDate="", endDate="") == {a, b, c, d}
     assert await found(endDate=created, startDate=created) >= {a}
     # Between its millisecond and the next one, as clients with finer clocks ask.
     (exactly,) = await facade.listed("createdDate", **both, ids=[a])
