@@ -68,7 +68,7 @@ class SubmittedReview(Message):
     review: ReviewText
     rating: Rating
     token: Annotated[
-        ReviewTokenText | None,
+        ReviewTokenText,
         Field(
             repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
         ),

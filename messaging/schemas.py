@@ -196,7 +196,9 @@ NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image)]
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), Readable]
-ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL), EMPTY_IS_MISSING]
+ReviewTokenText = Annotated[
+    Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL)] | None, EMPTY_IS_MISSING
+]
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
 ]

@@ -48,7 +48,7 @@ class PageReview(ClosedMessage):
     user_name: Annotated[Name | None, Field(description="The name that it is shown with")] = None
     images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploads")] = ()
     language: Annotated[Language, Field(description="BCP 47; else detected")] = None
-    token: Annotated[ReviewTokenText | None, Field(repr=False, description="Of a reminder's link")] = None
+    token: Annotated[ReviewTokenText, Field(repr=False, description="Of a reminder's link")] = None
     stamp: Annotated[Short | None, Field(description="That of `form`")] = None
     website: Annotated[Long | None, Field(description="A trap for programs: visitors don't see it")] = None
     check: Annotated[Long | None, Field(description="The solved challenge of `form`, as JSON in base64")] = None
