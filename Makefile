@@ -31,7 +31,7 @@ tests = JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
 test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu for the fallback broker
 	@$(call tests,not slow and not long)
 
-test-more: $(VENV)/dev.stamp ## the other tests, of which each takes longer, about ten minutes: ARGS, BROKER
+test-more: $(VENV)/dev.stamp ## the other tests, of which each takes longer, about a quarter of an hour: ARGS, BROKER
 	@$(call tests,long and not slow)
 
 # What takes minutes, and what `make test` does in small at its full size.
