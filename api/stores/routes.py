@@ -128,7 +128,7 @@ async def read_store(
     store = await services.stores.get(store_id)
     services.lookups.forget()
     if store is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it with PUT.")
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it first.")
     return JsonResponse(ShownStore.of(store))
 
 

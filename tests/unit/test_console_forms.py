@@ -21,6 +21,7 @@ from tests.support.faked_interface import ROW, faked
 
 HOSTILE = '"><script>alert(1)</script>\n'
 AGAIN = "Send it again"
+TO_THE_START = ">To the start</a>"
 
 
 class GuardedDoor(Door):
@@ -438,3 +439,18 @@ def test_places_are_told_in_words(pointer: str, words: str) -> None:
 def test_a_place_of_many_digits_is_told() -> None:
     assert place_in_words(f"/words/{'9' * 5_000}").startswith("Words ")
     assert quote(place_in_words("/ü")) == "%C3%9C"
+
+
+async def test_a_refusal_leads_back_to_its_screen() -> None:
+    """Not to the start, where the way there begins anew."""
+    letters, nobody = [p.value for p in (Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)], list[str]()
+    async with client_of(faked(letters, {})) as http:
+        page = await http.post("/console/dead-letters", data={"action": "try"})
+        assert (page.status_code, "No letter is selected" in page.text) == (422, True)
+        assert ('href="/console/dead-letters">To Dead letters</a>' in page.text, TO_THE_START in page.text) == (
+            True,
+            False,
+        )
+    async with client_of(faked(nobody, {})) as http:
+        page = await http.post("/console/dead-letters", data={"action": "try"})
+        assert (page.status_code, TO_THE_START in page.text) == (403, True)
