@@ -37,6 +37,7 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
+_MORE_S: Final = 0.25
 IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
@@ -118,11 +119,15 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
 
 
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:
-    """The answer of a query within SOON_S, or `otherwise` while the database is unavailable or slow."""
+    """The answer of a query within SOON_S or little more, or `otherwise` while the database is unavailable or slow."""
     try:
-        # PyMongo's own limit: it leaves the connection usable, which a cancellation closes.
-        with pymongo.timeout(SOON_S):
-            return await look
+        # PyMongo's own limit comes first: it leaves the connection usable, which a cancellation closes. A query that is
+        # asked for others as well doesn't know it, and isn't cancelled.
+        async with asyncio.timeout(SOON_S + _MORE_S):
+            with pymongo.timeout(SOON_S):
+                return await look
+    except TimeoutError:
+        return otherwise
     except Exception as error:
         if not is_database_away(error):
             raise

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 import pytest
 
 from api.web.together import Kept, Together
+from storage.database import unless_away
 
 LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
 """As PyMongo keeps its own."""
@@ -144,3 +145,15 @@ async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
     shelf.go_on.set()
     assert await early == {"a": 1}
     assert await kept.of(["a"]) == {"a": 7}
+
+
+async def test_who_waits_for_a_moment_alone_gives_up_and_the_others_are_answered() -> None:
+    """The query doesn't know the limit of one of those who ask, and goes on for the others."""
+    shelf = Shelf()
+    together = Together(shelf)
+    patient = asyncio.create_task(together.of(["b"]))
+    async with asyncio.timeout(60):
+        assert await unless_away(together.of(["a"]), {"a": 0}) == {"a": 0}
+    shelf.go_on.set()
+    assert await patient == {"b": 2}
+    assert shelf.asked == [{"a", "b"}]
