@@ -15,7 +15,7 @@ from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.stores import GeneralSettings, Store
-from storage.database import unless_away
+from storage.database import soon, unless_away
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
@@ -47,7 +47,7 @@ class Lookups:
         self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
         self._ratings = Together(self._rows_of)
         self._tallies = Together(self._tallies_of)
-        self._holders = Together(reviews.holders)
+        self._holders = Together(self._holders_soon)
         self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = Kept(self._any_closed, _AGE_S)
@@ -88,6 +88,11 @@ class Lookups:
             return await self._holders.of(ids)
         except (StoredDocumentError, ValueError):
             # Another request may have asked for the damaged one.
+            return await self._reviews.holders(ids)
+
+    async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
+        """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""
+        with soon():
             return await self._reviews.holders(ids)
 
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:

@@ -69,7 +69,7 @@ class QueueNews:
 
     async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
         """The claims that hold, then what happens in the stores of this caller; None after a pause without any.
-        It ends for a page that doesn't keep up."""
+        It ends for a page that doesn't keep up, and where Kafka can't be read on."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
@@ -101,6 +101,15 @@ class QueueNews:
         return [claim for claim, _ in self._claims.values()]
 
     async def _read(self) -> None:
+        try:
+            await self._pass_on()
+        except Exception:
+            log.exception("The news of the queue can't be read on; open pages ask anew")
+        finally:
+            for listener in self._by_number.values():
+                listener.is_behind = True
+
+    async def _pass_on(self) -> None:
         begin = datetime.now(UTC)
         async for record in self._tail.records(begin - timedelta(seconds=CLAIM_S)):
             try:

@@ -26,10 +26,9 @@ async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[
     """
     images = services.images
     # What is gone waits for no Kafka.
-    sweep = await images.begin_sweep(_AT_ONCE)
-    if sweep.ids:
-        await services.image_files.remove(sweep.ids)
-        await images.end_sweep(sweep)
+    if unswept := await images.unswept(_AT_ONCE):
+        await services.image_files.remove(list(unswept))
+        await images.note_swept(unswept)
     if await images.are_unused(now - UNUSED_FOR) and (
         count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
     ):

@@ -112,7 +112,7 @@ class ReviewChangeConsumer:
         await work.repositories.feedback.settle(few, work.session)
         planned = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].may_be_planned}
         decided = planned.keys() & {command.review_id for command, _ in (*applied, *kept)}
-        await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
+        former = await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
         undecided = {id: moved for id, moved in planned.items() if id not in decided}
         await work.repositories.publications.keep(undecided, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
@@ -121,7 +121,7 @@ class ReviewChangeConsumer:
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))
         # Also those that left a status, and settled reports or ended a planned approval.
-        ended = {id for id in decided if present[id].status is ReviewStatus.NEW}
+        ended = {id for id in former if present[id].status is ReviewStatus.NEW}
         told = [
             command
             for command, each in results

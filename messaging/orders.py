@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, time
 from hashlib import blake2b
 from typing import Annotated, Final
 
 import orjson
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 
 from domain.orders import Customer, Order, OrderLine, is_cancelled
 from messaging.dead_letters_codes import DeadLetterCode
@@ -21,13 +21,18 @@ from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBl
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
 
 
-def _first_moment(told: object) -> object:
-    """A day alone as its first moment: order systems tell days, and what else they tell must not be lost with it."""
+class _Day(datetime):
+    """The first moment of a day of which no time is told."""
+
+
+def _day_or_moment(told: object, read: ValidatorFunctionWrapHandler) -> datetime | None:
+    """A day alone, too: order systems tell days, and what else they tell must not be lost with it."""
     day = _DAY.fullmatch(told) if isinstance(told, str) else None
-    return f"{day[1]}T00:00:00Z" if day else told
+    moment: datetime | None = read(f"{day[1]}T00:00:00Z" if day else told)
+    return _Day.combine(moment, time.min, UTC) if day and moment else moment
 
 
-OrderDate = Annotated[Moment | None, EMPTY_IS_MISSING, BeforeValidator(_first_moment)]
+OrderDate = Annotated[Moment | None, EMPTY_IS_MISSING, WrapValidator(_day_or_moment)]
 """A date and time, or a day, of an order."""
 
 
@@ -54,7 +59,9 @@ class OrderEvent(Message):
     customer_email: Annotated[str, Field(max_length=254)] | None = None
     language_code: Annotated[str, Field(max_length=35)] | None = None
     created_date: OrderDate = None
-    modified_date: Annotated[OrderDate, Field(description="Missing: when the record was first published")] = None
+    modified_date: Annotated[
+        OrderDate, Field(description="Missing, or the day of the record: when the record was first published")
+    ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
     def order(self, body: bytes, at: datetime) -> Order:
@@ -66,10 +73,17 @@ class OrderEvent(Message):
             is_cancelled=self.is_cancelled or is_cancelled(self.status),
             store_id=self.store_id,
             customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
-            modified=self.modified_date or at,
+            modified=_modified(self.modified_date, at),
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
             body=without_mark(body),
         )
+
+
+def _modified(told: datetime | None, at: datetime) -> datetime:
+    """When the order was changed; of a day alone, the time of a record of that day: changes of it follow each other."""
+    if told is None or (isinstance(told, _Day) and told.date() == at.astimezone(UTC).date()):
+        return at
+    return told
 
 
 ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)

@@ -61,7 +61,6 @@ Status = Annotated[
 ]
 ExpectedStatus = Annotated[
     ReturnStatusName | None,
-    EMPTY_IS_MISSING,
     Field(description="A return in another status is left as it is, `status-changed`"),
 ]
 ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]

@@ -19,5 +19,8 @@ class PrivacySettings(BaseModel):
     ] = None
 
     def keys(self) -> list[bytes]:
-        """The keys that are configured, the one to mark by first."""
-        return [key.encode() for key in each_key(self.erasure_key)]
+        """The keys that are configured, the one to mark by first. Before there could be several, the key was the secret
+        as it stands, with blanks and commas, and marks of that time are known by it."""
+        whole = self.erasure_key.get_secret_value() if self.erasure_key else ""
+        before = [*(part.lstrip() for part in whole.split(",")), whole] if whole else []
+        return [key.encode() for key in dict.fromkeys([*each_key(self.erasure_key), *before])]

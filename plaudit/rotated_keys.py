@@ -13,7 +13,7 @@ def each_key(keys: SecretStr | None) -> list[str]:
 
 
 def long_enough(keys: SecretStr | None) -> SecretStr | None:
-    """The same secret. Raises ValueError if one of its keys is shorter than KEY_LENGTH."""
-    if any(len(key) < KEY_LENGTH for key in each_key(keys)):
+    """The same secret. Raises ValueError if one of its keys is shorter than KEY_LENGTH, or it is empty."""
+    if keys is not None and any(len(key) < KEY_LENGTH for key in each_key(keys) or [""]):
         raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
     return keys

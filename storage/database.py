@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 import pymongo
@@ -37,7 +38,7 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
-_MORE_S: Final = 0.25
+_MORE_S: Final = 0.5
 IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
@@ -118,13 +119,18 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
     return (each["_id"] async for each in found if each["_id"] is not None)
 
 
+def soon() -> AbstractContextManager[object]:
+    """A block in which MongoDB is asked for SOON_S at most."""
+    return pymongo.timeout(SOON_S)
+
+
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:
     """The answer of a query within SOON_S or little more, or `otherwise` while the database is unavailable or slow."""
     try:
         # PyMongo's own limit comes first: it leaves the connection usable, which a cancellation closes. A query that is
         # asked for others as well doesn't know it, and isn't cancelled.
         async with asyncio.timeout(SOON_S + _MORE_S):
-            with pymongo.timeout(SOON_S):
+            with soon():
                 return await look
     except TimeoutError:
         return otherwise

@@ -1,14 +1,14 @@
 """Images of reviews: what became of each upload, and which review has it. The files are in the store of images.
 
 One that is gone leaves `{_id, state, goneAt}` for as long as its upload might be delivered again, and `unswept` until
-its files are removed: true, or the name of the sweep that is about to.
+its files are removed: true, or another mark each time that files may have been written since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import uuid4
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
@@ -54,11 +54,7 @@ def _at(document: Document) -> datetime:
 IMAGE: Final = Shape(COLLECTION, {"state": Field(STRING, _state), "at": Field(DATE, _at)}, {"goneAt": None})
 
 
-class Sweep(NamedTuple):
-    """The images whose files are about to be removed, by ids, and the mark that they have meanwhile."""
-
-    name: str
-    ids: list[str]
+UnsweptMark = bool | str
 
 
 class ImageRepository:
@@ -122,23 +118,20 @@ class ImageRepository:
         """Let those go that have belonged to no review since before that moment; returns how many."""
         return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count
 
-    async def begin_sweep(self, limit: int) -> Sweep:
-        """Images that are gone, and whose files may still be there."""
-        found = self._images.find({"unswept": {"$exists": True}}, {"_id": 1}).limit(limit)
-        sweep = Sweep(str(uuid4()), [document["_id"] async for document in found])
-        those = {"_id": {"$in": sweep.ids}, "unswept": {"$exists": True}}
-        await self._images.update_many(those, {"$set": {"unswept": sweep.name}})
-        return sweep
+    async def unswept(self, limit: int) -> dict[str, UnsweptMark]:
+        """Images that are gone, and whose files may still be there, by id."""
+        found = self._images.find({"unswept": {"$exists": True}}, {"unswept": 1}).limit(limit)
+        return {document["_id"]: document["unswept"] async for document in found}
 
-    async def end_sweep(self, sweep: Sweep) -> None:
-        """The files of these images are removed, unless some were written since the sweep began."""
-        those = {"_id": {"$in": sweep.ids}, "unswept": sweep.name}
-        await self._images.update_many(those, {"$unset": {"unswept": ""}})
+    async def note_swept(self, swept: Mapping[str, UnsweptMark]) -> None:
+        """The files of these images are removed, but for those that were written since they had these marks."""
+        writes = [UpdateOne({"_id": id, "unswept": mark}, {"$unset": {"unswept": ""}}) for id, mark in swept.items()]
+        await write_all(self._images, writes)
 
     async def note_unswept(self, id: str, session: Session) -> None:
         """Files of an image that is gone may have been written since."""
         gone = {"_id": id, "state": ImageState.GONE.value}
-        await self._images.update_one(gone, {"$set": {"unswept": True}}, session=session)
+        await self._images.update_one(gone, {"$set": {"unswept": str(uuid4())}}, session=session)
 
     async def gone_before(self, moment: datetime, limit: int) -> list[str]:
         """Ids of images that have been gone since before that moment."""

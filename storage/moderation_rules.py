@@ -120,12 +120,17 @@ class PublicationRepository:
         self._publications = database[PUBLICATIONS]
         self._reviews = database[_REVIEWS]
 
-    async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> None:
-        """Plan the approvals of reviews by id, anew; None: there is none any more."""
+    async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> set[str]:
+        """Plan the approvals of reviews by id, anew; None: there is none any more. Returns the ids of former plans."""
         if not planned:
-            return
-        await self._publications.delete_many({"_id": {"$in": list(planned)}}, session=session)
-        wanted = {id: each for id, each in planned.items() if each}
+            return set()
+        found = self._publications.find({"_id": {"$in": list(planned)}}, {"_id": 1}, session=session)
+        if former := {document["_id"] async for document in found}:
+            await self._publications.delete_many({"_id": {"$in": list(former)}}, session=session)
+        await self._insert({id: each for id, each in planned.items() if each}, session)
+        return former
+
+    async def _insert(self, wanted: Mapping[str, Publication], session: Session) -> None:
         if not wanted:
             return
         found = self._reviews.find({"_id": {"$in": list(wanted)}}, {"seen": 1}, session=session)

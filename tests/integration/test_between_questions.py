@@ -112,6 +112,23 @@ async def test_files_that_are_written_while_others_are_removed_are_removed_next(
         assert await desk.database["images"].count_documents({"unswept": {"$exists": True}}) == left
 
 
+async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long each takes."""
+    now, services = datetime.now(UTC), desk.services
+    image = await desk.upload(picture(), uploader="anna")
+    await in_transaction(desk.database, partial(services.images.give_up, [image]))
+
+    async def begun() -> None:
+        await services.images.unswept(500)
+
+    async def all_read() -> datetime:
+        return now
+
+    meanwhile(monkeypatch, type(services.image_files), "remove", begun)
+    await sweep_images(services, now, all_read)
+    assert await services.images.unswept(500) == {}
+
+
 async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
     """At the facade that ends it, MongoDB doesn't know it yet."""
 

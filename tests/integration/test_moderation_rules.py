@@ -152,6 +152,9 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
     latest, *_ = (await facade.get("/api/audit", reviewId=kept["id"]))["results"]
     assert latest["action"] == "reset"
+    # Once more it ends nothing.
+    assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
+    assert [action for action, _ in await audited(facade, kept["id"])].count("reset") == 1
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}

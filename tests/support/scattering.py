@@ -64,7 +64,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "images.ImageRepository.are_unused",
         "images.ImageRepository.give_up_unused",
         "images.ImageRepository.gone_before",
-        "images.ImageRepository.begin_sweep",
+        "images.ImageRepository.unswept",
         "moderation_rules.PublicationRepository.due",
         "outbox.Outbox._owed_before",
         "outbox.Outbox.settle_before",

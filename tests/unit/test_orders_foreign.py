@@ -240,3 +240,25 @@ def test_names_of_ours_in_snake_case_are_other_fields() -> None:
 def test_an_empty_date_cancels_nothing_and_null_is_no_line() -> None:
     event, _ = order_event(b'{"id": "o", "cancelled_at": "", "line_items": null}')
     assert (event.is_cancelled, event.items) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("modified", "at"),
+    [
+        (None, AT),
+        ("", AT),
+        (" 2026-03-14 ", AT),  # its day: changes of one day follow each other
+        ("2026-03-13", datetime(2026, 3, 13, tzinfo=UTC)),
+        ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),
+        ("2026-03-14T00:00:00Z", datetime(2026, 3, 14, tzinfo=UTC)),
+        ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
+    ],
+)
+def test_a_day_alone_says_when_an_order_was_changed(modified: str | None, at: datetime) -> None:
+    assert told({**VIRTO, "modifiedDate": modified}).modified == at
+
+
+def test_no_day_is_refused_in_words() -> None:
+    with pytest.raises(InvalidContentError) as refused:
+        order_event(json.dumps({**VIRTO, "modifiedDate": "2026-13-41"}).encode())
+    assert [error.pointer for error in refused.value.errors] == ["/modifiedDate"]
