@@ -119,7 +119,7 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
     return (each["_id"] async for each in found if each["_id"] is not None)
 
 
-def soon() -> AbstractContextManager[object]:
+def soon() -> AbstractContextManager[None]:
     """A block in which MongoDB is asked for SOON_S at most."""
     return pymongo.timeout(SOON_S)
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.async_api import Browser, Dialog, Page
 
-from tests.support.chromium import Watch, chromium, opened, show, violations
+from tests.support.chromium import Watch, opened, show, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service, running_service
@@ -23,12 +23,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.slow
 _DECISIONS = int(os.environ.get("PLAUDIT_TEST_DECISIONS", "100"))
 XSS = Path(__file__).parent.parent / "support" / "xss.json"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

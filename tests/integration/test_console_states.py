@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Page
 
-from tests.support.chromium import WINDOWS, Watch, chromium, faults, opened, window
+from tests.support.chromium import WINDOWS, Watch, faults, opened, window
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -26,12 +26,6 @@ AWAY = {
     "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
     "PLAUDIT_HTTP__QUERY_TIMEOUT": "1",
 }
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -113,31 +113,6 @@ async def test_filters(facade: Facade) -> None:
     assert await found(startDate="2999-01-01T00:00:00+02:00") == set()
 
 
-async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, product: str) -> None:
-    texts = ["50% off [a-z]* (really)", "C:\\dir ^start$ | end", "Große ÉCOLE, ŁÓDŹ und Ωμέγα", "plain .* text {2,3}?"]
-    by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
-
-    async def matches(phrase: str) -> set[str]:
-        return set(await facade.listed(entityIds=[product], searchPhrase=phrase))
-
-    for text, id in by_text.items():
-        assert await matches(text) == {id}
-        assert await matches(text[5:14].swapcase()) == {id}
-    assert await matches("[a-z]*") == {by_text[texts[0]]}
-    assert await matches(".*") == {by_text[texts[3]]}
-    assert await matches("école, łódź") == {by_text[texts[2]]}
-    assert await matches("ΩΜΈΓΑ") == {by_text[texts[2]]}
-    assert await matches("(") == {by_text[texts[0]]}
-    assert await matches("\\") == {by_text[texts[1]]}
-    assert await matches("anna") == set(by_text.values())
-    assert await matches("CAMERA CAMERA-") == set(by_text.values())
-    assert await matches("as GOOD") == set(by_text.values())
-    assert await matches("no such words") == set()
-    # What most patterns are longest for, and one that a part of a run of letters hid.
-    (sharp,) = await facade.submit(submission(product, review="ß" * 64))
-    assert await matches("ß" * 64) == await matches("sẞS") == {sharp}
-
-
 @pytest.mark.parametrize(
     ("field", "values"),
     [("rating", [1, 2, 2.5, 5]), ("title", ["A", "B", "a", "é"]), ("userName", ["a", "b", "c", "d"])],

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.chromium import Watch, opened, violations
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
 from tests.support.service import Servers
 from tests.support.shop_page import HOST
 from tests.support.waiting import eventually
-from tests.support.widget import PATIENCE_MS, WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
+from tests.support.widget import WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
@@ -30,13 +30,6 @@ ATTACKED: Final = "an attack ran"
 async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
     async with filled_service(servers, tmp_path_factory.mktemp("widget")) as filled:
         yield filled
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    async with chromium() as browser:
-        yield browser
 
 
 async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Browser, Page, Request, Route, expect
 
-from tests.support.chromium import Watch, chromium, opened
+from tests.support.chromium import Watch, opened
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
 from tests.support.service import Servers
-from tests.support.widget import PATIENCE_MS, WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
+from tests.support.widget import WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
@@ -26,13 +26,6 @@ AGAIN: Final = "Nothing that you typed is lost"
 async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
     async with filled_service(servers, tmp_path_factory.mktemp("pages")) as filled:
         yield filled
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    async with chromium() as browser:
-        yield browser
 
 
 async def test_what_is_written_outlives_what_pages_do(browser: Browser, filled: Filled) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
 """The schemes and the widths that pages are made for."""
@@ -45,6 +45,7 @@ async def chromium() -> AsyncIterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("needs chromium: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS)
         try:

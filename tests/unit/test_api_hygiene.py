@@ -22,8 +22,7 @@ from plaudit.http_settings import HttpSettings
 from plaudit.processes.api import service_names
 from tests.support.app import REVIEW, app_without_servers, client_without_servers, problem_of
 from tests.support.clock import Clock
-
-from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
+from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL
 
 TYPES = "/api/entityTypes"
 

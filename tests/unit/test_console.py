@@ -13,40 +13,22 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
-from starlette.requests import Request
 
 import console
-from api.auth.keys_of_issuer import StaticKey
-from api.auth.tokens import TokenRules, Tokens
 from api.web.limits import RateLimit
 from console import static_files
 from console.app import SCREENS, add_console
-from console.doors import Door
 from console.fields import number
 from console.screens import Screen
 from console.templating import address, age, legible, moment
 from console.visits import Options
 from domain.permissions import ALL_PERMISSIONS
 from tests.support.app import app_without_servers, client_of
-from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
 STATIC = Path(console.__file__).parent / "static"
 TEMPLATES = Path(console.__file__).parent / "templates"
-ISSUER_OF_ALL = Issuer({"first": ec_key()})
-AUTHENTICATOR = Tokens(
-    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
-)
 SAME = {"sec-fetch-site": "same-origin"}
-
-
-class HeaderDoor(Door):
-    """A door that takes the credential from a header, so that screens are tried without a sign-in."""
-
-    is_open = False
-    routes = ()
-
-    async def credential(self, request: Request) -> str | None:
-        return request.headers.get("x-credential")
 
 
 @pytest.fixture

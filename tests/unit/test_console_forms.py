@@ -9,29 +9,18 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from starlette.requests import Request
 
 from console.app import add_console
-from console.doors import Door
 from console.fields import place_in_words
 from domain.permissions import Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import ROW, faked
+from tests.support.guarded import HeaderDoor
 
 HOSTILE = '"><script>alert(1)</script>\n'
 AGAIN = "Send it again"
 TO_THE_START = ">To the start</a>"
-
-
-class GuardedDoor(Door):
-    """A door that takes any credential of a header."""
-
-    is_open = False
-    routes = ()
-
-    async def credential(self, request: Request) -> str | None:
-        return request.headers.get("x-credential")
 
 
 def form_of(page: httpx.Response) -> dict[str, str]:
@@ -43,7 +32,7 @@ def form_of(page: httpx.Response) -> dict[str, str]:
 async def guarded() -> AsyncIterator[httpx.AsyncClient]:
     """A console that is entered by credentials; none is known."""
     async with app_without_servers() as app:
-        add_console(app, GuardedDoor())
+        add_console(app, HeaderDoor())
         async with client_of(app) as http:
             yield http
 

@@ -11,19 +11,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.auth.keys_of_issuer import StaticKey
-from api.auth.tokens import TokenRules, Tokens
 from api.web.encoded_slashes import EncodedSlashes
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission, is_within, known_permissions
 from storefront import static_files
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
-from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
-
-ISSUER_OF_ALL = Issuer({"first": ec_key()})
-AUTHENTICATOR = Tokens(
-    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
-)
+from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL
 
 OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 """Documented routes that are open to all. Each one added here needs a reason."""

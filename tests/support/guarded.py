@@ -1,0 +1,27 @@
+"""An application that asks who somebody is, without a sign-in: by tokens of one issuer, in a header."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+
+from api.auth.keys_of_issuer import StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from console.doors import Door
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+
+ISSUER_OF_ALL: Final = Issuer({"first": ec_key()})
+AUTHENTICATOR: Final = Tokens(
+    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
+)
+
+
+class HeaderDoor(Door):
+    """A door that takes the credential from a header, so that screens are tried without a sign-in."""
+
+    is_open = False
+    routes = ()
+
+    async def credential(self, request: Request) -> str | None:
+        return request.headers.get("x-credential")
