@@ -122,6 +122,7 @@ def create_app(
     )
     app.state.services = services
     app.state.gauges = metrics.Gauges(services)
+    app.state.readiness = health.Readiness(services)
     app.state.examination = health_details.Examination(services, app.state.gauges)
     app.state.rate_limit = rate_limit or RateLimit()
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NotRequired, TypeVar
 
 import structlog
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
-from api.services import Injected
+from api.services import Services
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind, unavailable
 from api.web.responses import JsonResponse
+from api.web.together import Together
 from messaging.topics import Topic
 
 CHECK_SECONDS: Final = 2.0
@@ -47,6 +48,28 @@ class Ready(Alive):
     standstill: NotRequired[list[str]]
 
 
+class Readiness:
+    """Looks at both servers, once for all who ask meanwhile: the answer is open to all."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._looks = Together(self._look)
+
+    async def seen(self) -> tuple[bool, list[str] | None]:
+        """True if MongoDB answers; and the topics that are missing, None where Kafka doesn't answer."""
+        return (await self._looks.of([None]))[None]
+
+    async def _look(self, _: Collection[None]) -> Mapping[None, tuple[bool, list[str] | None]]:
+        topics = [self._services.topics.name(topic) for topic in COMMANDS]
+        pinged, missing = await asyncio.gather(
+            _told("mongodb", self._services.database.command("ping")),
+            _told("kafka", self._services.publisher.missing(topics)),
+        )
+        if missing:
+            log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
+        return {None: (pinged is not None, missing)}
+
+
 router = APIRouter(prefix="/health", tags=["Operation"])
 
 
@@ -63,16 +86,12 @@ async def live() -> JsonResponse:
     responses=problems(ProblemKind.UNAVAILABLE),
     openapi_extra=OPEN_TO_ALL,
 )
-async def ready(services: Injected, request: Request) -> JsonResponse:
+async def ready(request: Request) -> JsonResponse:
     """Readiness: queries are answered, for which MongoDB is enough, or commands are taken, for which Kafka is, where no
     rule of a store asks for more. 503 where neither is."""
-    topics = [services.topics.name(topic) for topic in COMMANDS]
-    pinged, missing = await asyncio.gather(
-        _told("mongodb", services.database.command("ping")), _told("kafka", services.publisher.missing(topics))
-    )
-    if missing:
-        log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
-    reads, commands = pinged is not None, missing == []
+    readiness: Readiness = request.app.state.readiness
+    reads, missing = await readiness.seen()
+    commands = missing == []
     shown = {"mongodb": _shown(reads), "kafka": _shown(missing is not None)} | ({"topics": "fail"} if missing else {})
     answer = {"reads": _shown(reads), "commands": _shown(commands), "checks": shown}
     if not (reads or commands):

@@ -11,9 +11,11 @@ from typing import Final
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.together import Kept, Together
+from domain.feed import MOST_REVIEWS
 from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
+from domain.reviews import ReviewStatus
 from domain.stores import GeneralSettings, Store
 from storage.database import soon, unless_away
 from storage.objects import ObjectRepository
@@ -21,12 +23,15 @@ from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
 from storage.reviews_ids import IdHolder
+from storage.reviews_search import Extent, ReviewSearch
 from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
 _AGE_OF_COUNTS_S: Final = 600.0
 """Decisions are counted by looking at every review of a store."""
+_AGE_OF_EXTENTS_S: Final = 60.0
+"""So is the extent of a feed, for which everybody may ask."""
 
 
 class Lookups:
@@ -51,6 +56,7 @@ class Lookups:
         self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = Kept(self._any_closed, _AGE_S)
+        self._feeds = Kept(self._extents, _AGE_OF_EXTENTS_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(self._settings, _AGE_S)
 
@@ -90,6 +96,11 @@ class Lookups:
             # Another request may have asked for the damaged one.
             return await self._reviews.holders(ids)
 
+    async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
+        statuses = [ReviewStatus.APPROVED]
+        searches = {id: ReviewSearch(statuses=statuses, store_id=id, take=MOST_REVIEWS) for id in store_ids}
+        return {id: await self._reviews.extent(search) for id, search in searches.items()}
+
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""
         with soon():
@@ -98,6 +109,10 @@ class Lookups:
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
         """The decisions about the reviews of each store, and when they were counted."""
         return await self._decisions.of(store_ids)
+
+    async def extent_of_feed(self, store_id: str) -> Extent:
+        """The approved reviews of a store, as far as a feed of one file may have them, and their bytes."""
+        return (await self._feeds.of([store_id]))[store_id]
 
     async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:
         """The facts of these objects; none while no object takes no reviews."""

@@ -33,13 +33,15 @@ def offer(response: Response, undo: Mapping[str, str]) -> None:
 
 
 def offered(request: Request) -> dict[str, str] | None:
-    """The undoing to offer, each field a text, empty where it is unknown; None where there is none."""
+    """The undoing to offer, each field a text, empty where it is unknown; None where there is none, or it says nothing
+    of what its decision was about: a cookie can come from elsewhere below the same domain."""
     try:
         told = json.loads(unquote(request.cookies.get(COOKIE, "")))
         undo = {name: str(told.get(name) or "") for name in _FIELDS}
     except (ValueError, AttributeError, RecursionError):
         return None
-    return undo if 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS else None
+    is_whole = 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS and undo["seen"]
+    return undo if is_whole else None
 
 
 def withdraw(response: Response) -> None:

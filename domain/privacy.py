@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from domain.addresses import address_in
+from domain.addresses import address_in, bare_address
 from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return
 
@@ -82,24 +82,38 @@ def unkeyed_mark_of(customer_id: str) -> str:
 
 
 def people_in(value: bytes) -> set[str]:
-    """The ids of the people that a message is about or comes from, in JSON of any shape; numbers as text.
+    """The ids of the people that a message is about or comes from, in JSON of any shape; numbers as text, and mail
+    addresses in small letters as well.
 
     Of what is no JSON: all that could be an id.
     """
     try:
-        return _named(_parsed(value), _PERSON_FIELDS)
+        people = _named(_parsed(value), _PERSON_FIELDS)
     except (ValueError, RecursionError):
-        return {word for words in _WORDS.findall(_text(value)) for word in words if word}
+        people = {word for words in _WORDS.findall(_text(value)) for word in words if word}
+    return people | _folded(people)
 
 
-def is_about(value: bytes, customer_id: str, order_ids: Collection[str]) -> bool:
-    """True if a message is about a customer or one of their orders; if it is no JSON, by the ids in its text."""
+def is_about(
+    value: bytes, customer_id: str, order_ids: Collection[str], addresses: Collection[str] = frozenset()
+) -> bool:
+    """True if a message is about a customer, by the id or one of these mail addresses in any letter case, or about one
+    of their orders; if it is no JSON, by what stands in its text."""
+    theirs = _folded(addresses)
     try:
         told = _parsed(value)
     except (ValueError, RecursionError):
         text = _text(value)
-        return any(_occurs(id, text) for id in (customer_id, *order_ids))
-    return customer_id in _named(told, _PERSON_FIELDS) or not _named(told, _ORDER_ID_FIELDS).isdisjoint(order_ids)
+        folded = text.casefold()
+        return any(_occurs(id, text) for id in (customer_id, *order_ids)) or any(_occurs(a, folded) for a in theirs)
+    people = _named(told, _PERSON_FIELDS)
+    is_theirs = customer_id in people or not _folded(people).isdisjoint(theirs)
+    return is_theirs or not _named(told, _ORDER_ID_FIELDS).isdisjoint(order_ids)
+
+
+def _folded(people: Collection[str]) -> set[str]:
+    """Those of these that are mail addresses, without names and in small letters."""
+    return {bare_address(person).casefold() for person in people if "@" in person}
 
 
 def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Return:

@@ -194,11 +194,11 @@ class PersonalData:
 
     async def reports(self) -> list[Report]:
         """Their reports about reviews, by their id, or by a mail address that is theirs."""
-        return await ReportRepository(self._database).of_person(self._customer, await self._addresses())
+        return await ReportRepository(self._database).of_person(self._customer, await self.addresses())
 
     async def parked_feedback(self) -> list[Feedback]:
         """The votes and reports of theirs that wait for their review, and the replies that they write or take back."""
-        own = [feedback_from(document) async for document in self._parked_feedback(await self._addresses())]
+        own = [feedback_from(document) async for document in self._parked_feedback(await self.addresses())]
         return own + [feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._said_by_them)]
 
     async def forget_votes(self) -> int:
@@ -210,11 +210,11 @@ class PersonalData:
 
     async def forget_reports(self) -> int:
         """Take them and their words out of their reports, whose reasons stay; returns how many there were."""
-        return await ReportRepository(self._database).forget_person(self._customer, await self._addresses())
+        return await ReportRepository(self._database).forget_person(self._customer, await self.addresses())
 
     async def remove_parked_feedback(self) -> int:
         """Remove their votes and reports that wait for their review; returns how many there were."""
-        waiting = [document["_id"] async for document in self._parked_feedback(await self._addresses())]
+        waiting = [document["_id"] async for document in self._parked_feedback(await self.addresses())]
         return (await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})).deleted_count
 
     async def forget_in_audit_log(self) -> int:
@@ -243,7 +243,7 @@ class PersonalData:
         await votes.remove([key for key, _ in found], session)
         return len(found)
 
-    async def _addresses(self) -> set[str]:
+    async def addresses(self) -> set[str]:
         """Their mail addresses, as they are written and as reports have them: those of their orders, and their id,
         which may be one."""
         written = {self._customer, *(order.customer.email for order in await self.orders() if order.customer.email)}

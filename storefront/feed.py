@@ -14,7 +14,7 @@ from api.web.budgets import StalledError
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
-from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes, is_in_feed, product_url, review_element
+from domain.feed import MOST_BYTES, feed_bytes, is_in_feed, product_url, review_element
 from domain.objects import ObjectKey, description
 from domain.reviews import Review, ReviewStatus
 from domain.stores import Store
@@ -51,7 +51,7 @@ def _answer(media_type: str) -> dict[int | str, dict[str, Any]]:
 async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
     """Google's feed of product reviews: all approved ones of the store in one file, or, if that would be larger than
     100 MB, the way to the zip."""
-    extent = await services.reviews.extent(replace(_approved(store), take=MOST_REVIEWS))
+    extent = await services.lookups.extent_of_feed(store.id)
     if feed_bytes(*extent) > MOST_BYTES:
         return RedirectResponse(_ZIP)
     return await _streamed(request, store, services, one_file, "application/xml")

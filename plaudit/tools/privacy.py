@@ -66,6 +66,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             data = PersonalData(database, customer_id)
             stores = {store.id: store for store in await StoreRepository(database).all()}
             orders = {order.id: order for order in await data.orders()}
+            addresses = await data.addresses()
             document: dict[str, Any] = {
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
@@ -90,7 +91,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
-            async for r in _letters_about(settings, customer_id, orders)
+            async for r in _letters_about(settings, customer_id, orders, addresses)
         ]
     written = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
@@ -169,7 +170,7 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
         erasures = erasures_of(settings, database)
         with out.status("Looking through dead letters"):
             # Before the orders are forgotten, which tell what is about them.
-            found = _letters_about(settings, customer_id, await data.order_ids())
+            found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
         # Mailers and replays go by it, also where the rest is cut short, as by a server that goes away.
@@ -261,10 +262,13 @@ def erasures_of(settings: Settings, database: Database) -> Erasures:
     return Erasures(database, settings.privacy.keys())
 
 
-async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
+async def _letters_about(
+    settings: Settings, customer_id: str, order_ids: Collection[str], addresses: Collection[str]
+) -> AsyncIterator[RawRecord]:
     async for letters in dead_letters(settings, Filter()):
         for letter in letters:
-            if person_key(letter) in (customer_id, *order_ids) or is_about(letter.value or b"", customer_id, order_ids):
+            is_keyed = person_key(letter) in (customer_id, *order_ids)
+            if is_keyed or is_about(letter.value or b"", customer_id, order_ids, addresses):
                 yield letter
 
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -21,7 +22,7 @@ from api.web.documents import openapi_document
 from api.web.in_hand import QUERIES
 from plaudit.cli.main import app as plaudit
 from plaudit.tools.openapi import service_document
-from tests.support.app import app_without_servers
+from tests.support.app import app_without_servers, client_without_servers
 from tests.support.documents import ROOT
 
 OPERATION = re.compile("[a-z]+([A-Z][a-z]+)+")
@@ -122,3 +123,13 @@ def test_the_client_is_of_this_document() -> None:
     printed = CliRunner().invoke(plaudit, ["openapi"]).stdout
     noted = (ROOT / "clients" / "typescript" / "openapi.sha256").read_text().strip()
     assert sha256(printed.encode()).hexdigest() == noted, "run `make client`"
+
+
+async def test_the_document_of_the_topics_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes long, and everybody may ask for it."""
+    async with client_without_servers() as http:
+        first = [await http.get(path) for path in ("/asyncapi.json", "/asyncapi")]
+        monkeypatch.setattr("api.asyncapi.asyncapi_document", Mock(side_effect=AssertionError))
+        again = [await http.get(path) for path in ("/asyncapi.json", "/asyncapi")]
+    assert [each.status_code for each in (*first, *again)] == [200] * 4
+    assert [each.content for each in first] == [each.content for each in again]

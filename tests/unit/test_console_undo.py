@@ -49,13 +49,21 @@ async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> N
 
 async def test_a_rejection_comes_back_with_its_reason() -> None:
     """That of a colleague, which the visitor had put back into the queue by the console's script."""
-    undo = {"id": "r", "action": "reject", "expected": "New", "seen": "", "reasonCode": "fake"}
+    undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}
     asked: list[Asked] = []
     async with console(asked) as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
         form = next(each for each in decide_forms(page) if "undoing" in each.fields)
         await http.post(DECIDE, data={**form.fields, "action": "reject"})
     assert [each.query["reasonCode"] for each in asked if each.path == "customerReviews/reject"] == ["fake"]
+
+
+async def test_what_says_nothing_of_what_was_seen_offers_nothing_to_undo() -> None:
+    """A page of another host below the same domain can leave such a cookie."""
+    undo = {"id": "r", "action": "approve", "expected": "New"}
+    async with console() as http:
+        page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
+    assert not [form for form in decide_forms(page) if "undoing" in form.fields]
 
 
 async def test_an_address_offers_nothing_to_undo() -> None:

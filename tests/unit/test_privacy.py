@@ -120,6 +120,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
         (b'{"id": "i", "digest": "d", "uploader": "a"}', {"a"}),
         (b'{"id": "o", "customerEmail": "a@example.com", "customerName": "b"}', {"a@example.com"}),
+        (b'{"email": "Ann <A@Example.com>"}', {"Ann <A@Example.com>", "a@example.com"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -152,6 +153,21 @@ def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
 )
 def test_a_message_about_somebody(value: bytes, about: bool) -> None:
     assert is_about(value, "4711", ["o-1"]) == about
+
+
+@pytest.mark.parametrize(
+    ("value", "about"),
+    [
+        (b'{"customerEmail": "ann@example.com"}', True),
+        (b'{"report": {"email": "Ann Berg <ANN@example.com>"}}', True),
+        (b'{"email": "Ann@Example.com", "text"', True),
+        (b'{"email": "joann@example.com"}', False),
+        (b'{"text": "ann@example.com"}', False),
+        (b'{"email": "bo@example.com", "text"', False),
+    ],
+)
+def test_a_message_about_a_mail_address(value: bytes, about: bool) -> None:
+    assert is_about(value, "4711", (), ["Ann@example.com"]) == about
 
 
 @pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
