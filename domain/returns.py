@@ -243,7 +243,7 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
         if taken.get(line_id, 0) > available:
             message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
-        elif named[line_id] > max(ordered[line_id], held.get(line_id, 0)):
+        elif named[line_id] > ordered[line_id]:
             # Of a canceled return, which takes nothing.
             message = f"{named[line_id]} of line {line_id} asked for, {ordered[line_id]} ordered"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))

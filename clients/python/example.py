@@ -13,6 +13,7 @@ import httpx
 
 Json = dict[str, Any]
 _PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 
 
 class Answer(TypedDict):
@@ -95,9 +96,10 @@ class Plaudit:
         for left in reversed(range(self._attempts)):
             try:
                 answer = self._http.request(method, path, **request)
-                if not left or answer.status_code not in (429, 503):
+                pause = _pause_after(answer)
+                if not left or answer.status_code not in (429, 502, 503, 504) or pause > _LONGEST_PAUSE_S:
                     break
-                time.sleep(float(answer.headers.get("retry-after", _PAUSE_S)))
+                time.sleep(pause)
             except httpx.TransportError:
                 if not left:
                     raise
@@ -105,6 +107,11 @@ class Plaudit:
         if not answer.is_success and answer.status_code != httpx.codes.NOT_MODIFIED:
             raise PlauditError(answer)
         return answer
+
+
+def _pause_after(answer: httpx.Response) -> float:
+    told = answer.headers.get("retry-after", "")
+    return float(told) if told.isdecimal() else _PAUSE_S
 
 
 if __name__ == "__main__":

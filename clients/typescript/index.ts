@@ -93,8 +93,12 @@ const OTHERS: {
   "/storefront/v1/{storeId}/product-reviews.zip": "blob",
 };
 
+/** The service looks at the bytes themselves. */
+const UNKNOWN = "application/octet-stream";
 const ATTEMPTS = 5;
 const UNLESS_TOLD_S = 1;
+/** Nobody waits longer in a call: the error says when. */
+const LONGEST_PAUSE_S = 60;
 
 /** A problem that the service answered with (RFC 9457); of a command that wasn't applied it has the `results`, too. */
 export class PlauditError extends Error {
@@ -126,7 +130,7 @@ export class PlauditError extends Error {
 
   /** True where the same request may succeed later. */
   get isPassing(): boolean {
-    return this.status === 429 || this.status === 503;
+    return [429, 502, 503, 504].includes(this.status);
   }
 }
 
@@ -135,7 +139,8 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
   const client = createClient<paths>({ ...options, headers: mergeHeaders(headers, { "X-API-Key": apiKey }) });
   client.use({
     async onResponse({ response }) {
-      if (!response.ok) throw new PlauditError(await problemOf(response), response);
+      // What has not changed is no problem: the answer to `If-None-Match` has no data.
+      if (!response.ok && response.status !== 304) throw new PlauditError(await problemOf(response), response);
     },
   });
   // The types of `Plaudit` say what each path takes. Those of openapi-fetch let misspelt fields of bodies pass.
@@ -154,7 +159,7 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
       } catch (error) {
         const pause = attempt < attempts ? pauseAfter(error) : undefined;
         if (pause === undefined) throw error;
-        await new Promise((resolve) => setTimeout(resolve, pause * 1_000));
+        await paused(pause, (rest as { signal?: AbortSignal }).signal);
       }
     }
   }
@@ -166,7 +171,7 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
     DELETE: call("DELETE"),
     command,
     uploadImage: (image, { userId, ...options } = {}) => {
-      const upload = { body: image, bodySerializer: (body: Blob) => body, headers: { "Content-Type": image.type } };
+      const upload = { body: image, bodySerializer: (body: Blob) => body, headers: { "Content-Type": image.type || UNKNOWN } };
       return command("POST", "/api/images", { ...options, ...upload, ...(userId && { params: { query: { userId } } }) });
     },
   };
@@ -174,9 +179,28 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
 
 /** Seconds until a command may be sent again; undefined where that is of no use. */
 function pauseAfter(error: unknown): number | undefined {
-  if (error instanceof PlauditError) return error.isPassing ? (error.retryAfter ?? UNLESS_TOLD_S) : undefined;
+  if (error instanceof PlauditError) {
+    const pause = error.retryAfter ?? UNLESS_TOLD_S;
+    return error.isPassing && pause <= LONGEST_PAUSE_S ? pause : undefined;
+  }
   // `fetch` rejects with it where there was no answer: the command may have been taken, and its key tells.
   return error instanceof TypeError ? UNLESS_TOLD_S : undefined;
+}
+
+/** Resolves after so many seconds; rejects where whoever asked gives up meanwhile. */
+function paused(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", giveUp);
+      resolve();
+    }, seconds * 1_000);
+    signal?.addEventListener("abort", giveUp);
+    if (signal?.aborted) giveUp();
+  });
 }
 
 async function problemOf(response: Response): Promise<Problem> {

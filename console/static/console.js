@@ -21,9 +21,13 @@ function localize() {
   }
 }
 
-document.addEventListener("htmx:after:swap", localize);
+document.addEventListener("htmx:after:swap", ({ target }) => {
+  localize();
+  if (target.id === "context") target.ariaBusy = null;
+});
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
+  target.ariaBusy = null;
   target.replaceChildren(create("p", { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
 });
 

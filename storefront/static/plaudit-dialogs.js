@@ -25,7 +25,7 @@ textarea{min-height:7em;resize:vertical}
 .rate{display:flex}
 .rate label{position:relative;padding:.1em;border-radius:4px;cursor:pointer}
 .rate :has(:focus-visible){outline:2px solid var(--accent)}
-.rate svg{width:2em;height:2em;fill:var(--line)}
+.rate svg{width:2em;height:2em;fill:var(--soft)}
 .rate label:has(:checked) svg,.rate label:has(~ label :checked) svg{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 [aria-invalid=true]{border-color:currentColor}`);
 

@@ -26,7 +26,7 @@ const SHEET = sheet(`
 display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
 *{box-sizing:border-box}
 h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
-h2{font-size:1.4em;line-height:1.25}
+h2{font-size:1.4em;line-height:1.2}
 h3{font-size:1em;display:inline}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
 .stack[hidden]{display:none}
@@ -35,11 +35,11 @@ text-align:start;text-indent:0;text-transform:none;letter-spacing:normal;word-sp
 .row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
 .sum{display:grid;justify-items:start}
-.sum b{font-size:3em;line-height:1.1;font-variant-numeric:tabular-nums}
+.sum b{font-size:3em;line-height:1.2;font-variant-numeric:tabular-nums}
 .sum .stars{height:1.6em}
 .soft,time{color:var(--soft);font-size:.9em}
 .text,h3,bdi,b{overflow-wrap:anywhere}
-.text{white-space:pre-line;max-width:70ch;justify-self:start}
+.text{white-space:pre-line;max-width:70ch}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--line);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
 button,select{cursor:pointer}
@@ -298,6 +298,7 @@ function listOf(shop) {
       shop.tell(say('shown', { n: items.childElementCount }));
     } catch {
       if (mine != turn) return;
+      after || items.replaceChildren();
       note.replaceChildren(say('failed'), ' ', h('button', { class: 'plain', click: load }, say('retry')));
       shop.tell(say('failed'));
     }

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.long
 
 EXAMPLE = ROOT / "clients" / "python" / "example.py"
 
+WHEN = {"busy": "0", "for long": "361", "until then": "Wed, 21 Oct 2026 07:28:00 GMT"}
+"""What a service, or a proxy in front of it, says in `Retry-After`."""
+
 
 class Witness(httpx.BaseTransport):
     """Passes requests on and notes what they were answered with, but for the first ones: those find nobody, or a
@@ -38,7 +41,7 @@ class Witness(httpx.BaseTransport):
         answer = self._real.handle_request(request)
         answer.read()
         self.statuses.append(answer.status_code)
-        return httpx.Response(503, headers={"retry-after": "0"}) if trouble == "busy" else answer
+        return httpx.Response(503, headers={"retry-after": WHEN[trouble]}) if trouble in WHEN else answer
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +103,12 @@ async def test_problems_tell_places(example: Any, plaudit: Any, facade: Facade, 
     with pytest.raises(example["PlauditError"]) as unknown:
         await asyncio.to_thread(plaudit.summary, new_id("store"), product)
     assert (unknown.value.status, unknown.value.problem["type"]) == (404, "/problems/not-found")
+
+
+async def test_nobody_waits_longer_than_a_minute_and_a_date_is_no_number(
+    example: Any, service: Service, product: str
+) -> None:
+    witness, refused = Witness("until then", "for long"), pytest.raises(example["PlauditError"], match="503")
+    with httpx.Client(base_url=service.address, timeout=90, transport=witness) as http, refused:
+        await asyncio.to_thread(example["Plaudit"](http).submit, submission(product))
+    assert witness.statuses == [200, 200]

@@ -83,3 +83,8 @@ def test_a_long_text_is_found() -> None:
     for long in ("ß" * 256, "ß" * 257, "ffi" * 341, "ß" * 64, "sß" * 128):
         assert finds(long, long)
         assert finds(long, long.lower())
+
+
+def test_each_i_of_turkish_is_looked_for_alike() -> None:
+    """PCRE has no ways of its own from one to the other."""
+    assert len({pattern_in_any_case(letter) for letter in ("i", "I", "\u0130", "\u0131")}) == 1

@@ -8,6 +8,15 @@ import { Row } from "./row.js";
 let desk = random();
 try { desk = sessionStorage.desk ??= desk; } catch { /* a new one on each page */ }
 
+/** If a page before left this word for the next one, which takes it away. */
+function took(name) {
+  try {
+    const isThere = name in sessionStorage;
+    sessionStorage.removeItem(name);
+    return isThere;
+  } catch { return false; }
+}
+
 export class Queue {
   constructor(list) {
     this.list = list;
@@ -26,7 +35,10 @@ export class Queue {
       this.offerUndo();
     });
     this.count();
-    if (this.current) this.claim(this.current);
+    if (!this.current) return;
+    this.claim(this.current);
+    // Who comes from a page that is done, or back, hears the row that keys decide about.
+    if (took("goesOn") || performance.getEntriesByType("navigation")[0]?.type === "back_forward") this.goTo(this.current);
   }
 
   row(id) { return this.rows.find((row) => row.data.id === id); }
@@ -40,6 +52,7 @@ export class Queue {
     row.element.classList.add("focus");
     row.element.setAttribute("aria-current", "true");
     row.element.scrollIntoView({ block: "nearest", behavior: "instant" });
+    one("#context").ariaBusy = "true";
     clearTimeout(this.looking);
     this.looking = setTimeout(() => {
       this.remember();
@@ -99,6 +112,7 @@ export class Queue {
       else this.offerToGoOn();
       return;
     }
+    try { sessionStorage.goesOn = "1"; } catch { /* heard from the top */ }
     location.assign(fromTheTop());
   }
 
@@ -115,7 +129,7 @@ export class Queue {
   /** Not before somebody can have read that one of the last decisions failed; the next key goes on, too. */
   offerToGoOn() {
     if (one("#go-on")) return;
-    const told = create("p", { id: "go-on", className: "notice plain", role: "status" });
+    const told = create("p", { id: "go-on", className: "notice plain", role: "alert" });
     const link = create("a", { href: fromTheTop(), textContent: "Go on" });
     link.addEventListener("click", (event) => {
       event.preventDefault();

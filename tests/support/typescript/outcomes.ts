@@ -33,7 +33,7 @@ const busy = createPlaudit({
 });
 const kept = await busy.command("POST", "/api/customerReviews", { wait: 25, body: [review] });
 
-const image = await plaudit.uploadImage(new Blob([Uint8Array.from(atob(png), (each) => each.charCodeAt(0))], { type: "image/png" }), { wait: 25 });
+const image = await plaudit.uploadImage(new Blob([Uint8Array.from(atob(png), (each) => each.charCodeAt(0))]), { wait: 25 });
 const own = { wait: 25, idempotencyKey: `order-of-${entityId}`, body: [{ ...review, userId: "u-2", images: image.ids }] };
 const first = await plaudit.command("POST", "/api/customerReviews", own);
 const again = await plaudit.command("POST", "/api/customerReviews", own);
@@ -52,8 +52,28 @@ const { data: photo } = await plaudit.GET("/api/images/{imageId}", { params: { p
 const { data: feed } = await plaudit.GET("/storefront/v1/{storeId}/product-reviews.xml", shop);
 const { data: zip } = await plaudit.GET("/storefront/v1/{storeId}/product-reviews.zip", shop);
 
+const summary = { params: { path: { storeId, entityType: "Product", entityId } } };
+const path = "/storefront/v1/{storeId}/{entityType}/{entityId}/summary" as const;
+const { response: seen } = await plaudit.GET(path, summary);
+const known = { ...summary, headers: { "If-None-Match": seen.headers.get("ETag") ?? "" } };
+const { response: unchanged } = await plaudit.GET(path, known);
+
+const giveUp = new AbortController();
+const away = createPlaudit({
+  baseUrl,
+  fetch: async () => {
+    giveUp.abort();
+    return new Response("away", { status: 502, headers: { "Retry-After": "50" } });
+  },
+});
+const givenUp = await away
+  .command("POST", "/api/customerReviews", { body: [review], signal: giveUp.signal })
+  .catch((error: unknown) => (error as Error).name);
+
 console.log(
   JSON.stringify({
+    unchanged: unchanged.status,
+    givenUp,
     texts: [metrics.includes("# HELP"), log.includes("reject"), feed.startsWith("<?xml")],
     files: [photo.type, zip.type, photo.size * zip.size > 0],
     apiKeys: [...apiKeys],
