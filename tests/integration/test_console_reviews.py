@@ -138,7 +138,7 @@ async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
     listed = (await http.get("/console/reviews", params={"q": "Odd"})).text
     (address,) = re.findall(r'href="(/console/reviews/a%3Fb[^"]*)"', listed)
-    assert '<h1 dir="auto">Odd</h1>' in (await http.get(address)).text
+    assert ">Odd</h1>" in (await http.get(address)).text
     assert (await send(http, f"{address}/decide", action="approve", expected="New")).status_code == 303
 
 
