@@ -214,7 +214,7 @@ async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     # What both have changed stands beside what was typed.
     late = await send(http, path, {**form, "review": "Mine", "key": new_id("key")})
     assert "Now: The author's newer words" in text_of(late.text)
-    assert 'name="review" required aria-invalid="true">\nMine</textarea>' in late.text
+    assert 'name="review" required aria-invalid="true" aria-describedby="errors">\nMine</textarea>' in late.text
 
 
 async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
