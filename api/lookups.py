@@ -96,16 +96,6 @@ class Lookups:
             # Another request may have asked for the damaged one.
             return await self._reviews.holders(ids)
 
-    async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        statuses = [ReviewStatus.APPROVED]
-        searches = {id: ReviewSearch(statuses=statuses, store_id=id, take=MOST_REVIEWS) for id in store_ids}
-        return {id: await self._reviews.extent(search) for id, search in searches.items()}
-
-    async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
-        """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""
-        with soon():
-            return await self._reviews.holders(ids)
-
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
         """The decisions about the reviews of each store, and when they were counted."""
         return await self._decisions.of(store_ids)
@@ -128,6 +118,16 @@ class Lookups:
         self._stores.forget()
         self._general.forget()
         self._is_any_closed.forget()
+
+    async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
+        statuses = [ReviewStatus.APPROVED]
+        searches = {id: ReviewSearch(statuses=statuses, store_id=id, take=MOST_REVIEWS) for id in store_ids}
+        return {id: await self._reviews.extent(search) for id, search in searches.items()}
+
+    async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
+        """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""
+        with soon():
+            return await self._reviews.holders(ids)
 
     async def _tallies_of(
         self, entities: Collection[tuple[str, str]], *, with_histogram: bool = True

@@ -80,7 +80,7 @@ class OrderEvent(Message):
 
 
 def _modified(told: datetime | None, at: datetime) -> datetime:
-    """When the order was changed; of a day alone, the time of a record of that day: changes of it follow each other."""
+    """The time of the change; of a day alone, that of its record on that day: changes of a day follow each other."""
     if told is None or (isinstance(told, _Day) and told.date() == at.astimezone(UTC).date()):
         return at
     return told

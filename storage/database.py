@@ -39,6 +39,7 @@ _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
 _MORE_S: Final = 0.5
+"""So much longer whoever asks waits for a query that doesn't know the limit."""
 IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
