@@ -6,10 +6,10 @@ So a page shows what the same caller would get by HTTP, and does nothing that he
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 from starlette.types import ASGIApp
@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from api.web.problems import ProblemError
 
 Json = Any
+T = TypeVar("T")
 WAIT_S: Final = 5
 """For so long a page waits until its command has taken effect."""
 _TIMEOUT_S: Final = 40
@@ -25,6 +26,7 @@ _SENT_BEFORE: Final = (
     "This form was sent before with something else in it, and that was accepted. Look at what came of it; send this "
     "only if it is to be done as well."
 )
+_TOO_MUCH: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 
@@ -57,6 +59,16 @@ class Refused(Exception):  # noqa: N818 - it is an answer
     def results(self) -> Sequence[Mapping[str, Any]]:
         """The outcome of each item of a command, where the problem tells it."""
         return list(self.problem.get("results", ()))
+
+
+async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
+    """An answer, or another one where the service has no time for it. Raises Refused."""
+    try:
+        return await answer
+    except Refused as refused:
+        if refused.kind not in _TOO_MUCH:
+            raise
+        return otherwise
 
 
 def refusal_by(problem: ProblemError) -> Refused:

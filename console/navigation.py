@@ -9,12 +9,13 @@ from domain.permissions import Caller, Permission
 
 
 class Entry(NamedTuple):
-    """A link to a screen."""
+    """A link to a screen. `waiting`: the address of the number of things that wait there."""
 
     path: str
     name: str
     permissions: tuple[Permission, ...]
     is_of_all_stores: bool = False
+    waiting: str | None = None
 
     def is_for(self, caller: Caller) -> bool:
         """True if the caller may open it."""
@@ -23,10 +24,15 @@ class Entry(NamedTuple):
 
 _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
     (
-        Entry("/console/queue", "Queue", (Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)),
+        Entry(
+            "/console/queue",
+            "Queue",
+            (Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS),
+            waiting="/console/queue/waiting",
+        ),
         Entry("/console/reviews", "Reviews", (Permission.READ_REVIEWS,)),
         Entry("/console/objects", "Objects", (Permission.READ_RATINGS,)),
-        Entry("/console/returns", "Returns", (Permission.READ_RETURNS,)),
+        Entry("/console/returns", "Returns", (Permission.READ_RETURNS,), waiting="/console/returns/waiting"),
         Entry("/console/orders", "Orders", (Permission.READ_RETURNS,)),
         Entry("/console/reminders", "Reminders", (Permission.READ_SETTINGS,)),
     ),
@@ -48,12 +54,17 @@ class Shown(NamedTuple):
     path: str
     name: str
     is_current: bool
+    waiting: str | None
 
 
 def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
     """The entries by group for this caller, on the page of this path."""
     groups = [
-        [Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/")) for e in group if e.is_for(caller)]
+        [
+            Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/"), e.waiting)
+            for e in group
+            if e.is_for(caller)
+        ]
         for group in _GROUPS
     ]
     return [group for group in groups if group]

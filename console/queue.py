@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
-from console.facade import Refused
+from console.facade import Refused, if_in_time
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.seen import staleness
@@ -20,12 +20,11 @@ from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
-T = TypeVar("T")
-
 _MOST_MISSED: Final = 500
 _MOST_CHANGED: Final = 100
 _MOST_REPORTED: Final = 50
-_TOO_MUCH: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
+_MOST_COUNTED: Final = 2_000
+"""In a longer queue what each filter finds isn't counted: no index has it."""
 REPORTED: Final = "reported"
 """The filter that finds reviews with open reports."""
 
@@ -79,6 +78,7 @@ async def queue(visit: Visit) -> Response:
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
         chips=_CHIPS,
+        counts={},
         reasons=list(ReasonCode),
         is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
     )
@@ -92,7 +92,7 @@ async def _undone(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, 
     if undo is None:
         return None
     about = {"ids": [undo["id"]], "take": 1, "withTotal": False}
-    found = await _in_time(visit.facade.ask("POST", "/api/customerReviews/search", about), {"results": []})
+    found = await if_in_time(visit.facade.ask("POST", "/api/customerReviews/search", about), {"results": []})
     return next(iter(found["results"]), None)
 
 
@@ -117,23 +117,13 @@ async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Col
     those that are `known`, and those for which the service has no time to look. Raises Refused."""
     latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
     asked = visit.facade.ask("POST", "/api/customerReviews/search", latest)
-    rows = [row for row in (await _in_time(asked, {"results": []}))["results"] if row["id"] not in known]
+    rows = [row for row in (await if_in_time(asked, {"results": []}))["results"] if row["id"] not in known]
     changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
     if visit.query.get("only") != REPORTED:
         return changed
     others = [row["id"] for row in rows if row["modifiedDate"] < since][:_MOST_REPORTED]
-    reported = await asyncio.gather(*(_in_time(last_reported(visit, id), "") for id in others))
+    reported = await asyncio.gather(*(if_in_time(last_reported(visit, id), "") for id in others))
     return [*changed, *(id for id, at in zip(others, reported, strict=True) if at >= since)]
-
-
-async def _in_time(answer: Awaitable[T], otherwise: T) -> T:
-    """An answer, or another one where the service has no time for it. Raises Refused."""
-    try:
-        return await answer
-    except Refused as refused:
-        if refused.kind not in _TOO_MUCH:
-            raise
-        return otherwise
 
 
 async def last_reported(visit: Visit, id: str) -> str:
@@ -166,6 +156,31 @@ async def state(visit: Visit) -> Response:
     body = {**criteria(query), "take": 1}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", {**body, "sort": "createdDate:asc"})
     return visit.page("queue_state.html", total=found["totalCount"], oldest=next(iter(found["results"]), None))
+
+
+@screens.get("/queue/chips", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
+async def chips(visit: Visit) -> Response:
+    """The filters with the number of reviews that each finds: a part of the page that may come later."""
+    names = [value for _, value, _ in _CHIPS]
+    total = await _count(visit, "")
+    others = names[1:] if total is not None and total <= _MOST_COUNTED else []
+    counts = await asyncio.gather(*(_count(visit, name) for name in others))
+    return visit.page("queue_chips.html", chips=_CHIPS, counts={"": total, **dict(zip(others, counts, strict=False))})
+
+
+async def _count(visit: Visit, only: str) -> int | None:
+    """The number of reviews that a filter finds, beside the rest of the address; None where there is no time for it."""
+    body = {**criteria({**visit.query, "only": only}), "take": 0}
+    found = await if_in_time(visit.facade.ask("POST", "/api/customerReviews/search", body), {"totalCount": None})
+    return None if found["totalCount"] is None else int(found["totalCount"])
+
+
+@screens.get("/queue/waiting", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
+async def waiting(visit: Visit) -> Response:
+    """The number of reviews that wait, in all stores of the visitor, for the navigation."""
+    asked = visit.facade.ask("POST", "/api/customerReviews/search", {"reviewStatus": "New", "take": 0})
+    found = await if_in_time(asked, {"totalCount": 0})
+    return visit.page("waiting.html", count=found["totalCount"], most=None)
 
 
 def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:

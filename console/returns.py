@@ -12,7 +12,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.facade import Refused, if_in_time
 from console.fields import in_one_line, shown_again
 from console.orders import order_or_none, returns_of
 from console.parameters import choice
@@ -74,6 +74,13 @@ async def returns(visit: Visit) -> Response:
         next=found.get("next"),
         is_filtered=bool(query.keys() & {"q", "store", "customer", "order", "after"}),
     )
+
+
+@screens.get("/returns/waiting", Permission.READ_RETURNS)
+async def waiting(visit: Visit) -> Response:
+    """The number of returns in the first status, in all stores of the visitor, for the navigation."""
+    counts = await if_in_time(visit.facade.ask("POST", "/api/return/counts", {}), {"": 0})
+    return visit.page("waiting.html", count=next(iter(counts.values())), most=MOST_COUNTED)
 
 
 @screens.get("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)

@@ -56,6 +56,8 @@ async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: 
     seen: list[str] = []
     async with opened(browser, place.address, watch) as page:
         await page.goto("/console/queue")
+        await page.get_by_role("link", name="Queue 100").wait_for()
+        await page.get_by_role("link", name="1 or 2 stars 40").wait_for()
         for number in range(100):
             # Not before the scripts run: nobody has read a row by then.
             row = page.locator("html.scripted #list > li.focus:not(.settled)")

@@ -233,6 +233,10 @@ async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, f
         await objected_to(id)
     assert await listed() == set(ids)
     assert "4 are reported" in (await http.get("/console/queue/state", params={"only": "reported", "q": word})).text
+    filters = (await http.get("/console/queue/chips", params={"only": "reported", "q": word})).text
+    assert re.findall(r">([^<>]+) <b>(\d+)</b>", filters) == [
+        ("All", "0"), ("Flagged", "0"), ("Reported", "4"), ("With photos", "0"), ("1 or 2 stars", "0")
+    ]  # fmt: skip
     one, kept, rejected, other = ids
     here = await http.get(f"/console/reviews/{one}")
     assert complaint in here.text

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 HOSTILE: Final = "'\"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}<b hx-get=/ hx-trigger=load>"
 NO_PAGES: Final = {"/queue/news", "/queue/since", "/images/{imageId}", "/audit/export", "/templates/{name}/preview"}
 """What is no page of its own, and has tests of its own."""
+PARTS: Final = {"/queue/state", "/queue/chips", "/queue/waiting", "/returns/waiting", "/reviews/{id}/context"}
+"""What stands in other pages."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
     return {
         "/queue": "/queue",
         "/queue/state": "/queue/state",
+        "/queue/chips": "/queue/chips",
+        "/queue/waiting": "/queue/waiting",
         "/queue/all": "/queue/all?q=img",
         "/queue/bulk": f"/queue/bulk?n-applied=1&n-text-changed=1&left={first}",
         "/choose-store/{list}": f"/choose-store/queue?q={quote(HOSTILE)}",
@@ -72,6 +76,7 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
         "/objects": "/objects",
         "/objects/{type}/{id:path}": f"/objects/Product/{product}",
         "/returns": "/returns?status=all",
+        "/returns/waiting": "/returns/waiting",
         "/returns/new": f"/returns/new?orderId={quote(order)}",
         "/returns/{id}": f"/returns/{made}",
         "/orders": f"/orders?customer={quote(customer)}",
@@ -124,7 +129,7 @@ async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> No
     options, broken = window(scheme, width), {}
     async with chromium() as browser, opened(browser, filled.service.address, Watch(), **options) as page:
         for name, path in filled.addresses.items():
-            if name in ("/queue/state", "/reviews/{id}/context"):
+            if name in PARTS:
                 continue
             await page.goto(f"/console{path}")
             await asyncio.sleep(0.2)
