@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
-from domain.reviews import ModerationAction
+from domain.reviews import ModerationAction, is_blank
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
@@ -176,7 +176,7 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
     @field_validator("explanation")
     @classmethod
     def _explains(cls, text: str, given: ValidationInfo) -> str:
-        if given.data.get("reported_date") is None and not text.strip():
+        if given.data.get("reported_date") is None and is_blank(text):
             raise PydanticCustomError("blank", "Must not be blank")
         return text
 

@@ -40,10 +40,12 @@ def _own(told: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in told.items():
         if folded_name(name) == "items" and isinstance(value, list):
             order[name] = [_own_line(line) for line in value if line is not None]
-    by_name = {folded_name(name): value for name, value in told.items()}
-    if not by_name.get("customeremail"):
-        order = {name: value for name, value in order.items() if folded_name(name) != "customeremail"}
-        order["customerEmail"] = _first(_mapping(each).get("email") for each in _list(by_name.get("addresses")))
+    emails = [name for name in told if folded_name(name) == "customeremail"]
+    if all(_is_missing(told[name]) for name in emails) and len(emails) < 2:
+        addresses = _list(_mapping(told).get("addresses"))
+        order[next(iter(emails), "customerEmail")] = _first(
+            _part(each, "addresses", index).get("email") for index, each in enumerate(addresses)
+        )
     return order
 
 
@@ -61,7 +63,7 @@ def _own_line(line: Any) -> Any:
 
 def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
     """Shopify's Order of the Admin REST API, as its webhooks send it."""
-    customer, billing = _mapping(told.get("customer")), _mapping(told.get("billing_address"))
+    customer, billing = (_part(told.get(name), name) for name in ("customer", "billing_address"))
     fulfilled = told.get("fulfillment_status")
     is_cancelled = told.get("cancelled_at") not in (None, "")
     status = _COMPLETE if fulfilled == "fulfilled" else _first((fulfilled, told.get("financial_status"), "New"))
@@ -83,7 +85,7 @@ def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
     """The Order of commercetools' HTTP API."""
-    addresses = [_mapping(told.get(name)) for name in ("billingaddress", "shippingaddress")]
+    addresses = [_part(told.get(name.lower()), name) for name in ("billingAddress", "shippingAddress")]
     locale = told.get("locale")
     lines = _lines(told.get("lineitems"), "lineItems", partial(_commercetools_line, locale))
     others = _lines(told.get("customlineitems"), "customLineItems", partial(_custom_line, locale))
@@ -91,7 +93,7 @@ def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
         "id": _text(told.get("id")),
         "number": _text(told.get("ordernumber")),
         "status": told.get("orderstate"),
-        "storeId": _text(_first((told.get("storeid"), _mapping(told.get("store")).get("key")))),
+        "storeId": _text(_first((told.get("storeid"), _part(told.get("store"), "store").get("key")))),
         "customerId": _text(told.get("customerid")),
         "customerName": _first(_full_name(each, "firstname", "lastname") for each in addresses),
         "customerEmail": _first((told.get("customeremail"), *(each.get("email") for each in addresses))),
@@ -157,6 +159,11 @@ def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
     return folded
 
 
+def _part(told: Any, *path: str | int) -> dict[str, Any]:
+    """The fields of a part, none of what is no object. Raises InvalidContentError for one that comes twice."""
+    return _folded(told, *path) if isinstance(told, dict) else {}
+
+
 def _mapping(told: Any) -> dict[str, Any]:
     return {folded_name(name): value for name, value in told.items()} if isinstance(told, dict) else {}
 
@@ -172,7 +179,11 @@ def _no_list(*several: Any) -> Any:
 
 def _first(values: Iterable[Any]) -> Any:
     """The first that is there, None without any."""
-    return next((value for value in values if value not in (None, "")), None)
+    return next((value for value in values if not _is_missing(value)), None)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _full_name(person: Mapping[str, Any], *names: str) -> str | None:

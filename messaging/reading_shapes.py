@@ -142,7 +142,8 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         case "default" | "function-after" | "function-before" | "function-wrap":
             return shape_of(schema["schema"], known)
         case "literal":
-            return Shape(words={folded_name(word): word for word in schema["expected"]}, is_tag=True)
+            words = [each for each in schema["expected"] if isinstance(each, str)]
+            return Shape(words={folded_name(word): word for word in words}, is_tag=bool(words))
         case "enum":
             words = [each.value for each in schema["members"]]
             return Shape(words={folded_name(word): word for word in words if isinstance(word, str)})

@@ -14,6 +14,8 @@ MAX_EXPANDED_BYTES: Final = 16 * 1024 * 1024
 """The records of a batch, expanded. Producers make batches of 16 KB to 1 MB; 24 KB of zstd can hold 800 MB."""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
+_MOST_MEMBERS: Final = 100
+"""The gzip files behind each other in a batch. Producers write one; each costs a look at all that is behind it."""
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES: Final = 16
 _BLOCK_SIZE: Final = struct.Struct(">i")
@@ -47,6 +49,8 @@ def _gzip(payload: memoryview) -> memoryview:
     parts: list[bytes] = []
     left, rest = MAX_EXPANDED_BYTES, bytes(payload)
     while rest:
+        if len(parts) == _MOST_MEMBERS:
+            raise MalformedError(f"gzip: more than {_MOST_MEMBERS} members")
         member = zlib.decompressobj(_GZIP)
         parts.append(member.decompress(rest, left + 1))
         left -= len(parts[-1])

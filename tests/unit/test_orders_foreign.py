@@ -181,6 +181,46 @@ def test_a_field_that_comes_twice_is_refused(lines: str, twice: str) -> None:
     assert {error.code for error in refused.value.errors} == {"duplicate-field"}
 
 
+_EMAIL = "anna@example.com"
+
+
+@pytest.mark.parametrize(
+    ("order", "twice"),
+    [
+        ({**VIRTO, "customerEmail": _EMAIL, "CustomerEmail": ""}, "/CustomerEmail"),
+        ({**VIRTO, "customerEmail": None, "CustomerEmail": _EMAIL}, "/CustomerEmail"),
+        ({**VIRTO, "customerEmail": " ", "CustomerEmail": None}, "/CustomerEmail"),
+        ({**VIRTO, "addresses": [{}, {"email": _EMAIL, "Email": ""}]}, "/addresses/1/Email"),
+        ({**SHOPIFY, "customer": {"id": 5, "ID": 6}}, "/customer/ID"),
+        ({**SHOPIFY, "billing_address": {"name": "A", "Name": "B"}}, "/billing_address/Name"),
+        ({**COMMERCETOOLS, "shippingAddress": {"email": _EMAIL, "EMAIL": None}}, "/shippingAddress/EMAIL"),
+    ],
+)
+def test_a_field_of_a_part_that_comes_twice_is_named(order: dict[str, Any], twice: str) -> None:
+    with pytest.raises(InvalidContentError) as refused:
+        told(order)
+    assert [(error.pointer, error.code) for error in refused.value.errors] == [(twice, "duplicate-field")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"customerEmail": " "},
+        {"CustomerEmail": ""},
+        {"addresses": [{"email": "\t"}, {"email": _EMAIL}]},
+    ],
+)
+def test_a_blank_address_is_none(fields: dict[str, Any]) -> None:
+    assert told({**VIRTO, **fields}).customer.email == _EMAIL
+
+
+@pytest.mark.parametrize("email", [0, False, {}, [], 7])
+def test_a_mail_address_that_is_no_text_is_refused(email: object) -> None:
+    with pytest.raises(InvalidContentError) as refused:
+        told({**VIRTO, "customerEmail": email})
+    assert [error.pointer for error in refused.value.errors] == ["/customerEmail"]
+
+
 @pytest.mark.parametrize("order", [VIRTO, SHOPIFY, COMMERCETOOLS], ids=["virto", "shopify", "commercetools"])
 def test_an_order_without_whoever_ordered(order: dict[str, Any]) -> None:
     forgotten = forgotten_order(told(order))
