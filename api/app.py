@@ -32,7 +32,7 @@ from api.orders import routes as orders
 from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import impact
+from api.reviews import flags, impact
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import moderation_rules, policy
@@ -58,6 +58,7 @@ ROUTERS: Final = (
     reminders_viewed.router,
     feedback.router,
     images.router,
+    flags.router,
     impact.router,
     review_claims.router,
     reviews.router,

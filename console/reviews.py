@@ -23,6 +23,7 @@ _HISTORY: Final = 20
 _REPORTS: Final = 100
 _PARTS: Final = {
     "impact": "the rating",
+    "flags": "what its flags are about",
     "history": "its history",
     "orders": "the author's orders",
     "others": "the author's other reviews",
@@ -179,6 +180,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
     asked: dict[str, Awaitable[Any] | None] = {
         "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact") if visit.may("customerReviews:read") else None,
+        "flags": facade.ask("GET", f"/api/customerReviews/{id}/flags") if row["flags"] else None,
         "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
         if visit.may("audit:read")
         else None,
@@ -194,6 +196,8 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     away = [name for name, each in answers.items() if isinstance(each, Refused) and each.status == 503]
     if found["others"] is not None:
         found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
+    told = found["flags"] or {"results": [{"flag": flag, "found": [], "duplicateOf": None} for flag in row["flags"]]}
+    found["flags"] = told["results"]
     return {**found, "away": [_PARTS[name] for name in away]}
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from domain.moderation_rules_text import (
     WordLists,
-    has_contact,
-    has_link,
-    has_repetition,
+    contacts,
+    links,
     normalised,
+    repetitions,
     searched,
     text_key,
 )
@@ -28,6 +29,8 @@ MOST_WORDS: Final = 1_000
 LONGEST_WORD: Final = 128
 LONGEST_RULE_ID: Final = 64
 MOST_PUBLISH_HOURS: Final = 336
+MOST_PIECES: Final = 5
+LONGEST_PIECE: Final = 128
 
 _COMPILED: Final = 64
 
@@ -149,11 +152,12 @@ class Ruling:
 NO_RULING: Final = Ruling()
 
 
-_DETECTORS: Final[Mapping[RuleKind, Callable[[str], bool]]] = {
-    RuleKind.LINKS: has_link,
-    RuleKind.CONTACT: has_contact,
-    RuleKind.REPEATED: has_repetition,
+_DETECTORS: Final[Mapping[RuleKind, Callable[[str], Iterator[str]]]] = {
+    RuleKind.LINKS: links,
+    RuleKind.CONTACT: contacts,
+    RuleKind.REPEATED: repetitions,
 }
+_MOST_FOUND: Final = 100
 
 
 class RuleSet:
@@ -171,10 +175,25 @@ class RuleSet:
     def judge(self, review: JudgedReview) -> Ruling:
         """The rules that fire for a review."""
         text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
-        found = {kind for kind, detect in self._detectors.items() if detect(text)}
+        found = {kind for kind, pieces in self._detectors.items() if any(pieces(text))}
         lists = self._words.found_in(text)
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
         return Ruling(fired) if fired else NO_RULING
+
+    def evidence(self, review: JudgedReview) -> dict[str, tuple[str, ...]]:
+        """The rules that fire for a review, by id, each with the pieces of the normalised text for which it does: at
+        most MOST_PIECES, none of a rule that looks at something else."""
+        text = searched(review.title, review.text, review.user_name)
+        words = self._words.words_in(text)
+
+        def pieces(rule: ModerationRule) -> Iterable[str]:
+            detect = _DETECTORS.get(rule.kind)
+            return islice(detect(text), _MOST_FOUND) if detect else words.get(rule.id, ())
+
+        return {
+            rule.id: tuple(islice(dict.fromkeys(piece[:LONGEST_PIECE] for piece in pieces(rule)), MOST_PIECES))
+            for rule in self.judge(review).fired
+        }
 
 
 _Check = Callable[[JudgedReview, Collection[RuleKind], Collection[str]], bool]

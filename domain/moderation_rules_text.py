@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from itertools import groupby, islice
@@ -137,9 +137,10 @@ class WordLists:
     """
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
-        words = {name: {normalised(word) for word in each} - {""} for name, each in lists.items()}
-        self._of_lists = {name: AhoCorasick([*map(_between_edges, each)]) for name, each in words.items() if each}
-        self._of_all = AhoCorasick([*set().union(*words.values())]) if self._of_lists else None
+        words = {name: [*dict.fromkeys(map(normalised, each))] for name, each in lists.items()}
+        self._words = {name: said for name, each in words.items() if (said := [word for word in each if word])}
+        self._of_lists = {name: AhoCorasick([*map(_between_edges, each)]) for name, each in self._words.items()}
+        self._of_all = AhoCorasick([*set().union(*self._words.values())]) if self._words else None
 
     def found_in(self, text: str) -> set[str]:
         """The names of the lists of which a normalised text has a word."""
@@ -147,6 +148,12 @@ class WordLists:
             return set()
         marked = f"{_EDGE}{text.translate(_EDGES)}{_EDGE}"
         return {name for name, each in self._of_lists.items() if each.find_matches_as_indexes(marked)}
+
+    def words_in(self, text: str) -> dict[str, list[str]]:
+        """The words of each list that a normalised text has, in the order of their first places."""
+        marked = f"{_EDGE}{text.translate(_EDGES)}{_EDGE}"
+        places = {name: self._of_lists[name].find_matches_as_indexes(marked) for name in self.found_in(text)}
+        return {name: [*dict.fromkeys(self._words[name][n] for n, _, _ in found)] for name, found in places.items()}
 
 
 def _between_edges(word: str) -> str:
@@ -172,19 +179,25 @@ class _Edges:
 _EDGES: Final = _Edges()
 
 
-def has_link(text: str) -> bool:
-    """True if a normalised text has a web address, with or without a scheme."""
+def links(text: str) -> Iterator[str]:
+    """The web addresses in a normalised text, with or without a scheme, each with what no blank parts from it."""
     plain = text.replace("\u3002", ".")  # a full stop to whoever looks a domain up
-    return any(each.search(plain) for each in _LINKS)
+    return (_around(text, match) for each in _LINKS for match in each.finditer(plain))
 
 
-def has_contact(text: str) -> bool:
-    """True if a normalised text has an e-mail address or a phone number."""
-    if any(each.search(text) for each in _ADDRESSES):
-        return True
+def contacts(text: str) -> Iterator[str]:
+    """The e-mail addresses and phone numbers in a normalised text."""
+    yield from (_around(text, match) for each in _ADDRESSES for match in each.finditer(text))
     if text.isascii() and len(text) - len(text.encode().translate(None, _DIGITS)) < _FEWEST_DIGITS:
-        return False
-    return any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
+        return
+    yield from (match[0] for match in _NUMBER.finditer(text) if _is_phone(match[0]))
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    """The match, and what stands before and behind it up to a blank."""
+    first = max(text.rfind(sign, 0, match.start()) for sign in (" ", _BETWEEN)) + 1
+    ends = (text.find(sign, match.end()) for sign in (" ", _BETWEEN))
+    return text[first : min((end for end in ends if end >= 0), default=len(text))]
 
 
 def _is_phone(number: str) -> bool:
@@ -198,13 +211,16 @@ def _is_phone(number: str) -> bool:
     return _GROUPED.fullmatch(number) is not None
 
 
-def has_repetition(text: str) -> bool:
-    """True if in a normalised text a letter comes 5 times running, another sign 10 times, or a word 4 times."""
-    if _RUNS.find_matches_as_indexes(text) or (not text.isascii() and _CHARACTERS.search(text)):
-        return True
+def repetitions(text: str) -> Iterator[str]:
+    """The places of a normalised text where a letter comes 5 times running, another sign 10 times, a word 4 times."""
+    yield from (text[start:end] for _, start, end in _RUNS.find_matches_as_indexes(text))
+    if not text.isascii():
+        yield from (match[0] for match in _CHARACTERS.finditer(text))
     words: Sequence[str | bytes] = (
         text.encode().translate(_ASCII_PUNCTUATION).split() if text.isascii() else text.translate(_PUNCTUATION).split()
     )
     if not any(map(eq, words, islice(words, 1, None))):
-        return False
-    return any(len(list(same)) > _MOST_SAME_WORDS for _, same in groupby(words))
+        return
+    for word, same in groupby(words):
+        if len(list(same)) > _MOST_SAME_WORDS:
+            yield " ".join([word.decode() if isinstance(word, bytes) else word] * (_MOST_SAME_WORDS + 1))

@@ -67,7 +67,7 @@ class TextRepository:
             others = {key: holder for key, holder in noted.items() if holder != open[key]}
             left = await self._left(others)
             await self._take_over({key: (others[key], open[key]) for key in left})
-            holders |= {key: holder for key, holder in noted.items() if key not in left} | await self._noted(left)
+            holders |= {key: holder for key, holder in noted.items() if key not in left} | await self.noted(left)
         return holders
 
     async def forget(self, review_ids: Collection[str], session: Session | None = None) -> None:
@@ -83,11 +83,11 @@ class TextRepository:
             if not is_duplicate(error):
                 raise
             taken = {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
-            return {key: id for key, id in first.items() if key not in taken} | await self._noted(taken)
+            return {key: id for key, id in first.items() if key not in taken} | await self.noted(taken)
         return dict(first)
 
-    async def _noted(self, keys: Collection[str]) -> dict[str, str]:
-        """The holders of those of these keys that are noted."""
+    async def noted(self, keys: Collection[str]) -> dict[str, str]:
+        """The review that was noted as the first with each of these keys; those that nobody has are left out."""
         if not keys:
             return {}
         found = self._texts.find({"_id": {"$in": list(keys)}})

@@ -305,6 +305,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/customerReviews/{id}/flags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Flags
+         * @description Why a review is held back or flagged: its flags, and what in its text they are about by the rules of now.
+         */
+        get: operations["readFlags"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/customerReviews/{id}/impact": {
         parameters: {
             query?: never;
@@ -1512,6 +1532,21 @@ export interface components {
         FeedbackPermission: {
             canLeaveFeedback: boolean;
             reasons: components["schemas"]["Refusal"][];
+        };
+        /**
+         * @description A flag of a review. Of a rule that its store has by now: its `kind`, the pieces of the text, in the form in which
+         *     rules compare it, for which it fires (of words, links, contact, repeated; up to 5 of up to 128 characters), and, of
+         *     duplicates, the review that was the first with the text. Of any other flag `kind` is null.
+         */
+        FlagReason: {
+            flag: string;
+            kind: components["schemas"]["RuleKind"] | null;
+            found: string[];
+            duplicateOf: string | null;
+        };
+        /** @description The flags of a review, in their order. */
+        FlagReasons: {
+            results: components["schemas"]["FlagReason"][];
         };
         /**
          * @description The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
@@ -2915,6 +2950,8 @@ export type EntityRating = components['schemas']['EntityRating'];
 export type EntityRatingRequest = components['schemas']['EntityRatingRequest'];
 export type ExportFormat = components['schemas']['ExportFormat'];
 export type FeedbackPermission = components['schemas']['FeedbackPermission'];
+export type FlagReason = components['schemas']['FlagReason'];
+export type FlagReasons = components['schemas']['FlagReasons'];
 export type Form = components['schemas']['Form'];
 export type GeneralSettingsFields = components['schemas']['GeneralSettingsFields'];
 export type GivenClaim = components['schemas']['GivenClaim'];
@@ -4013,6 +4050,31 @@ export interface operations {
                 };
             };
             422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    readFlags: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlagReasons"];
+                };
+            };
+            404: components["responses"]["NotFound"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };

@@ -8,6 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
+import httpx
 import pytest
 
 from domain.delivery import Seen
@@ -84,6 +85,32 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
     assert await facade.rating(product) == (5.0, 1)
     assert await told(service, good["id"]) == events
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
+
+
+async def test_a_flag_says_what_in_the_text_it_is_about(
+    facade: Facade, http: httpx.AsyncClient, service: Service, product: str
+) -> None:
+    """To the callers, and to the moderator beside the review; by the rules of now."""
+    store = await facade.open_store(moderationRules=RULES)
+    first = review(product, 3, "A scam, <b>SCAM</b>: see www.x.example/a", store)
+    again = {**first, "id": new_id("review"), "userId": "bert", "rating": 1}
+    await facade.submit(first, again)
+    words = {"flag": "words", "kind": "words", "found": ["scam"], "duplicateOf": None}
+    links = {"flag": "links", "kind": "links", "found": ["www.x.example/a"], "duplicateOf": None}
+    assert (await facade.get(f"{REVIEWS}/{first['id']}/flags"))["results"] == [words, links]
+    told = (await facade.get(f"{REVIEWS}/{again['id']}/flags"))["results"]
+    assert told == [
+        words,
+        links,
+        {"flag": "twice", "kind": "duplicate", "found": [], "duplicateOf": first["id"]},
+        {"flag": "low", "kind": "stars", "found": [], "duplicateOf": None},
+    ]
+    context = (await http.get(f"/console/reviews/{again['id']}/context")).text
+    assert "www.x.example/a" in context
+    assert f'href="/console/reviews/{first["id"]}"' in context
+    await facade.open_store(store, moderationRules=[RULES[1]])
+    gone = {"flag": "words", "kind": None, "found": [], "duplicateOf": None}
+    assert (await facade.get(f"{REVIEWS}/{first['id']}/flags"))["results"] == [gone, links]
 
 
 async def test_a_rule_about_buyers_knows_orders_where_nobody_has_to_have_bought(

@@ -104,7 +104,7 @@ async def test_what_belongs_to_a_review_of_another_store_is_neither_seen_nor_cha
     image = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
     vote, report = {"userId": "anna", "helpful": True}, {"reason": "spam", "explanation": "No", "goodFaith": True}
     (approved,) = await shops.all.submit_approved(submission(new_id(), storeId=shops.other))
-    for path in ("reports", "impact"):
+    for path in ("reports", "impact", "flags"):
         await shops.refused("GET", f"{REVIEWS}/{approved}/{path}", status=404)
     for method, path, body, status in (
         *(("POST", "reply", {"text": "Ours"}, 403), ("DELETE", "reply", None, 403), ("POST", "claim", None, 403)),

@@ -50,6 +50,7 @@ DECLARED = {
     "GET /api/customerReviews/{id}": "customerReviews:read",
     "GET /api/deadLetters": "dlq:read",
     "GET /api/deadLetters/{topic}/{partition}/{offset}": "dlq:read",
+    "GET /api/customerReviews/{id}/flags": "customerReviews:read",
     "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
