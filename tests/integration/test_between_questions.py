@@ -61,13 +61,13 @@ async def test_a_text_that_is_forgotten_while_it_is_looked_up_is_noted(
 ) -> None:
     texts = desk.services.texts
     await texts.holders([("old", [KEY])])
-    plain = TextRepository._noted
+    plain = TextRepository.noted
 
     async def forgotten(self: TextRepository, keys: Collection[str]) -> Mapping[str, str]:
         await texts.forget(["old"])
         return await plain(self, keys)
 
-    monkeypatch.setattr(TextRepository, "_noted", forgotten)
+    monkeypatch.setattr(TextRepository, "noted", forgotten)
     assert await texts.holders([("new", [KEY])]) == {KEY: "new"}
     monkeypatch.undo()
     assert await texts.holders([("later", [KEY])]) == {KEY: "new"}

@@ -109,7 +109,7 @@ async def test_a_flag_says_what_in_the_text_it_is_about(
     assert "www.x.example/a" in context
     assert f'href="/console/reviews/{first["id"]}"' in context
     await facade.open_store(store, moderationRules=[RULES[1]])
-    gone = {"flag": "words", "kind": None, "found": [], "duplicateOf": None}
+    gone: Json = {"flag": "words", "kind": None, "found": [], "duplicateOf": None}
     assert (await facade.get(f"{REVIEWS}/{first['id']}/flags"))["results"] == [gone, links]
 
 
