@@ -21,6 +21,7 @@ from messaging.metrics import note_wait
 from messaging.topics import Topic
 from storage.abandoned_transactions import abort_abandoned
 from storage.database import Database
+from storage.moments import server_time
 from storage.parking_clock import ParkingClock
 from storage.pymongo_internals import side_by_side
 from storage.unit_of_work import is_unavailable
@@ -80,17 +81,25 @@ async def keep_house(
     tasks = _Tasks(database, services, lag, of_images, commands, returns, remember, clock, objections)
     try:
         # Nothing that is parked is given up before the time without any worker is left out of its time.
-        of_servers = _in_turn(tasks.tick, *tasks.of_servers())
-        await side_by_side(of_servers, _in_turn(tasks.forget), _in_turn(tasks.sweep_images))
+        of_servers = _in_turn(database, tasks.tick, *tasks.of_servers())
+        await side_by_side(of_servers, _in_turn(database, tasks.forget), _in_turn(database, tasks.sweep_images))
     finally:
         await asyncio.gather(lag.stop(), of_images.stop())
 
 
-async def _in_turn(first: Task, *others: Task) -> None:
-    """Do tasks one after the other, again and again; the others in each turn only where the first did not fail."""
+async def _in_turn(database: Database, first: Task, *others: Task) -> None:
+    """Do tasks one after the other, again and again; the others in each turn only where the first did not fail.
+
+    They go by the server's clock: by his own, a worker an hour ahead would give up all that has been parked.
+    """
+    now = _NEVER
+
+    async def look(_: datetime) -> None:
+        nonlocal now
+        now = await server_time(database)
+
     while True:
-        now = datetime.now(UTC)
-        if await _apart(first, now):
+        if await _apart(look, now) and await _apart(first, now):
             for task in others:
                 await _apart(task, now)
         await asyncio.sleep(_PAUSE_S)

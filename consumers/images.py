@@ -112,7 +112,7 @@ class ImageCommandConsumer:
         if early := await self._apply(commands, {command.review_id for command in commands}):
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
             # sees the other.
-            await self.services.parked_image_commands.park(early, datetime.now(UTC))
+            await self.services.parked_image_commands.park(early)
             await self.release({command.review_id for command in early})
 
     async def release(self, review_ids: Collection[str]) -> None:

@@ -66,7 +66,7 @@ class ReviewChangeConsumer:
         if early:
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
             # sees the other.
-            await services.parked_moderation.park([c for c in waiting if c.review_id in early], datetime.now(UTC))
+            await services.parked_moderation.park([c for c in waiting if c.review_id in early])
             come = await services.reviews.entities(early)
             if come:
                 await self._apply([command for command in waiting if command.review_id in come])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from consumers.services import Services
@@ -41,7 +41,7 @@ async def entities_or_parked(
     if unknown := [command for command in commands if command.review_id not in entities]:
         # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two sees
         # the other.
-        await parking.park(unknown, datetime.now(UTC))
+        await parking.park(unknown)
         entities |= await services.reviews.entities({command.review_id for command in unknown})
     return entities
 

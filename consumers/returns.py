@@ -183,7 +183,7 @@ def _released(
         if not batch.waits(request):
             given_up += request.order_id not in batch.orders
             batch.apply(request)
-        elif request.is_new and before is not None and parked.at < before:
+        elif request.is_new and before is not None and parked.at is not None and parked.at < before:
             given_up += 1
             batch.give_up(request, datetime.now(UTC))
         else:
@@ -195,7 +195,7 @@ def _released(
 
 def _early(batch: ReturnBatch, fresh: Iterable[Fresh]) -> list[ParkedReturn]:
     """Apply fresh commands; returns those that have to wait for their order."""
-    early, now = [], datetime.now(UTC)
+    early = []
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue
@@ -204,7 +204,7 @@ def _early(batch: ReturnBatch, fresh: Iterable[Fresh]) -> list[ParkedReturn]:
             batch.apply(request)
         elif not batch.is_answered(request):
             batch.let_wait(request)
-            early.append(_parked(request, command, now))
+            early.append(_parked(request, command))
     return early
 
 
@@ -231,9 +231,9 @@ def _derived_id(record: RawRecord) -> str:
     return str(uuid5(_RETURNS_WITHOUT_ID, identity))
 
 
-def _parked(request: ReturnRequest, command: ReturnCommand, at: datetime) -> ParkedReturn:
+def _parked(request: ReturnRequest, command: ReturnCommand) -> ParkedReturn:
     value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
     value["return"]["id"] = request.id
     return ParkedReturn(
-        request.id, request.order_id, request.position, orjson.dumps(value), request.command_id, request.mark, at
+        request.id, request.order_id, request.position, orjson.dumps(value), request.command_id, request.mark
     )

@@ -76,7 +76,7 @@ class CommandRouter:
         come = {id: entity for id, entity in entities.items() if entity is not None}
         late = [command for command in waiting if command.review_id in come]
         await self._pass_on(late, come)
-        await services.parked_moderation.wait_anew(late, datetime.now(UTC))
+        await services.parked_moderation.wait_anew(late)
         overdue = [command for command in waiting if command.review_id not in come]
         given_up = await give_up(services, services.parked_moderation, overdue, _overdue)
         _count(given_up)

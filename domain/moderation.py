@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
@@ -37,7 +38,7 @@ class Moderation(NamedTuple):
     that of a rejection. `expected` is the status in which its sender saw the review, `text_hash` the name of the text
     that he saw, each None for any. `command_id` is set if its outcome may be asked for, `mark` if that came by HTTP.
     `stores` are those that its sender is bound to, None for none in particular. `trace` is the W3C context of its
-    request, empty if it has none. `restored`: of an import. `arrived`: the offset at which the owner of the review's
+    request, empty if it has none. `restored`: of an import. `arrived`: the record by which the owner of the review's
     place got it, None elsewhere.
     """
 
@@ -54,7 +55,7 @@ class Moderation(NamedTuple):
     trace: str = ""
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
-    arrived: int | None = None
+    arrived: RecordPosition | None = None
     text_hash: str | None = None
 
     @property
@@ -186,15 +187,15 @@ def moderate(
 
 def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
     """Commands that came before their review, as they take effect: those that the router keeps as they stand in their
-    topic, then those that the owner of its place got, by whatever way, as it got them."""
-    kept, arrived = list[Moderation](), list[tuple[int, Moderation]]()
+    topic, then those that the owner of its place got, by whatever way, as it got them, also from where its place was
+    before the topic of changes grew."""
+    kept, arrived = list[tuple[RecordPosition, Moderation]](), list[tuple[RecordPosition, Moderation]]()
     for command in commands:
         if command.arrived is None:
-            kept.append(command)
+            kept.append((command.position, command))
         else:
             arrived.append((command.arrived, command))
-    arrived.sort(key=lambda each: each[0])
-    return [*in_turn(kept, lambda command: command.position), *(command for _, command in arrived)]
+    return [command for each in (kept, arrived) for _, command in in_turn(each, itemgetter(0))]
 
 
 def _refusal(review: ModeratedReview, command: Moderation) -> ModerationRefusal | None:

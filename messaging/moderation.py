@@ -185,6 +185,9 @@ _STRAIGHT: Final = 1_000_000
 
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
+_ARRIVED_BESIDE: Final = "arrivedBeside"
+_BEFORE: Final = (-1, 0)
+"""The partition and time beside the offset of what versions before parked."""
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
@@ -224,7 +227,7 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     record = received.position
     position = record._replace(partition=record.partition + _STRAIGHT)
     command = received.message.moderation(position, received.at, cause_of(record), mark_in(received.record.headers))
-    return command._replace(arrived=record.offset)
+    return command._replace(arrived=record)
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
@@ -232,12 +235,17 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
     message = ModerationOfReview.model_validate(without_blank(value, "commandId"), strict=False)
     position, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
     command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
-    return command._replace(arrived=value.get(_ARRIVED))
+    if (offset := value.get(_ARRIVED)) is None:
+        return command
+    partition, time = value.get(_ARRIVED_BESIDE) or _BEFORE
+    return command._replace(arrived=RecordPosition(partition, offset, time))
 
 
 def parked_value(command: Moderation) -> dict[str, Any]:
     """The value for MongoDB: that of a ModerationOfReview, and what its record tells beside its value."""
-    beside = {_PARKED_TRACE: command.trace or None, _ARRIVED: command.arrived}
+    beside: dict[str, Any] = {_PARKED_TRACE: command.trace or None}
+    if (at := command.arrived) is not None:
+        beside |= {_ARRIVED: at.offset, _ARRIVED_BESIDE: [at.partition, at.timestamp]}
     return moderation_of_review_value(command) | {name: told for name, told in beside.items() if told is not None}
 
 

@@ -58,6 +58,11 @@ class _Parking(Generic[T]):
     collection: str = COLLECTION
 
 
+def parked_now(value: Mapping[str, Any]) -> list[Document]:
+    """The update that parks a value, by the clock that all processes have in common, where nothing is parked yet."""
+    return [{"$replaceWith": {"$mergeObjects": [{"$literal": value}, {"parkedAt": "$$NOW"}, "$$ROOT"]}}]
+
+
 def _id(command: Parkable) -> str:
     return f"{command.position}/{command.review_id}"
 
@@ -86,16 +91,10 @@ class ParkingRepository(Generic[T]):
         self._parking = parking
         self._id = parking.id
 
-    async def park(self, commands: Iterable[T], at: datetime) -> None:
-        """Park commands; one that is parked already stays as it is."""
-        value = self._parking.value
-        await self._parked.bulk_write(
-            [
-                UpdateOne({"_id": self._id(c)}, {"$setOnInsert": {**value(c), "parkedAt": at}}, upsert=True)
-                for c in commands
-            ],
-            ordered=False,
-        )
+    async def park(self, commands: Iterable[T]) -> None:
+        """Park commands, now by the server's clock; one that is parked already stays as it is."""
+        writes = [UpdateOne({"_id": self._id(c)}, parked_now(self._parking.value(c)), upsert=True) for c in commands]
+        await self._parked.bulk_write(writes, ordered=False)
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
         """The parked commands about these reviews, each in its turn."""
@@ -129,10 +128,11 @@ class ParkingRepository(Generic[T]):
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
         return [self._parking.read(document) async for document in found]
 
-    async def wait_anew(self, commands: Iterable[T], at: datetime) -> None:
-        """Commands that are still parked count as parked at that moment, or later if they do already."""
+    async def wait_anew(self, commands: Iterable[T]) -> None:
+        """Commands that are still parked count as parked now, or later if they do already."""
         if ids := [self._id(command) for command in commands]:
-            await self._parked.update_many({"_id": {"$in": ids}}, {"$max": {"parkedAt": at}})
+            anew = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
+            await self._parked.update_many({"_id": {"$in": ids}}, [{"$set": anew}])
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         """The items of a command of any kind that still wait for a review, by its id or that of its image, with the

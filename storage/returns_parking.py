@@ -17,6 +17,7 @@ from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
 from domain.timestamps import milliseconds
 from storage.database import Database, Document, Session
+from storage.parking import parked_now
 
 COLLECTION: Final = "parkedReturns"
 
@@ -48,8 +49,8 @@ class ParkedReturn:
     value: bytes
     command_id: str | None
     mark: CommandMark | None
-    at: datetime
-    """The time of its parking, moved on by the time in which no worker was there."""
+    at: datetime | None = None
+    """The time of its parking, moved on by that in which no worker was there; None for one that isn't parked yet."""
     key: str | EarlierKey | None = None
     """The id of its document; None for one that isn't parked yet."""
 
@@ -61,8 +62,8 @@ class ReturnParking:
         self._parked = database[COLLECTION]
 
     async def park(self, parked: Iterable[ParkedReturn], session: Session) -> None:
-        """Park commands; one that is parked already stays as it is."""
-        writes = [UpdateOne({"_id": _id(each)}, {"$setOnInsert": _document(each)}, upsert=True) for each in parked]
+        """Park commands, now by the server's clock; one that is parked already stays as it is."""
+        writes = [UpdateOne({"_id": _id(each)}, parked_now(_document(each)), upsert=True) for each in parked]
         if writes:
             await self._parked.bulk_write(writes, session=session)
 
@@ -121,7 +122,6 @@ def _document(parked: ParkedReturn) -> Document:
         "orderId": parked.order_id,
         "source": list(parked.position),
         "value": parked.value,
-        "parkedAt": parked.at,
         **({"commandId": parked.command_id} if parked.command_id else {}),
         **({"commandMark": str(parked.mark)} if parked.mark else {}),
     }

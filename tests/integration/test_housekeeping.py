@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -277,12 +277,12 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
 
     monkeypatch.setattr(ParkingRepository, "parked_before", in_step(ParkingRepository.parked_before))
     async with opened_desk(servers) as desk:
-        services, review, now = desk.services, desk.review(), datetime.now(UTC)
+        services, review = desk.services, desk.review()
         workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
         await desk.judge(desk.verdicts(review, "flag"))
         approve = {"action": "approve", "ids": [id], "commandId": "one"}
         approval = MODERATION_COMMAND.validate_python(approve, strict=False)
-        await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)), now)
+        await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
         vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
         votes, _ = decoded(desk.records(vote), FEEDBACK_COMMAND.validate_json)
         await workers[0].feedback(votes)
@@ -305,9 +305,8 @@ async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in
         parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
         await desk.submit(desk.records(review))
         approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
-        await desk.services.parked_moderation.park(
-            approval.moderations(RecordPosition(0, 1, 1)), now - 2 * PARKING_LIMIT
-        )
+        await desk.services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
+        await desk.database["parkedCommands"].update_many({}, {"$set": {"parkedAt": now - 2 * PARKING_LIMIT}})
         desk.kafka.published.clear()
         desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
         with pytest.raises(BrokerAwayError):
@@ -351,6 +350,36 @@ async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
             await eventually(clock.find_one, lambda found: found != ticked)
         finally:
             await cancel_and_wait(keeping)
+
+
+class AnHourAhead(datetime):
+    """The clock of a machine that nobody has set."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) + PARKING_LIMIT
+
+
+async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "datetime", AnHourAhead)
+    limits = list[datetime]()
+
+    class Watched(ReturnConsumer):
+        async def are_overdue(self, before: datetime) -> bool:
+            limits.append(before)
+            return False
+
+    async with opened_desk(servers) as desk:
+        lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
+        parked, returns = desk.submissions.parked, Watched(desk.services)
+        keeping = asyncio.create_task(keep_house(desk.database, desk.services, lag, parked, returns, remember=remember))
+        try:
+            await eventually(lambda: limits)
+        finally:
+            await cancel_and_wait(keeping)
+        assert abs(limits[0] + PARKING_LIMIT - datetime.now(UTC)) < PARKING_LIMIT / 2
 
 
 @pytest.mark.long

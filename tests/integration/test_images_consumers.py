@@ -127,7 +127,7 @@ async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) ->
     await desk.submit(desk.records(review))
     # By a worker that stopped before it looked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.services.parked_image_commands.park([waiting])
     await desk.command_images([show])
     (after,) = images_from(await desk.stored(review["id"]))
     assert not after.is_hidden
@@ -164,7 +164,7 @@ async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_th
     await desk.submit(desk.records({**review, "images": [image]}))
     (hide,) = desk.records(command("hide", review, image, "hide"))
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.services.parked_image_commands.park([waiting])
     assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
     assert await outcomes(desk, image, "hide") == [Outcome.APPLIED]
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
@@ -199,7 +199,7 @@ async def test_a_damaged_image_keeps_no_command_about_others_from_being_given_up
     (hide,) = desk.records(command("hide", review, image, "one"))
     # By a worker that stopped before it looked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting], datetime.now(UTC))
+    await desk.services.parked_image_commands.park([waiting])
     await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
     assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
     assert await outcomes(desk, image, "one") == []

@@ -239,10 +239,25 @@ def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_i
         a_command("a", ModerationAction.APPROVE, 0)._replace(position=RecordPosition(*place))
         for place in in_their_topic
     ]
-    arrived = [kept[3]._replace(arrived=0), kept[0]._replace(arrived=1)]
+    first = RecordPosition(3, 0, 100)
+    arrived = [kept[3]._replace(arrived=first), kept[0]._replace(arrived=first._replace(offset=1, timestamp=90))]
     assert parked_in_turn([*reversed(arrived), *reversed(kept)]) == [*kept, *arrived]
-    of_two = [kept[0]._replace(review_id=id, arrived=place) for id, place in (("b", 0), ("d", 1), ("c", 1), ("a", 2))]
+    of_two = [
+        kept[0]._replace(review_id=id, arrived=first._replace(offset=offset))
+        for id, offset in (("b", 0), ("d", 1), ("c", 1), ("a", 2))
+    ]
     assert parked_in_turn([of_two[3], *of_two[:3]]) == of_two
+
+
+def test_an_approval_from_before_its_topic_grew_stands_before_a_rejection_after_it() -> None:
+    approval, rejection = (
+        a_command("a", action, 0)._replace(arrived=place)
+        for action, place in (
+            (ModerationAction.APPROVE, RecordPosition(3, 5_000, 1_000)),
+            (ModerationAction.REJECT, RecordPosition(13, 4, 60_000)),
+        )
+    )
+    assert parked_in_turn([rejection, approval]) == [approval, rejection]
 
 
 steps = st.tuples(

@@ -101,7 +101,7 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
     change = REVIEW_CHANGE.validate_json(value)
     assert change.kind == "moderation"
     command = moderation_in(Received(record, change))
-    assert (command.mark, command.at, command.arrived) == (mark, from_milliseconds(3_000), 4)
+    assert (command.mark, command.at, command.arrived) == (mark, from_milliseconds(3_000), RecordPosition(7, 4, 3_000))
     assert command.position.partition > 7
     assert straight_position(command.position) == RecordPosition(7, 4, 3_000)
     assert straight_position(RecordPosition(7, 4, 3_000)) is None
@@ -112,8 +112,10 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
-    late = command._replace(arrived=12)
+    late = command._replace(arrived=RecordPosition(7, 12, 3_000))
     assert moderation_from(parked_value(late)) == late
+    before = {name: each for name, each in parked_value(late).items() if name != "arrivedBeside"}
+    assert moderation_from(before) == command._replace(arrived=RecordPosition(-1, 12, 0))
 
 
 @pytest.mark.parametrize(
