@@ -40,11 +40,14 @@ class Publisher:
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
-        self._starting = asyncio.Lock()
+        self._starting: asyncio.Task[AIOKafkaProducer] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
         """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
         producer, self._producer = self._producer, None
         await self.division.stop()
         if producer is not None:
@@ -61,7 +64,7 @@ class Publisher:
         count_published(messages)
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
-        producer = None
+        producer, is_new = None, self._producer is None
         counts = await self.division.counts({message.topic for message in messages})
         partitioning = Partitioning(self.has_places, counts)
         try:
@@ -72,7 +75,9 @@ class Publisher:
             absent = set[str]()
             if producer is not None:
                 absent = {message.topic for message in messages} - producer.client.cluster.topics()
-                self._discard(producer)
+                # A new one has had a part of the time alone: where Kafka is slow, the next would come no further.
+                if not is_new:
+                    self._discard(producer)
             why = f", and has no topic {', '.join(sorted(absent))}" if absent else ""
             raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
         except KafkaError as error:
@@ -97,27 +102,34 @@ class Publisher:
             raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
 
     async def _started(self) -> AIOKafkaProducer:
+        """The producer, started once for all who ask. The time of the start is its own: with that of whoever began it,
+        which others have waited for before him, none would come to its end under load."""
         if self._producer is not None:
             return self._producer
-        async with self._starting:
-            if self._producer is None:
-                producer = AIOKafkaProducer(
-                    **self._connection.client_options(),
-                    acks="all",
-                    enable_idempotence=self._connection.idempotence,
-                    max_request_size=MAX_DEAD_LETTER_BYTES,
-                    max_batch_size=256 * 1024,
-                    request_timeout_ms=int(self._timeout * 1000),
-                )
-                try:
-                    await producer.start()
-                except BaseException as error:
-                    self._discard(producer)
-                    if isinstance(error, KafkaError):
-                        raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
-                    raise
-                self._producer = producer
-        return self._producer
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(_seen)
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(
+            **self._connection.client_options(),
+            acks="all",
+            enable_idempotence=self._connection.idempotence,
+            max_request_size=MAX_DEAD_LETTER_BYTES,
+            max_batch_size=256 * 1024,
+            request_timeout_ms=int(self._timeout * 1000),
+        )
+        try:
+            async with asyncio.timeout(self._timeout):
+                await producer.start()
+        except BaseException as error:
+            self._discard(producer)
+            if isinstance(error, KafkaError | TimeoutError):
+                raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
+            raise
+        self._producer = producer
+        return producer
 
     def _discard(self, producer: AIOKafkaProducer) -> None:
         """Drop a producer that failed: some of its errors are final, and a new one starts clean."""
@@ -126,3 +138,9 @@ class Publisher:
         closing = asyncio.create_task(close_without_flush(producer))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def _seen(task: asyncio.Task[AIOKafkaProducer]) -> None:
+    """Nobody may be there any more to hear of a start that failed."""
+    if not task.cancelled():
+        task.exception()

@@ -79,6 +79,35 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     assert found == expected
 
 
+async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load, where those who come wait behind it: by their own time, what is left of it is never enough."""
+    topic, plain, starts = f"t{uuid.uuid4().hex[:8]}", AIOKafkaProducer.start, 0
+    connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
+    async with admin_client(connection) as admin:
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+
+    async def start(self: AIOKafkaProducer) -> None:
+        nonlocal starts
+        starts += 1
+        await asyncio.sleep(60 if starts == 1 else 0.5)
+        await plain(self)
+
+    monkeypatch.setattr(AIOKafkaProducer, "start", start)
+    publisher, calls = Publisher(connection, timeout=4), set[asyncio.Task[None]]()
+    try:
+        # One every 100 ms: when the first start gives up, each of the others has that much less than the next.
+        while not any(call.done() and not call.exception() for call in calls):
+            calls.add(asyncio.create_task(publisher.publish([OutgoingMessage(topic, b"key", b"value")])))
+            await asyncio.sleep(0.1)
+            assert len(calls) < 200
+    finally:
+        await publisher.stop()
+        await asyncio.gather(*calls, return_exceptions=True)
+    assert starts == 2
+
+
 async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
