@@ -80,7 +80,8 @@ class TopicReader:
     async def between(
         self, spans: Mapping[TopicPartition, range], *, only_first: bool = False
     ) -> AsyncIterator[list[RawRecord]]:
-        """The records at these offsets of each partition, each partition in its order; or the first of them alone."""
+        """The records at these offsets of each partition, each partition in its order; or the first of them alone. Ends
+        where a topic was made anew meanwhile, and has no such offsets any more."""
         left = {partition: span.stop for partition, span in spans.items() if span}
         self._consumer.assign(list(left))
         for partition in left:
@@ -94,8 +95,10 @@ class TopicReader:
                     yield wanted[:1]
                 elif wanted:
                     yield wanted
+            ends = {} if found else await self._consumer.end_offsets(list(left))
             for partition in list(left):
-                if await self._consumer.position(partition) >= left[partition]:
+                is_cut = ends.get(partition, left[partition]) < spans[partition].stop
+                if is_cut or await self._consumer.position(partition) >= left[partition]:
                     self._consumer.pause(partition)
                     del left[partition]
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import uvloop
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
@@ -25,12 +25,14 @@ from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.kafka.reading import TopicReader
 from messaging.kafka.tail import Tail
 from messaging.topics import Topic, TopicNames
 from storage.topics_growth import GrowthRepository
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
+from tests.support.topics import delete_topic
 
 AT_ONCE = 400
 EACH = 10
@@ -106,6 +108,26 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
         await publisher.stop()
         await asyncio.gather(*calls, return_exceptions=True)
     assert starts == 2
+
+
+async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: Servers) -> None:
+    topic = f"t{uuid.uuid4().hex[:8]}"
+    partition = TopicPartition(topic, 0)
+
+    async def filled(count: int) -> None:
+        async with admin_client(KafkaConnection(servers.kafka)) as admin:
+            await admin.create_topics([NewTopic(topic, 1, 1)])
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for _ in range(count):
+                await producer.send_and_wait(topic, b"value")
+
+    await filled(3)
+    async with TopicReader.opened(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
+        spans = await reader.spans([partition])
+        await delete_topic(servers, topic)
+        await filled(1)
+        read = [record.offset async for records in reader.between(spans) for record in records]
+    assert (spans, read) == ({partition: range(3)}, [0])
 
 
 async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
