@@ -1,4 +1,7 @@
-"""Decisions about reviews: approve, reject, reset, delete; one review, or many."""
+"""Decisions about reviews: approve, reject, reset, delete; one review, or many.
+
+Each has up to three guards, which `console.seen` explains: the mark (`seen`), `textHashes` and `expectedStatus`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,15 @@
 """Marks of what a page showed, which its forms carry: nobody decides about, deletes, or writes over what he hasn't
-seen."""
+seen.
+
+A decision about a review has three guards:
+- the mark, which the console compares before it sends the command (`staleness`): text, rating, name, images, and
+  reports that were settled. It misses what changes after that look, which is left out while the database is away, and
+  for whoever may not read reviews;
+- `textHashes`, the mark's name of title and text, which the consumer compares when the decision takes effect: an edit
+  of these in between leads to `text-changed`;
+- `expectedStatus`, which it compares then, too: somebody else's decision in between leads to `status-changed`. It says
+  nothing of the content.
+"""
 
 from __future__ import annotations
 

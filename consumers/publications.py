@@ -1,4 +1,14 @@
-"""Approve reviews that only their few stars held back, once their time has come."""
+"""Approve reviews that only their few stars held back, once their time has come.
+
+An objection that is applied takes the plan of its review away: an author's edit, a verdict that objects, a moderator's
+decision. One that was acknowledged may still wait in Kafka. So `Objections` begins at a moment T, and waits until the
+topics of _OBJECTIONS are applied, each up to the end that it has once those before it are, as these pass things on:
+1. `dead-letter-commands`: replays bring letters back to the other topics;
+2. `review-submissions`, `moderation-verdicts` and `moderation-commands`: the router passes the last on;
+3. `review-changes`: decisions are applied.
+Reviews are approved at one moment, behind the third, and only those whose time had come at T: whatever was acknowledged
+before T has had its effect.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +48,8 @@ _OBJECTIONS: Final = (
 
 @dataclass(slots=True)
 class Objections:
-    """The moment up to which all that speaks against approvals is applied, by what Kafka tells of its topics."""
+    """The moment T up to which all that speaks against approvals is applied. `_ends`: the offsets that are waited for,
+    of the topics of one step; `_left`: the steps behind it."""
 
     lag: ConsumerLag
     outbox: Outbox
@@ -47,10 +58,9 @@ class Objections:
     _ends: Mapping[Partition, int] = field(default_factory=dict)
 
     async def applied_up_to(self, now: datetime) -> datetime | None:
-        """The moment; None where that isn't known yet: ask again.
+        """The moment, that of the first question; None until all steps are done: ask again.
 
-        All that was acknowledged before a first question is applied once what each topic has had then is, one after
-        the other. Where a topic was made anew meanwhile, that begins anew. Raises BrokerAwayError and KafkaError.
+        Where a topic was made anew meanwhile, that begins anew. Raises BrokerAwayError and KafkaError.
         """
         if self._since is None:
             self._since, self._left, self._ends = now, _OBJECTIONS, {}
@@ -89,9 +99,7 @@ def _is_made_anew(ends: Mapping[Partition, int], unread: Mapping[Partition, Unre
 async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
     """Approve the reviews whose time has come; returns how many there were.
 
-    Effective once: plans, reviews, tallies, audit entries and events are one transaction. An edit, a verdict or a
-    moderator's decision that comes between takes the plan away, also one that waits in Kafka, so that nobody's
-    objection is passed by.
+    Effective once: plans, reviews, tallies, audit entries and events are one transaction.
     """
     if not await services.publications.due(now, 1):
         return 0

@@ -56,10 +56,10 @@ class ReturnConsumer:
     batch are one transaction, and every one of them writes the order: two that are after the same quantity can't
     both get it.
 
-    A command that comes before its order is parked for an hour, and so are those that change its return. What waits
-    for an order takes effect before all that comes later, in the transaction that removes it from the parking: by
-    whoever comes first, the consumer of orders or the next command. None is parked of an order that is there: where
-    one comes at the same time, the two transactions conflict.
+    A command to create a return that comes before its order is parked for an hour, and so are those that change the
+    return: `consumers.returns_batch` has an example. What waits for an order takes effect before all that comes later,
+    in the transaction that removes it from the parking: by whoever comes first, the consumer of orders or the next
+    command. None is parked of an order that is there: where one comes at the same time, the two transactions conflict.
     """
 
     services: Services

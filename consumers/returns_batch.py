@@ -1,4 +1,15 @@
-"""Apply commands about returns to the orders and returns of one transaction, or find that they have to wait."""
+"""Apply commands about returns to the orders and returns of one transaction, or find that they have to wait.
+
+Return R of order O, where O comes last. Each step is a `ReturnBatch` of its own:
+1. A command to create R: `of_order` notes `created[R] = [O]`. It `waits`, as O is unknown; `let_wait` notes
+   `awaited[R] = [O]`, and it is parked.
+2. A change of R: the parked command comes first, as in step 1, and stays parked. `of_order` gives the change the order
+   O, from `created`. It `waits`, as `awaited` has O, and is parked.
+3. O comes: the parked commands come in their turn, and neither `waits`. R is created, then changed; both leave the
+   parking.
+If O doesn't come in time, `give_up` refuses the first. `awaited` is empty then, so the change doesn't wait: it is
+refused, as there is no R.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +37,8 @@ _MOST_TOLD: Final = 5
 class ReturnBatch:
     """Orders and returns while requests are applied to them, one after the other.
 
-    While the order of a new return is unknown, the return waits, and behind it all changes of it. `created` has the
-    orders of the new returns that have come so far, `awaited` those of them that wait; both by the id of the return.
+    `created` has the orders of the new returns that have come so far, `awaited` those of them that wait; both by the id
+    of the return.
     """
 
     services: Services

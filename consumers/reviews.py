@@ -1,4 +1,8 @@
-"""Consume review submissions."""
+"""Consume review submissions.
+
+A batch is read, with what the rules have against it. Of each free id one submission is stored; what becomes of the
+others is in the table of `consumers.reviews_decisions`. Edits, events and answers follow.
+"""
 
 from __future__ import annotations
 
@@ -136,8 +140,8 @@ class SubmissionConsumer:
         taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in apart], refused)
         if not apart:
             return taken
-        beside = Beside(claims, ruled, decisions.rules.uploaded)
-        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], beside)
+        attached = Beside(claims, ruled, decisions.rules.uploaded)
+        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], attached)
         taken_too, lost = await self.services.transactions.run(insert)
         decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
@@ -156,15 +160,15 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, rivals: Sequence[Submission], holder: IdHolder, decisions: SubmissionDecisions) -> bool:
+    async def _decide(self, of_one_id: Sequence[Submission], holder: IdHolder, decisions: SubmissionDecisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
         One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
         command whose answer was that.
         """
-        keys = [rival.answer_key for rival in rivals if rival.review.command_id] if holder.refused else []
+        keys = [each.answer_key for each in of_one_id if each.review.command_id] if holder.refused else []
         answered = await self.services.outcomes.answers(keys)
-        for submission in rivals:
+        for submission in of_one_id:
             if holder.refused is None:
                 decision = submission.at(holder)
                 decisions.decide(submission, decision)
@@ -200,8 +204,8 @@ class SubmissionConsumer:
         reviews, ruled = await self._judge({again.id: again}, decisions)
         if claims is None and not ruled:
             return await self.services.reviews.replace_refused(before, reviews[again.id])
-        beside = Beside({again.id: claims or ()}, ruled, decisions.rules.uploaded)
-        replace = partial(replace_whole, self.services, before, reviews[again.id], beside)
+        attached = Beside({again.id: claims or ()}, ruled, decisions.rules.uploaded)
+        replace = partial(replace_whole, self.services, before, reviews[again.id], attached)
         is_replaced, reason = await self.services.transactions.run(replace)
         await self._refuse([(again, reason)] if reason else [], decisions)
         decisions.follow((again, each) for each in ruled.values() if is_replaced)

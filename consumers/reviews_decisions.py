@@ -1,4 +1,18 @@
-"""The decisions about a batch of submissions."""
+"""The decisions about a batch of submissions.
+
+Each follows from the holder of the id, and from the records and the `Key` of the submission (`beside`,
+`Submission.at`):
+
+| Holder of the id | the same message | another message, same review | another review: a rival |
+|---|---|---|---|
+| none: the first that no rule refuses is stored, APPLIED | the same submission | an edit of that | ID_TAKEN |
+| a refused submission | records seen before: REFUSED, as then; others are decided anew | as left | as left |
+| a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
+| a deleted review | a record of the time of the stored one: APPLIED; others: ID_TAKEN | as left | as left |
+
+A stored record that comes again is APPLIED, so that what was cut off is done: the event, the answer. What the rules
+refuse is REFUSED where the id is free, or of a refused submission; an edit takes the reason along.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +40,17 @@ class SubmissionDecisions:
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews that no moderation rule fired for."""
     told: set[Key] = field(default_factory=set)
-    """Those whose reviews are told to be stored, by the transaction that did it or since."""
+    """Those whose event `ReviewSubmitted` is published, or owed by the transaction that stored the review."""
 
     def reason(self, submission: Submission) -> Refusal | None:
         """The reason of the rules against a submission, if any."""
         return self.rules.reasons.get(submission.key)
 
-    def first(self, rivals: Sequence[Submission]) -> Submission:
+    def first(self, of_one_id: Sequence[Submission]) -> Submission:
         """The one of an id that is to be stored; where all are refused, one for the records of all of them, so that no
         redelivery is taken once the rules allow it."""
-        accepted = next((each for each in rivals if not self.reason(each)), None)
-        return accepted or rivals[0]._replace(positions=tuple(p for each in rivals for p in each.positions))
+        accepted = next((each for each in of_one_id if not self.reason(each)), None)
+        return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
 
     def decide(self, submission: Submission, decision: Decision | None) -> None:
         """Decide about a submission; None where it is an edit."""

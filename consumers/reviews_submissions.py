@@ -1,4 +1,7 @@
-"""Submissions as they come in: their ids, the records that held them, and the decision where an id is taken."""
+"""Submissions as they come in: their ids, the records that held them, and the decision where an id is taken.
+
+`consumers.reviews_decisions` has the table of all decisions.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +143,8 @@ class Submission(NamedTuple):
         return self._replace(positions=(*self.positions, position))
 
     def since(self, created: datetime | None) -> Submission:
-        """The same from the record of that time on; as it is where it has none of that time."""
+        """The same without the records before the stored one, which is of that time: they may have been refused. As it
+        is where it has none of that time."""
         if created is None:
             return self
         times = [from_milliseconds(position.timestamp) for position in self.positions]
@@ -186,7 +190,6 @@ class Submission(NamedTuple):
 
     def at(self, holder: IdHolder) -> Decision | None:
         """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
-        # Records before it may have been refused.
         is_first = holder.created == self.since(holder.created).created
         if holder.identity is None or holder.written is None:
             # The review was of this very record, and may have been deleted before it was told.

@@ -1,4 +1,7 @@
-"""Shapes of message types: their field names, fixed words and whole numbers, as `messaging.reading` looks for them."""
+"""Shapes of message types: their field names, fixed words and whole numbers, as `messaging.reading` looks for them.
+
+The slow path puts values right by them; on the fast path Pydantic has found them right already.
+"""
 
 from __future__ import annotations
 

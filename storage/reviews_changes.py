@@ -1,4 +1,9 @@
-"""Changes of reviews, as MongoDB's change stream tells them, and how far they have been relayed to Kafka."""
+"""Changes of reviews, as MongoDB's change stream tells them, and how far they have been relayed to Kafka.
+
+The relay also takes approved reviews out of the queue (`storage.reviews_queue` has an example): it reads the reviews
+that changed (`states`), publishes them, and has those that are `leaving` leave (`leave_queue`). That is a change, too,
+but this stream doesn't tell it.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
 """The queue: unapproved reviews, by an index that approvals leave alone.
 
-Once an update in a transaction changes an index, MongoDB 6.0 reads the definitions of all indexes of the collection for
-each of them, twice: four tenths of the cost of an approval. So an approval changes none. The review stays in the queue
-under the status that it had, lists look at the status as well, and the relay takes it out afterwards, without a
-transaction.
+A review is in the queue while it has the field `queued`, by which the index goes. One of them:
+- stored as New: `status` 0, `queued` 0;
+- approved: `status` 1, `queued` still 0. Lists of New reviews leave it out, as they look at `status`, too;
+- published by the relay (`consumers.reviews_relay`), which then takes it out: `status` 1, no `queued`. Until Kafka has
+  its new state, it stays.
+
+The approval leaves it there, as it changes no index: once an update in a transaction does, MongoDB 6.0 reads the
+definitions of all indexes of the collection for each of them, twice: four tenths of the cost of an approval. The relay
+uses no transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Bytes that the requests of a process may hold together: taken before the memory is, and given back after it."""
+"""Bytes that the requests of a process may hold together: taken before the memory is, and given back after it.
+
+A slow client, where a `Budget` has 32 MiB for answers, and none of them is held:
+1. Its answer takes a `Share` of 8 MiB. Held: 8. It is sent in pieces of 64 KiB, each within `Share.stalling`.
+2. The client reads no more. A piece waits, and all 8 MiB stay held, for as long as nobody else needs them.
+3. Another answer wants 20 MiB. Held would be 28, and large shares may fill 24: it waits, 2 s at most.
+4. Once the piece has waited for 1 s, the budget ends its share. Held: 0, and then 20, as the other answer goes on. The
+   block of `stalling` raises StalledError, and the connection of the slow client is closed.
+"""
 
 from __future__ import annotations
 

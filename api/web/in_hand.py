@@ -1,4 +1,8 @@
-"""Limits on concurrent requests and on the bytes of their bodies and answers; beyond them the answer is 503."""
+"""Limits on concurrent requests and on the bytes of their bodies and answers; beyond them the answer is 503.
+
+`api.web.budgets` follows a slow client from step to step. One that sends its body slowly makes room in the same way,
+and is answered 503.
+"""
 
 from __future__ import annotations
 

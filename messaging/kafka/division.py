@@ -1,4 +1,7 @@
-"""The partitions that keys are divided among, the same for all of us who publish at one time."""
+"""The partitions that keys are divided among, the same for all of us who publish at one time.
+
+`plaudit.tools.topics` has a table of the steps in which a topic grows, and who does what then.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,9 @@ class Divided(Protocol):
 
 class Division:
     """Tells the numbers of partitions, asked for every now and then.
+
+    A publisher asks for `counts` each time. The router and the API ask by `check` and `is_settled`, too, before they
+    publish what has an order to the topic of changes.
 
     `ask` tells those of all topics that ever grew, by their names at the broker. `changes` is the topic that only we
     publish to, to which nothing ordered is published while it grows.

@@ -73,9 +73,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
-    `polled` is the assignment, as `Tenure` counts them, of the records that a poll has returned last. `_in_hand` is the
-    same until they are committed, 0 then: under any other assignment positions are those that are committed, or behind
-    what is no record.
+    It is at rest, in hand or astray. At rest: positions are those that are committed, or behind what is no record; an
+    empty poll commits these, and notes them in `_committed_idle`. In hand: from a poll that returns records to their
+    `commit`, or to the next assignment, `_in_hand` is the present one; an empty poll commits no positions. Astray, also
+    beside the others: after an error of a poll or a commit positions may be ahead of records that nobody got, and the
+    next attempt goes back to what is committed. `polled` is the assignment of the last poll, as `Tenure` counts them.
     """
 
     _tenure: Tenure
@@ -93,7 +95,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self.polled = 0
         self._is_astray = False
         self._in_hand = 0
-        self._told: dict[TopicPartition, int] = {}
+        self._committed_idle: dict[TopicPartition, int] = {}
         self._attempts = Attempts()
 
     async def start(self) -> None:
@@ -245,11 +247,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         try:
             read = {each: await self.position(each) for each in self.assignment() if self.highwater(each) is not None}
             # Without partitions, as when its topic was deleted, there is nothing to commit, and aiokafka refuses that.
-            if read and read != self._told:
+            if read and read != self._committed_idle:
                 await self.commit(read)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner commits
-        self._told = read
+        self._committed_idle = read
 
     async def _return_to_committed(self) -> None:
         committed = await self._committed(self.assignment())

@@ -1,4 +1,14 @@
-"""Dead letters and what became of each: open, replayed or discarded."""
+"""Dead letters and what became of each: open, replayed or discarded.
+
+A letter L1 that is replayed twice and fails again:
+1. A replay of L1 writes the mark {_id: L1, count: 1} into `replayedDeadLetters`, its message into `outbox` until Kafka
+   has it, and an entry into `auditLog`. L1 is replayed.
+2. The message fails: letter L2 comes, with the header `x-replayed-from: L1` and without a mark. L2 is open,
+   `failed_again`, and L1 `came_back`. `times` is 1 for both.
+3. A replay of L2, by its place or `--again`, writes {_id: L2, count: 1}, sets the count of L1 to 2, and adds to the
+   other two collections as before. The header of the message is still L1.
+4. It fails: L3 comes with that header. L3 is open, with `times` 2 by the mark of L1. L1 and L2 `came_back`.
+"""
 
 from __future__ import annotations
 

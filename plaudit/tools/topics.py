@@ -1,4 +1,18 @@
-"""`plaudit topics grow`: more partitions while everything runs, without losing the order of what has one key."""
+"""`plaudit topics grow`: more partitions while everything runs, without losing the order of what has one key.
+
+Topics go through the steps of `storage.topics_growth.Step`. The old partitions are those that there were before.
+
+| Step | the tool | our publishers | workers read | the router |
+|---|---|---|---|---|
+| announced | waits 32 s, and for `review-changes` (1); makes partitions | use the old ones | the old ones | waits (1) |
+| switching | waits 4.5 s; where that took 15 s, it begins again | wait, 10 s at most | the old ones | goes on |
+| switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | goes on |
+| settled | is done with this topic | use all | all | goes on |
+
+(1) If `review-changes` grows, nobody publishes there what has an order until all that it has is applied and its
+partitions are made: then it is settled at once. The router also waits once partitions of `moderation-commands` have
+been assigned to it, until what others passed on is applied (`consumers.routing_handover`).
+"""
 
 from __future__ import annotations
 
@@ -89,11 +103,7 @@ class Grower:
 
     async def _divide(self, growing: Mapping[Topic, Growth], held: set[Topic]) -> None:
         """Make partitions, and have all our processes divide keys among them from one moment on; notes in `held` of
-        which topics there may be new ones.
-
-        Changes of reviews, which only we publish: nobody does from when it is known that their topic grows until all of
-        them are applied, so commands wait. To the others nobody publishes for the few seconds in which that changes.
-        """
+        which topics there may be new ones."""
         for topic, growth in growing.items():
             await self._repository.save(topic, growth)
         await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
