@@ -23,8 +23,8 @@ import structlog
 from consumers.moderation_rules import approved
 from consumers.ratings import rating_events
 from consumers.services import Services
+from domain.moderation import ModeratedReview
 from domain.publications import Publication, publish
-from domain.verdicts import VerdictReview
 from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
@@ -129,9 +129,9 @@ async def _publish_sound(services: Services, due: Collection[Publication], now: 
 async def _publish(services: Services, due: Collection[Publication], now: datetime, work: UnitOfWork) -> int:
     repositories = work.repositories
     planned = await repositories.publications.take(due, work.session)
-    present = await repositories.verdicts.load({each.review_id for each in planned}, work.session)
+    present = await repositories.reviews.moderated({each.review_id for each in planned}, work.session)
     published = publish(planned, present, now)
-    await repositories.verdicts.save(published.reviews, work.session)
+    await repositories.reviews.save_moderated(published.reviews, work.session)
     uncertain = {review.entity for review in published.reviews.values() if review.is_uncertain}
     tallies = await repositories.ratings.add(published.tallies, work.session, uncertain)
     for id, review in published.reviews.items():
@@ -141,7 +141,7 @@ async def _publish(services: Services, due: Collection[Publication], now: dateti
     return len(published.reviews)
 
 
-def _audit_entry(review_id: str, review: VerdictReview, now: datetime) -> AuditEntry:
+def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
     return AuditEntry(
         at=now,
         subject=review.moderator,

@@ -13,8 +13,9 @@ from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import in_turn
+from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
-from domain.verdicts import Judged, Verdict, VerdictReview, judge
+from domain.verdicts import Judged, Verdict, judge
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
@@ -69,9 +70,9 @@ class VerdictConsumer:
 
     async def _judge(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> Judged:
         repositories = work.repositories
-        present = await repositories.verdicts.load({verdict.review_id for verdict in verdicts}, work.session)
+        present = await repositories.reviews.moderated({verdict.review_id for verdict in verdicts}, work.session)
         judged = judge(verdicts, present)
-        await repositories.verdicts.save(judged.reviews, work.session)
+        await repositories.reviews.save_moderated(judged.reviews, work.session)
         uncertain = {present[id].entity for id in judged.reviews if present[id].is_uncertain}
         tallies = await repositories.ratings.add(judged.tallies, work.session, uncertain)
         applied = list(_applied(verdicts, judged))
@@ -99,13 +100,13 @@ def _objects(verdict: Verdict) -> bool:
     return verdict.outcome is not RuleOutcome.APPROVE
 
 
-def _applied(verdicts: Iterable[Verdict], judged: Judged) -> Iterator[tuple[Verdict, VerdictReview, bool]]:
+def _applied(verdicts: Iterable[Verdict], judged: Judged) -> Iterator[tuple[Verdict, ModeratedReview, bool]]:
     for verdict, (outcome, is_approved) in zip(verdicts, judged.results, strict=True):
         if outcome is Outcome.APPLIED:
             yield verdict, judged.reviews[verdict.review_id], is_approved
 
 
-def _audit_entry(verdict: Verdict, review: VerdictReview) -> AuditEntry:
+def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:
     labels = ", ".join(verdict.labels)
     score = "" if verdict.score is None else f" ({verdict.score:g})"
     return AuditEntry(

@@ -78,7 +78,8 @@ class ModeratedReview(NamedTuple):
 
     `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
     `imported`: when an import brought it, until its past is `restored`. `is_held`: a rule wants a moderator to see it.
-    `is_uncertain`: something is missing that its rating goes by, so that the tally has to be counted.
+    `is_uncertain`: something is missing that its rating goes by, so that the tally has to be counted. `seen` are the
+    records of moderation that it has taken into account, `verdicts` those of classifiers.
     """
 
     entity: Entity
@@ -101,6 +102,12 @@ class ModeratedReview(NamedTuple):
     images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
     text_hash: str = ""
+    verdicts: Seen = NOTHING_SEEN
+
+    @property
+    def key(self) -> TallyKey:
+        """The key of its rating."""
+        return TallyKey(self.entity, self.store_id)
 
     @property
     def may_be_planned(self) -> bool:
@@ -179,8 +186,7 @@ def moderate(
                 settled[command.review_id] = command
             if after.status is not review.status:
                 before, now = (counted(r.status, r.rating) for r in (review, after))
-                key = TallyKey(review.entity, review.store_id)
-                tallies[key] = tallies.get(key, RatingTally()) + now - before
+                tallies[review.key] = tallies.get(review.key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after
     return Moderated(touched, results, tallies, settled, {id: reviews[id].reports for id in settled})
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from domain.moderation import ModeratedReview
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ReviewStatus, counted
-from domain.verdicts import VerdictReview
 
 
 class Publication(NamedTuple):
@@ -24,19 +23,19 @@ class Publication(NamedTuple):
 class Published(NamedTuple):
     """The reviews that are approved, by id, and changes of tallies."""
 
-    reviews: Mapping[str, VerdictReview]
+    reviews: Mapping[str, ModeratedReview]
     tallies: Mapping[TallyKey, RatingTally]
 
 
-def publish(due: Iterable[Publication], reviews: Mapping[str, VerdictReview], now: datetime) -> Published:
+def publish(due: Iterable[Publication], reviews: Mapping[str, ModeratedReview], now: datetime) -> Published:
     """Approve the reviews whose time has come and that are New; one that isn't among these is gone."""
-    published: dict[str, VerdictReview] = {}
+    published: dict[str, ModeratedReview] = {}
     tallies: dict[TallyKey, RatingTally] = {}
     for each in due:
         review = reviews.get(each.review_id)
         if review is None or review.status is not ReviewStatus.NEW:
             continue
-        after = replace(review, status=ReviewStatus.APPROVED, modified=now, moderator=each.rule, reason=None)
+        after = review._replace(status=ReviewStatus.APPROVED, modified=now, moderator=each.rule, reason=None)
         published[each.review_id] = after
         tallies[after.key] = tallies.get(after.key, RatingTally()) + counted(after.status, after.rating)
     return Published(published, tallies)

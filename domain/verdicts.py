@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.commands import Outcome
-from domain.delivery import RecordPosition, Seen
+from domain.delivery import RecordPosition
+from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
-from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
+from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ReviewStatus, counted
 from domain.reviews_facts import BY_VERDICT, verdict_flags
 
@@ -38,32 +39,6 @@ class Verdict:
         return f"{BY_VERDICT}{self.source}"
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictReview:
-    """The part of a review that verdicts read and write. `is_held`: a moderation rule wants a moderator to see it.
-
-    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
-    """
-
-    entity: Entity
-    store_id: str | None
-    rating: Hundredths
-    status: ReviewStatus
-    text_hash: str
-    flags: tuple[str, ...] = ()
-    is_held: bool = False
-    seen: Seen = field(default_factory=Seen)
-    modified: datetime | None = None
-    moderator: str | None = None
-    reason: str | None = None
-    is_uncertain: bool = False
-
-    @property
-    def key(self) -> TallyKey:
-        """The key of its rating."""
-        return TallyKey(self.entity, self.store_id)
-
-
 class Judgement(NamedTuple):
     """The result of one verdict; `is_approved`: it has approved its review."""
 
@@ -74,14 +49,14 @@ class Judgement(NamedTuple):
 class Judged(NamedTuple):
     """The reviews that took verdicts into account, one result for each verdict, and changes of tallies."""
 
-    reviews: Mapping[str, VerdictReview]
+    reviews: Mapping[str, ModeratedReview]
     results: Sequence[Judgement]
     tallies: Mapping[TallyKey, RatingTally]
 
 
-def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, VerdictReview]) -> Judged:
+def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -> Judged:
     """Apply verdicts in their order. A review that isn't among these is gone."""
-    present, touched = dict(reviews), dict[str, VerdictReview]()
+    present, touched = dict(reviews), dict[str, ModeratedReview]()
     results: list[Judgement] = []
     tallies: dict[TallyKey, RatingTally] = {}
     for verdict in verdicts:
@@ -89,7 +64,7 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, VerdictReview]) -> 
         if review is None:
             results.append(Judgement(Outcome.NOT_FOUND))
             continue
-        if review.seen.covers(verdict.position):
+        if review.verdicts.covers(verdict.position):
             results.append(Judgement(Outcome.UNCHANGED))
             continue
         after = _judged(review, verdict)
@@ -98,13 +73,12 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, VerdictReview]) -> 
         results.append(Judgement(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
         if is_approved:
             tallies[review.key] = tallies.get(review.key, RatingTally()) + counted(after.status, after.rating)
-        present[verdict.review_id] = touched[verdict.review_id] = replace(
-            after, seen=review.seen.after(verdict.position)
-        )
+        after = after._replace(verdicts=review.verdicts.after(verdict.position))
+        present[verdict.review_id] = touched[verdict.review_id] = after
     return Judged(touched, results, tallies)
 
 
-def _judged(review: VerdictReview, verdict: Verdict) -> VerdictReview:
+def _judged(review: ModeratedReview, verdict: Verdict) -> ModeratedReview:
     """The review after a verdict; one about another text changes nothing."""
     if verdict.text_hash != review.text_hash:
         return review
@@ -112,8 +86,8 @@ def _judged(review: VerdictReview, verdict: Verdict) -> VerdictReview:
     if verdict.outcome is not RuleOutcome.APPROVE:
         if verdict.subject in review.flags or len(verdict_flags(others)) >= MOST_SOURCES:
             return review
-        return replace(review, flags=(*others, verdict.subject))
-    after = replace(review, flags=others)
+        return review._replace(flags=(*others, verdict.subject))
+    after = review._replace(flags=others)
     if review.status is not ReviewStatus.NEW or review.is_held or verdict_flags(others):
         return after
-    return replace(after, status=ReviewStatus.APPROVED, modified=verdict.at, moderator=verdict.subject, reason=None)
+    return after._replace(status=ReviewStatus.APPROVED, modified=verdict.at, moderator=verdict.subject, reason=None)

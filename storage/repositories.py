@@ -33,7 +33,6 @@ from storage.reviews_edits import ReviewEditRepository
 from storage.sessions import SessionRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
-from storage.verdicts import VerdictRepository
 
 
 class Repositories:
@@ -79,4 +78,3 @@ class Repositories:
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)
-        self.verdicts = VerdictRepository(database)

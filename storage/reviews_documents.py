@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from domain.delivery import RecordPosition, Written
+from domain.delivery import NOTHING_SEEN, RecordPosition, Written
 from domain.moderation import ModeratedReview
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
@@ -40,7 +40,7 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(
         ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
-    **dict.fromkeys(("title", "review", "flags", "held", "images"), 1),
+    **dict.fromkeys(("title", "review", "flags", "held", "images", "verdictsSeen"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -116,14 +116,18 @@ def _review(document: Document) -> Review:
 
 
 def moderated_fields(review: ModeratedReview) -> Document:
-    """The fields that moderation changes, as they are after it."""
+    """The fields that moderation, a verdict or a planned approval changes, as they are after it."""
     fields: Document = {
         "status": int(review.status or 0),
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
-        "seen": seen_document(review.seen),
     }
+    # No empty marks: planned approvals tell them from none.
+    if review.seen != NOTHING_SEEN:
+        fields["seen"] = seen_document(review.seen)
+    if review.verdicts != NOTHING_SEEN:
+        fields |= {"verdictsSeen": seen_document(review.verdicts), "flags": list(review.flags)}
     if review.status is not None:
         fields |= queue_fields(review.status)
     if review.reason_code or review.was_coded:
@@ -172,6 +176,7 @@ def _moderated(document: Document) -> ModeratedReview:
         is_held=document.get("held", False),
         images=images_from(document),
         text_hash=text_hash(document["title"], document["review"]),
+        verdicts=seen_from(document.get("verdictsSeen")),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,16 +9,18 @@ import pytest
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
+from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
-from domain.verdicts import MOST_SOURCES, Judgement, Verdict, VerdictReview, judge
+from domain.verdicts import MOST_SOURCES, Judgement, Verdict, judge
 from messaging.verdicts import MODERATION_VERDICT, verdict_value
+from storage.reviews_documents import moderated_fields
 
 NEW, APPROVED, REJECTED = ReviewStatus.NEW, ReviewStatus.APPROVED, ReviewStatus.REJECTED
 APPLIED, UNCHANGED = Judgement(Outcome.APPLIED), Judgement(Outcome.UNCHANGED)
 AT = datetime(2026, 3, 14, tzinfo=UTC)
-REVIEW = VerdictReview(Entity("Product", "p"), "s", 400, NEW, "a" * 64)
+REVIEW = ModeratedReview(Entity("Product", "p"), "s", 400, NEW, text_hash="a" * 64)
 
 
 def verdict(outcome: str, offset: int = 0, source: str = "ai", **fields: Any) -> Verdict:
@@ -27,7 +28,7 @@ def verdict(outcome: str, offset: int = 0, source: str = "ai", **fields: Any) ->
     return Verdict(**{**about, "source": source, "outcome": RuleOutcome(outcome), **fields})
 
 
-def after(review: VerdictReview, *verdicts: Verdict) -> tuple[VerdictReview, list[Judgement], int]:
+def after(review: ModeratedReview, *verdicts: Verdict) -> tuple[ModeratedReview, list[Judgement], int]:
     judged = judge(verdicts, {"r": review})
     (tally,) = judged.tallies.values() or (RatingTally(),)
     return judged.reviews.get("r", review), list(judged.results), tally.count
@@ -46,7 +47,7 @@ def after(review: VerdictReview, *verdicts: Verdict) -> tuple[VerdictReview, lis
     ],
 )
 def test_an_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], is_approved: bool) -> None:
-    before = replace(REVIEW, status=status, is_held=held, flags=flags, moderator="eve", reason="x")
+    before = REVIEW._replace(status=status, is_held=held, flags=flags, moderator="eve", reason="x")
     review, (result,), count = after(before, verdict("approve"))
     assert (result.is_approved, count) == (is_approved, int(is_approved))
     assert review.status is (APPROVED if is_approved else status)
@@ -59,7 +60,7 @@ def test_an_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], i
 @pytest.mark.parametrize("outcome", ["hold", "flag"])
 @pytest.mark.parametrize("status", ReviewStatus)
 def test_an_objection_keeps_the_status(status: ReviewStatus, outcome: str) -> None:
-    before = replace(REVIEW, status=status, flags=("links",))
+    before = REVIEW._replace(status=status, flags=("links",))
     review, results, count = after(before, verdict(outcome), verdict(outcome, 1), verdict("approve", 2, "other"))
     assert (review.status, review.flags, count) == (status, ("links", "verdict:ai"), 0)
     assert results == [APPLIED, UNCHANGED, UNCHANGED]
@@ -69,7 +70,7 @@ def test_the_same_source_takes_it_back() -> None:
     review, results, count = after(REVIEW, verdict("hold"), verdict("approve", 1))
     assert (review.status, review.flags, count) == (APPROVED, (), 1)
     assert results == [APPLIED, Judgement(Outcome.APPLIED, is_approved=True)]
-    held, results, _ = after(replace(REVIEW, is_held=True), verdict("hold"), verdict("approve", 1))
+    held, results, _ = after(REVIEW._replace(is_held=True), verdict("hold"), verdict("approve", 1))
     assert (held.status, held.flags, results) == (NEW, (), [APPLIED, APPLIED])
 
 
@@ -78,18 +79,18 @@ def test_one_about_another_text_changes_nothing(outcome: str) -> None:
     review, results, count = after(REVIEW, verdict(outcome, text_hash="b" * 64))
     assert (review.status, review.flags, results, count) == (NEW, (), [UNCHANGED], 0)
     # Nor does it when it is delivered again, and the review has that text by then.
-    assert after(replace(review, text_hash="b" * 64), verdict(outcome, text_hash="b" * 64))[1] == [UNCHANGED]
+    assert after(review._replace(text_hash="b" * 64), verdict(outcome, text_hash="b" * 64))[1] == [UNCHANGED]
 
 
 def test_a_record_counts_once() -> None:
     review, _, _ = after(REVIEW, verdict("approve", 5))
-    again, results, count = after(replace(review, status=NEW), verdict("approve", 5), verdict("flag", 4))
+    again, results, count = after(review._replace(status=NEW), verdict("approve", 5), verdict("flag", 4))
     assert (again.status, again.flags, results, count) == (NEW, (), [UNCHANGED, UNCHANGED], 0)
 
 
 def test_a_review_that_is_gone_and_tallies_of_several() -> None:
     assert judge([verdict("approve")], {}) == ({}, [Judgement(Outcome.NOT_FOUND)], {})
-    reviews = {"r": REVIEW, "q": replace(REVIEW, rating=200)}
+    reviews = {"r": REVIEW, "q": REVIEW._replace(rating=200)}
     judged = judge(
         [verdict("flag", review_id="gone"), verdict("approve"), verdict("approve", 1, review_id="q")], reviews
     )
@@ -99,8 +100,18 @@ def test_a_review_that_is_gone_and_tallies_of_several() -> None:
 
 def test_flags_are_bounded() -> None:
     flags = tuple(f"verdict:{n}" for n in range(MOST_SOURCES))
-    assert after(replace(REVIEW, flags=flags), verdict("flag"))[0].flags == flags
-    assert len(after(replace(REVIEW, flags=flags[1:]), verdict("flag"))[0].flags) == MOST_SOURCES
+    assert after(REVIEW._replace(flags=flags), verdict("flag"))[0].flags == flags
+    assert len(after(REVIEW._replace(flags=flags[1:]), verdict("flag"))[0].flags) == MOST_SOURCES
+
+
+def test_its_fields_have_only_marks_that_there_are() -> None:
+    # Plans of approvals tell empty marks from none.
+    assert moderated_fields(REVIEW).keys().isdisjoint({"seen", "verdictsSeen", "flags"})
+    judged, _, _ = after(REVIEW, verdict("flag", 7))
+    fields = moderated_fields(judged)
+    assert (fields["verdictsSeen"], fields["flags"], "seen" in fields) == ({"0": [7, 7]}, ["verdict:ai"], False)
+    again, _, _ = after(judged, verdict("approve", 8))
+    assert moderated_fields(again)["flags"] == []
 
 
 def test_the_message_and_back() -> None:
