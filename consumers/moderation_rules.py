@@ -111,11 +111,11 @@ async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork
     tallies: dict[TallyKey, RatingTally] = {}
     for review, *_ in stored:
         if review.status is ReviewStatus.APPROVED:
-            key = TallyKey(review.entity, review.store_id)
+            key = review.identity.key
             tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating)
     after = await work.repositories.ratings.add(tallies, work.session)
     for review, ruling, told, command_id, trace in stored:
-        key = TallyKey(review.entity, review.store_id)
+        key = review.identity.key
         work.emit([told])
         if ruling.approval:
             work.emit([approved(services, review.id, key, ruling.approval.subject, review.created, trace)])
@@ -145,17 +145,9 @@ def entries(
     ruling: Ruling, review_id: str, key: TallyKey, at: datetime, command_id: str | None
 ) -> Iterator[AuditEntry]:
     """The audit entries of the rules that decided."""
-    deciding = [ruling.approval] if ruling.approval else ruling.objections
-    for rule in deciding:
-        yield AuditEntry(
-            at=at,
-            subject=rule.subject,
-            action=AuditAction(rule.outcome.value),
-            review_id=review_id,
-            entity=key.entity,
-            store_id=key.store_id,
-            command_id=command_id,
-        )
+    for rule in [ruling.approval] if ruling.approval else ruling.objections:
+        action = AuditAction(rule.outcome.value)
+        yield AuditEntry(at, rule.subject, action, review_id, *key, command_id=command_id)
 
 
 def count_ruling(ruling: Ruling) -> None:

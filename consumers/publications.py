@@ -142,11 +142,4 @@ async def _publish(services: Services, due: Collection[Publication], now: dateti
 
 
 def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
-    return AuditEntry(
-        at=now,
-        subject=review.moderator,
-        action=AuditAction.APPROVE,
-        review_id=review_id,
-        entity=review.entity,
-        store_id=review.store_id,
-    )
+    return AuditEntry(now, review.moderator, AuditAction.APPROVE, review_id, *review.key)

@@ -24,7 +24,6 @@ from domain.languages import detectable
 from domain.moderation_rules import Ruling, is_duplicate, text_keys
 from domain.places import entity_key
 from domain.publications import Publication
-from domain.ratings import TallyKey
 from domain.reviews_edits import (
     Edit,
     EditableReview,
@@ -130,7 +129,7 @@ class ReviewEditor:
 
     def _rulings(self, edit: Edit, review: EditableReview, edited: Edited, work: UnitOfWork) -> None:
         """Have events and audit log follow a ruling that belongs to an edit."""
-        key, ruling = TallyKey(review.identity.entity, review.identity.store_id), edited.ruling
+        key, ruling = review.identity.key, edited.ruling
         if ruling is None:
             return
         if edited.is_approved and ruling.approval:
@@ -139,14 +138,12 @@ class ReviewEditor:
             work.audit(entries(ruling, edit.review_id, key, edit.at, edit.command_id))
 
     def _told(self, edit: Edit, review: EditableReview, edited: Edited) -> OutgoingMessage:
-        key = TallyKey(review.identity.entity, review.identity.store_id)
-        told = review_edited(edit, key, edited)
-        return self.services.event(entity_key(key.entity), "ReviewEdited", told, cause=edit.trace)
+        told = review_edited(edit, review.identity.key, edited)
+        return self.services.event(entity_key(review.identity.entity), "ReviewEdited", told, cause=edit.trace)
 
     def _refused(self, edit: Edit, reason: Refusal) -> OutgoingMessage:
-        key = TallyKey(edit.target.entity, edit.target.store_id)
-        told = submission_refused(edit.review_id, key, reason)
-        return self.services.event(entity_key(key.entity), "SubmissionRefused", told, cause=edit.trace)
+        told = submission_refused(edit.review_id, edit.target.key, reason)
+        return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", told, cause=edit.trace)
 
 
 def _drafts(
@@ -195,13 +192,5 @@ def _refused(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edi
 
 def _audit_entry(edit: Edit, review: EditableReview, edited: Edited) -> AuditEntry:
     author = review.identity.user_id if edit.right is EditRight.AUTHOR else None
-    return AuditEntry(
-        at=edit.at,
-        subject=edit.editor or author,
-        action=AuditAction.EDIT,
-        review_id=edit.review_id,
-        entity=review.identity.entity,
-        store_id=review.identity.store_id,
-        command_id=edit.command_id,
-        fields=edited.fields,
-    )
+    by, about = edit.editor or author, (edit.review_id, *review.identity.key)
+    return AuditEntry(edit.at, by, AuditAction.EDIT, *about, command_id=edit.command_id, fields=edited.fields)

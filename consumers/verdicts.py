@@ -109,12 +109,5 @@ def _applied(verdicts: Iterable[Verdict], judged: Judged) -> Iterator[tuple[Verd
 def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:
     labels = ", ".join(verdict.labels)
     score = "" if verdict.score is None else f" ({verdict.score:g})"
-    return AuditEntry(
-        at=verdict.at,
-        subject=verdict.subject,
-        action=AuditAction(verdict.outcome.value),
-        review_id=verdict.review_id,
-        entity=review.entity,
-        store_id=review.store_id,
-        reason=f"{labels}{score}".strip() or None,
-    )
+    action, reason = AuditAction(verdict.outcome.value), f"{labels}{score}".strip() or None
+    return AuditEntry(verdict.at, verdict.subject, action, verdict.review_id, *review.key, reason)

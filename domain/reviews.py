@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 
 from domain.delivery import Written
-from domain.ratings import Entity, Hundredths, RatingTally
+from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
@@ -131,6 +131,11 @@ class ReviewIdentity(NamedTuple):
     entity: Entity
     store_id: str | None
     user_id: str | None
+
+    @property
+    def key(self) -> TallyKey:
+        """The key of its rating."""
+        return TallyKey(self.entity, self.store_id)
 
 
 def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus | None:

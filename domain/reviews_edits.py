@@ -225,7 +225,7 @@ def edit_reviews(
         present[each.review_id] = touched[each.review_id] = after
         change = counted(after.status, after.content.rating) - counted(review.status, review.content.rating)
         if change != RatingTally():
-            key = TallyKey(review.identity.entity, review.identity.store_id)
+            key = review.identity.key
             tallies[key] = tallies.get(key, RatingTally()) + change
     return EditedReviews(touched, results, tallies)
 
