@@ -19,6 +19,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import (
     IllegalGenerationError,
     KafkaConnectionError,
+    KafkaError,
     NotCoordinatorForGroupError,
     ProducerClosed,
     for_code,
@@ -30,6 +31,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
 _send = AIOKafkaConnection.send
+_update_metadata = client.AIOKafkaClient._metadata_update
 
 
 def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, partition: TopicPartition) -> asyncio.Future[Any]:
@@ -80,6 +82,26 @@ def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response:
     except RuntimeError as error:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
+
+
+def find_brokers_again() -> None:
+    """Have clients ask the configured addresses where no broker that they know of answers: replaces
+    `AIOKafkaClient._metadata_update`.
+
+    aiokafka asks those alone that it was told of. Where all brokers of a cluster have other addresses by now, as after
+    a restore behind the same name, its consumers ask the old ones for ever.
+    """
+    client.AIOKafkaClient._metadata_update = _update_or_bootstrap
+
+
+async def _update_or_bootstrap(asking: client.AIOKafkaClient, cluster: Any, topics: Any) -> bool:
+    if await _update_metadata(asking, cluster, topics):
+        return True
+    try:
+        await asking.bootstrap()
+    except KafkaError:
+        return False
+    return bool(await _update_metadata(asking, cluster, topics))
 
 
 def make_no_topics() -> None:

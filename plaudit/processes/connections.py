@@ -15,7 +15,7 @@ import structlog
 from obstore.exceptions import BaseError
 from pymongo.errors import InvalidName, PyMongoError
 
-from messaging.kafka.aiokafka_internals import recover_lost_connections
+from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.division import Division
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
@@ -46,6 +46,7 @@ async def connected(
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
     recover_lost_connections()
+    find_brokers_again()
     client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
     names, growth = settings.topics, GrowthRepository(database)
 

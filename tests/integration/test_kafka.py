@@ -11,6 +11,7 @@ import pytest
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
@@ -22,7 +23,7 @@ from domain.delivery import OutgoingMessage
 from domain.timestamps import milliseconds
 from messaging.decoding import Received
 from messaging.kafka.administration import admin_client
-from messaging.kafka.aiokafka_internals import recover_lost_connections
+from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.reading import TopicReader
@@ -33,6 +34,7 @@ from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
 from tests.support.topics import delete_topic
+from tests.support.waiting import free_port
 
 AT_ONCE = 400
 EACH = 10
@@ -128,6 +130,32 @@ async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: 
         await filled(1)
         read = [record.offset async for records in reader.between(spans) for record in records]
     assert (spans, read) == ({partition: range(3)}, [0])
+
+
+async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configured addresses lead to them, as a name does that a restored cluster has taken over."""
+    monkeypatch.setattr(AIOKafkaClient, "_metadata_update", AIOKafkaClient._metadata_update)
+    find_brokers_again()
+    topic = f"t{uuid.uuid4().hex[:8]}"
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+    group = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, "retry_backoff_ms": 20}
+    async with (
+        AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer,
+        AIOKafkaConsumer(topic, bootstrap_servers=servers.kafka, **group) as consumer,
+        asyncio.timeout(60),
+    ):
+        await producer.send_and_wait(topic, b"before")
+        assert (await consumer.getone()).value == b"before"
+        cluster, nowhere = consumer._client.cluster, free_port()
+        cluster._brokers = {id: each._replace(port=nowhere) for id, each in cluster._brokers.items()}
+        for connection in consumer._client._conns.values():
+            connection.close()
+        await producer.send_and_wait(topic, b"after")
+        assert (await consumer.getone()).value == b"after"
+        await consumer.commit()
 
 
 async def test_who_follows_a_topic_sees_what_comes_while_it_begins(

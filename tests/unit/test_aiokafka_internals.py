@@ -156,6 +156,21 @@ async def check_fetches(ours: Any) -> None:
         await consumer.stop()
 
 
+async def check_brokers(ours: Any) -> None:
+    """Where no broker answers that is known, the configured addresses are asked, whether or not these do."""
+    before = aiokafka.client.AIOKafkaClient._metadata_update
+    try:
+        ours.find_brokers_again()
+        asking = aiokafka.client.AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+        with patch.object(asking, "bootstrap", side_effect=[KafkaConnectionError("away"), None]) as bootstrap:
+            for _ in range(2):
+                assert await asking._metadata_update(asking.cluster, []) is False
+        assert bootstrap.await_count == 2
+        await asking.close()
+    finally:
+        aiokafka.client.AIOKafkaClient._metadata_update = before
+
+
 async def check_questions(ours: Any) -> None:
     """Clients ask for topics, and no broker makes one for that."""
     modules = aiokafka.client, aiokafka.admin.client
@@ -303,6 +318,7 @@ CHECKS: list[Check] = [
     check_fetches,
     check_assignment,
     check_questions,
+    check_brokers,
     check_commits,
     check_generation,
     check_offsets,
@@ -316,6 +332,7 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_closed", check_close),
     ("aiokafka.producer.producer", "_sender", check_close),
     ("aiokafka.conn", "send", check_connection),
+    ("aiokafka.client", "_metadata_update", check_brokers),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
     ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
