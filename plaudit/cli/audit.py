@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, Moment, run, to
+from plaudit.cli.command_line import AsJson, Moment, run_tool
 
 app = typer.Typer(help="Look after the audit log.", no_args_is_help=True)
 
@@ -34,5 +34,4 @@ def archive(
     """
     from plaudit.tools.audit import archive
 
-    with to(as_json) as out:
-        run(lambda settings: archive(settings, out, before, file, is_lost=lost))
+    run_tool(as_json, archive, before, file, is_lost=lost)

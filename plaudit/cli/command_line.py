@@ -6,12 +6,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 import structlog
 import typer
@@ -43,6 +42,7 @@ _LONGEST_ERROR: Final = 200
 CANCEL_AGAIN_S: Final = 5.0
 """A command that is cancelled has so long to end, before it is cancelled again."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 out = Terminal()
@@ -68,7 +68,7 @@ class UsageError(CommandError):
     exit_code = 2
 
 
-def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
+def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
     """Run a command to its end; what is wrong is printed in a line."""
     settings = read_settings()
     configure_logs(settings.log)
@@ -108,6 +108,17 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         fail(str(error))
 
 
+def run_tool(
+    as_json: bool,
+    tool: Callable[Concatenate[Settings, Terminal, P], Coroutine[Any, Any, T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Run a tool with these arguments; with `as_json` print the one document that it tells, and no lines."""
+    with output(out, as_json=as_json) as told:
+        return run(lambda settings: tool(settings, told, *args, **kwargs))
+
+
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end. SIGTERM and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at once,
     also where it waits for a file. Processes of the service handle both on their own."""
@@ -135,13 +146,6 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
         return await work
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def to(as_json: bool, terminal: Terminal = out) -> Iterator[Terminal]:
-    """The output of a command; with `as_json` the one document that it tells, and no lines."""
-    with output(terminal, as_json=as_json) as console:
-        yield console
 
 
 def read_settings() -> Settings:

@@ -9,7 +9,8 @@ import typer
 
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, errors, run, to
+from plaudit.cli.command_line import AsJson, Moment, errors, run_tool
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
@@ -53,9 +54,8 @@ def list_letters(
     from plaudit.tools.dead_letters_list import list_dead_letters
 
     states = list(LetterState) if everything else state or [LetterState.OPEN]
-    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit)
-    with to(as_json) as out:
-        run(lambda settings: list_dead_letters(settings, out, wanted, states))
+    wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit)
+    run_tool(as_json, list_dead_letters, wanted, states)
 
 
 @app.command()
@@ -66,9 +66,8 @@ def summary(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_list import summarize_dead_letters
 
-    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until)
-    with to(as_json) as out:
-        run(lambda settings: summarize_dead_letters(settings, out, wanted))
+    wanted = Filter(topics=topic, codes=code, since=since, until=until)
+    run_tool(as_json, summarize_dead_letters, wanted)
 
 
 @app.command()
@@ -81,8 +80,7 @@ def show(
     """Show one dead letter with its headers and its value."""
     from plaudit.tools.dead_letters import show_dead_letter
 
-    with to(as_json) as out:
-        run(lambda settings: show_dead_letter(settings, out, topic, partition, offset))
+    run_tool(as_json, show_dead_letter, topic, partition, offset)
 
 
 @app.command()
@@ -110,13 +108,12 @@ def replay(
 
     mended = value.read_bytes() if value else None
 
-    def order(settings: Settings) -> Replay:
-        named = [*(places or ()), *named_letter(settings.topics, topic or (), partition, offset)]
-        wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=named)
-        return Replay(wanted, mended=mended, again=again, dry_run=dry_run)
+    async def work(settings: Settings, out: Terminal) -> None:
+        named = [*(places or ()), *named_letter(settings.topics, topic, partition, offset)]
+        wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=named)
+        await replay_dead_letters(settings, out, errors, Replay(wanted, mended=mended, again=again, dry_run=dry_run))
 
-    with to(as_json) as out:
-        run(lambda settings: replay_dead_letters(settings, out, errors, order(settings)))
+    run_tool(as_json, work)
 
 
 @app.command()
@@ -136,7 +133,6 @@ def discard(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_replay import Discard, discard_dead_letters
 
-    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=places or ())
+    wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=places or ())
     order = Discard(wanted, reason, everything=everything, dry_run=dry_run)
-    with to(as_json) as out:
-        run(lambda settings: discard_dead_letters(settings, out, errors, order))
+    run_tool(as_json, discard_dead_letters, errors, order)

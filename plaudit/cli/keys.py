@@ -9,7 +9,7 @@ import typer
 from domain.permissions import Permission
 from domain.reviews_facts import BY_RULE, BY_VERDICT
 from messaging.schemas import ID_LENGTH
-from plaudit.cli.command_line import AsJson, run, to
+from plaudit.cli.command_line import AsJson, run_tool
 
 DEFAULT_DAYS: Final = 365
 
@@ -47,8 +47,7 @@ def create(
     if forever and days is not None:
         raise typer.BadParameter("--days and --forever contradict each other.")
     valid_days = None if forever else days or DEFAULT_DAYS
-    with to(as_json) as out:
-        run(lambda settings: create_key(settings, out, client, permission, store, valid_days))
+    run_tool(as_json, create_key, client, permission, store, valid_days)
 
 
 @app.command("list")
@@ -56,8 +55,7 @@ def list_keys(as_json: AsJson = False) -> None:
     """List all keys, with what they allow and for how long."""
     from plaudit.tools.keys import list_keys
 
-    with to(as_json) as out:
-        run(lambda settings: list_keys(settings, out))
+    run_tool(as_json, list_keys)
 
 
 @app.command()
@@ -68,5 +66,4 @@ def revoke(
     """Revoke a key for good."""
     from plaudit.tools.keys import revoke_key
 
-    with to(as_json) as out:
-        run(lambda settings: revoke_key(settings, out, id))
+    run_tool(as_json, revoke_key, id)

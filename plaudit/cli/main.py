@@ -27,11 +27,11 @@ from plaudit.cli.command_line import (
     read_settings,
     run,
     run_logged,
+    run_tool,
     say,
     show_version,
-    to,
 )
-from plaudit.cli.terminal import print_json
+from plaudit.cli.terminal import output, print_json
 from plaudit.config import ConfigurationError, LogSettings
 from plaudit.effective_configuration import effective_configuration
 from plaudit.processes.logs import configure_logs
@@ -97,8 +97,8 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
     # The clients log at length what the findings say in a line.
     configure_logs(LogSettings(level="error"))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    with to(as_json) as out:
-        is_well = uvloop.run(examine(out))
+    with output(out, as_json=as_json) as told:
+        is_well = uvloop.run(examine(told))
     if not is_well:
         raise typer.Exit(1)
 
@@ -161,13 +161,13 @@ def init(as_json: AsJson = False) -> None:
     from plaudit.processes.connections import run_init
 
     created, sharded = run(run_init)
-    with to(as_json) as told:
-        told.tell({"createdTopics": created, "shardedCollections": sharded})
-    if not as_json:
-        say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
-        say("All indexes are there.")
-        if sharded:
-            say(f"Spread over the shards: {', '.join(sharded)}")
+    if as_json:
+        print_json(out, {"createdTopics": created, "shardedCollections": sharded})
+        return
+    say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+    say("All indexes are there.")
+    if sharded:
+        say(f"Spread over the shards: {', '.join(sharded)}")
 
 
 @app.command()
@@ -184,8 +184,7 @@ def migrate(
     """
     from plaudit.tools.migrate import migrate as work
 
-    with to(as_json) as out:
-        run(lambda settings: work(settings, out, errors, dry_run=dry_run, compatible=compatible))
+    run_tool(as_json, work, errors, dry_run=dry_run, compatible=compatible)
 
 
 @app.command()
@@ -199,13 +198,11 @@ def demo(
     if fill is not None:
         from plaudit.tools.demo_shop.fill import run_fill
 
-        with to(as_json) as out:
-            run(lambda settings: run_fill(settings, out, fill))
+        run_tool(as_json, run_fill, fill)
         return
     from plaudit.tools.demo import run_demo
 
-    with to(as_json) as out:
-        run(lambda settings: run_demo(settings, out))
+    run_tool(as_json, run_demo)
 
 
 @app.command()
@@ -232,9 +229,7 @@ def verify_ratings(as_json: AsJson = False) -> None:
     """Compare every rating with a count of its reviews; exit code 1 if any differs."""
     from plaudit.tools.ratings import verify
 
-    with to(as_json) as out:
-        differences = run(lambda settings: verify(settings, out))
-    if differences:
+    if run_tool(as_json, verify):
         raise typer.Exit(1)
 
 
@@ -246,8 +241,7 @@ def rebuild_ratings(
     """Have every rating counted anew by the workers."""
     from plaudit.tools.ratings import rebuild
 
-    with to(as_json) as out:
-        run(lambda settings: rebuild(settings, out, store))
+    run_tool(as_json, rebuild, store)
 
 
 @reminders.command("preview")
@@ -255,8 +249,7 @@ def preview_reminders(now: Now = None, as_json: AsJson = False) -> None:
     """Show who would be reminded now, and why others would not; sends nothing."""
     from plaudit.tools.reminders import show_preview
 
-    with to(as_json) as out:
-        run(lambda settings: show_preview(settings, out, now))
+    run_tool(as_json, show_preview, now)
 
 
 @reminders.command("run")
@@ -264,5 +257,4 @@ def run_reminders(now: Now = None, as_json: AsJson = False) -> None:
     """Send the reminders that are due now, without waiting for the scheduler."""
     from plaudit.tools.reminders import run_once
 
-    with to(as_json) as out:
-        run(lambda settings: run_once(settings, out, now))
+    run_tool(as_json, run_once, now)

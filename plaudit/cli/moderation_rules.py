@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, errors, run, to
+from plaudit.cli.command_line import AsJson, errors, run_tool
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -37,12 +38,10 @@ def try_rules(
     from plaudit.tools.imports.mapping import ColumnMapping
     from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
 
-    async def work(settings: Settings) -> int:
+    async def work(settings: Settings, out: Terminal) -> int:
         mapping = ColumnMapping.of(map or (), store=store or "", entity_type="Product")
         order = RuleTrialOrder(file, format or FileFormat.of(file), mapping, store, rules)
         return await run_trial(settings, out, errors, order)
 
-    with to(as_json) as out:
-        bad = run(work)
-    if bad:
+    if run_tool(as_json, work):
         raise typer.Exit(1)

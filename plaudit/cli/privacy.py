@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AlwaysJson, AsJson, errors, run, to
+from plaudit.cli.command_line import AlwaysJson, AsJson, errors, run, run_tool
 from plaudit.cli.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
@@ -61,5 +61,4 @@ def erase_person(
 
     if not yes:
         typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True)
-    with to(as_json) as out:
-        run(lambda settings: erase_person(settings, out, customer, wait))
+    run_tool(as_json, erase_person, customer, wait)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import AsJson, UsageError, errors, fail, read_moment, run, to
+from plaudit.cli.command_line import AsJson, UsageError, errors, fail, read_moment, run, run_tool
+from plaudit.cli.terminal import Terminal, output
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -31,8 +32,7 @@ def republish_reviews(as_json: AsJson = False) -> None:
     """Publish all reviews anew to the topic `reviews`, and remove from it what is gone: after a restore."""
     from plaudit.tools.republish import republish
 
-    with to(as_json) as out:
-        run(lambda settings: republish(settings, out))
+    run_tool(as_json, republish)
 
 
 @app.command("compare")
@@ -46,9 +46,7 @@ def compare_reviews(
     """
     from plaudit.tools.reviews_compare import compare_reviews
 
-    with to(as_json) as out:
-        differences = run(lambda settings: compare_reviews(settings, out, at))
-    if differences:
+    if run_tool(as_json, compare_reviews, at):
         raise typer.Exit(1)
 
 
@@ -71,8 +69,7 @@ def report_reviews(
         fail("Choose one of --json and --csv.", UsageError.exit_code)
     if since and until and since >= until:
         fail("--from must be before --to: nothing is submitted in between.", UsageError.exit_code)
-    with to(as_json) as out:
-        run(lambda settings: run_report(settings, out, ReportOrder(store, since, until), as_csv=as_csv))
+    run_tool(as_json, run_report, ReportOrder(store, since, until), as_csv=as_csv)
 
 
 def import_reviews(
@@ -101,14 +98,12 @@ def import_reviews(
     from plaudit.tools.imports.order import ImportOrder
     from plaudit.tools.imports.reviews import run_import
 
-    async def work(settings: Settings) -> int:
+    async def work(settings: Settings, out: Terminal) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
         order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, images)
         return await run_import(settings, out, errors, order)
 
-    with to(as_json) as out:
-        bad = run(work)
-    if bad:
+    if run_tool(as_json, work):
         raise typer.Exit(1)
 
 
@@ -117,7 +112,7 @@ def export_reviews(
     store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
     entity_type: Annotated[str | None, typer.Option(help="Only of objects of this type.")] = None,
     status: Annotated[list[StatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
-    output: Annotated[
+    file: Annotated[
         Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
     ] = None,
     images: Annotated[
@@ -140,12 +135,12 @@ def export_reviews(
         entity_types=[entity_type] if entity_type else None,
         store_id=store,
     )
-    file_format = format or (FileFormat.of(output) if output else FileFormat.JSONL)
-    has_room = output is not None and file_format is FileFormat.JSONL
+    file_format = format or (FileFormat.of(file) if file else FileFormat.JSONL)
+    has_room = file is not None and file_format is FileFormat.JSONL
     if images and not has_room:
         fail("--images needs a file of JSON Lines: -o reviews.jsonl.", UsageError.exit_code)
-    order = ExportOrder(search, file_format, output, has_room and images is not False)
-    with to(as_json, errors) as told:
+    order = ExportOrder(search, file_format, file, has_room and images is not False)
+    with output(errors, as_json=as_json) as told:
         lost = run(lambda settings: run_export(settings, told, order))
     if lost:
         raise typer.Exit(1)

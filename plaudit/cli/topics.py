@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, errors, run, to
+from plaudit.cli.command_line import AsJson, errors, run_tool
 
 app = typer.Typer(help="Look after the topics.", no_args_is_help=True)
 
@@ -31,5 +31,4 @@ def grow(
     """
     from plaudit.tools.topics import grow as work
 
-    with to(as_json) as told:
-        run(lambda settings: work(settings, told, errors, partitions, wait))
+    run_tool(as_json, work, errors, partitions, wait)

@@ -29,8 +29,8 @@ class Filter:
     `places` name letters one by one, and leave no other criterion.
     """
 
-    topics: Sequence[str] = ()
-    codes: Sequence[DeadLetterCode] = ()
+    topics: Sequence[str] | None = None
+    codes: Sequence[DeadLetterCode] | None = None
     since: datetime | None = None
     limit: int | None = None
     until: datetime | None = None
@@ -48,13 +48,13 @@ class Filter:
 
 
 def named_letter(
-    names: TopicNames, topics: Sequence[str], partition: int | None, offset: int | None
+    names: TopicNames, topics: Sequence[str] | None, partition: int | None, offset: int | None
 ) -> list[LetterPlace]:
     """The place of the one letter that is named by topic, partition and offset; none without the last two. Raises
     UsageError where it is named incompletely."""
     if partition is None and offset is None:
         return []
-    if partition is None or offset is None or len(topics) != 1:
+    if partition is None or offset is None or len(topics or ()) != 1:
         raise UsageError("One letter is named by --topic, --partition and --offset together.")
     return [LetterPlace(topic, partition, offset) for topic in topics_of(names, topics)]
 
@@ -122,10 +122,10 @@ async def _of_topics(
                 yield letters
 
 
-def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
+def topics_of(names: TopicNames, wanted: Sequence[str] | None) -> list[Topic]:
     """The topics that are meant, with or without prefix and suffix, in the order of the flow; all if none is given."""
     found = set()
-    for text in wanted:
+    for text in wanted or ():
         bare = text.removesuffix(DEAD_LETTER_SUFFIX)
         match = [topic for topic in CONSUMED if bare in (topic.value, names.name(topic))]
         if not match:
