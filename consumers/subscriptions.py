@@ -165,17 +165,17 @@ def _attach(subscriber: BatchSubscriber, inbox: Inbox[Any]) -> None:
 
 def _security(connection: KafkaConnection) -> BaseSecurity | None:
     options = connection.client_options()
-    protocol = connection.security_protocol
+    access, protocol = connection.access, connection.access.security_protocol
     if protocol == "PLAINTEXT":
         return None
     context, tls = options.get("ssl_context"), protocol.endswith("SSL")
     if protocol == "SSL":
         return BaseSecurity(ssl_context=context, use_ssl=True)
-    if connection.sasl_mechanism == "OAUTHBEARER":
+    if access.sasl_mechanism == "OAUTHBEARER":
         return SASLOAuthBearer(ssl_context=context, use_ssl=tls)
-    return _SASL[connection.sasl_mechanism](
-        username=connection.sasl_username or "",
-        password=connection.sasl_password or "",
+    return _SASL[access.sasl_mechanism](
+        username=options["sasl_plain_username"],
+        password=options["sasl_plain_password"],
         ssl_context=context,
         use_ssl=tls,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -25,17 +24,6 @@ MOST_TIME: Final = timedelta(hours=24)
 
 _STAMP: Final = "plaudit form stamp 1"
 _CHECK: Final = "plaudit form check 1"
-
-
-@dataclass(frozen=True, slots=True)
-class WritingLimits:
-    """The most that one address may send in an hour, and at once: reviews and images of one object, votes and reports
-    about one review; ten times as much of all together. 0: any number."""
-
-    reviews: int = 10
-    images: int = 30
-    votes: int = 10
-    reports: int = 5
 
 
 class FormRefusal(StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from plaudit.mongo_settings import MongoSettings
 from plaudit.privacy_settings import PrivacySettings
 from plaudit.review_token_settings import ReviewTokenSettings
 from plaudit.setting_paths import DataFolder, OptionalFile
-from plaudit.storefront_settings import StorefrontSettings
+from storefront.options import StorefrontOptions
 
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
@@ -155,7 +154,7 @@ class Settings(BaseSettings):
     images: ImageSettings = ImageSettings()
     console: ConsoleSettings = ConsoleSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()
-    storefront: StorefrontSettings = StorefrontSettings()
+    storefront: StorefrontOptions = StorefrontOptions()
     production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
         False
     )
@@ -198,30 +197,18 @@ class Settings(BaseSettings):
 
     def kafka_connection(self) -> KafkaConnection:
         """The connection to Kafka; raises MissingAddressError or ConfigurationError."""
-        kafka = self.kafka
-        embedded = {} if kafka.bootstrap_servers else self.endpoints() or {}
-        connection = KafkaConnection(
-            bootstrap_servers=kafka.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"),
-            security_protocol=kafka.security_protocol,
-            sasl_mechanism=kafka.sasl_mechanism,
-            sasl_username=kafka.sasl_username,
-            sasl_password=kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
-            sasl_token_url=kafka.sasl_token_url,
-            sasl_token_scope=kafka.sasl_token_scope,
-            tls_ca_file=str(kafka.tls_ca_file) if kafka.tls_ca_file else None,
-            tls_cert_file=str(kafka.tls_cert_file) if kafka.tls_cert_file else None,
-            tls_key_file=str(kafka.tls_key_file) if kafka.tls_key_file else None,
-            idempotence=kafka.idempotence and embedded.get("idempotence", True),
-        )
-        if (sasl := embedded.get("kafkaSasl")) is None:
-            return connection
-        return replace(
-            connection,
-            security_protocol=sasl["securityProtocol"],
-            sasl_mechanism=sasl["mechanism"],
-            sasl_username=sasl["username"],
-            sasl_password=sasl["password"],
-        )
+        access = self.kafka
+        embedded = {} if access.bootstrap_servers else self.endpoints() or {}
+        address = access.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS")
+        if (sasl := embedded.get("kafkaSasl")) is not None:
+            login = {
+                "security_protocol": sasl["securityProtocol"],
+                "sasl_mechanism": sasl["mechanism"],
+                "sasl_username": sasl["username"],
+                "sasl_password": SecretStr(sasl["password"]),
+            }
+            access = access.model_copy(update=login)
+        return KafkaConnection(address, access, access.idempotence and embedded.get("idempotence", True))
 
     def mongo_uri(self) -> str:
         """The address of MongoDB; raises MissingAddressError or ConfigurationError."""

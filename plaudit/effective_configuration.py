@@ -38,9 +38,9 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         shown["broker"] = "kafka" if connection.idempotence else "tansu"
     shown["kafka"] |= {
         "bootstrap_servers": connection.bootstrap_servers,
-        "security_protocol": connection.security_protocol,
-        "sasl_mechanism": connection.sasl_mechanism,
-        "sasl_username": connection.sasl_username,
+        "security_protocol": connection.access.security_protocol,
+        "sasl_mechanism": connection.access.sasl_mechanism,
+        "sasl_username": connection.access.sasl_username,
         "idempotence": connection.idempotence,
     }
     return _hidden(shown)

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field
 
-from messaging.kafka.connection import SaslMechanism, SecurityProtocol
-from plaudit.setting_paths import OptionalFile
+from messaging.kafka.connection import KafkaAccess
 
 
-class KafkaSettings(BaseModel):
-    """The connection to Kafka, and the settings of new topics."""
-
+class _Address(BaseModel):
     bootstrap_servers: Annotated[
         str | None,
         Field(description="`host:port`, several with commas; missing: `plaudit up` runs a broker of its own"),
     ] = None
-    security_protocol: Annotated[
-        SecurityProtocol, Field(description="`SSL`, `SASL_PLAINTEXT` or `SASL_SSL` otherwise")
-    ] = "PLAINTEXT"
-    sasl_mechanism: Annotated[SaslMechanism, Field(description="Of a login")] = "PLAIN"
-    sasl_username: Annotated[str | None, Field(description="Of a login; with OAUTHBEARER the id of a client")] = None
-    sasl_password: SecretStr | None = None
-    sasl_token_url: Annotated[
-        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
-    ] = None
-    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the scope that is asked for")] = None
-    tls_ca_file: Annotated[
-        OptionalFile,
-        Field(description="PEM: whoever has signed the brokers' certificates; missing: those that the system trusts"),
-    ] = None
-    tls_cert_file: Annotated[OptionalFile, Field(description="PEM: our certificate, where brokers ask for one")] = None
-    tls_key_file: Annotated[OptionalFile, Field(description="PEM: its key")] = None
+
+
+class KafkaSettings(KafkaAccess, _Address):
+    """The connection to Kafka, and the settings of new topics."""
+
     idempotence: Annotated[
         bool,
         Field(description="False for brokers without idempotent producers: messages come twice then, with one effect"),

@@ -7,11 +7,11 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from domain.forms import WritingLimits
 from storefront import feed, feedback, forms, images, jsonld, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
 from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor
+from storefront.options import StorefrontOptions
 from storefront.rates import Rates
 
 ROUTERS: Final[Sequence[APIRouter]] = (
@@ -24,15 +24,14 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     images.router,
     feedback.router,
 )
-_LIMITS: Final = WritingLimits()
 
 
-def add_storefront(app: FastAPI, limits: WritingLimits = _LIMITS, *, check: bool = False) -> None:
-    """Add the storefront to the facade's application, before its other middleware. `check`: reviews need a browser's
-    proof of work."""
+def add_storefront(app: FastAPI, options: StorefrontOptions | None = None) -> None:
+    """Add the storefront to the facade's application, before its other middleware."""
+    options = options or StorefrontOptions()
     answers = app.state.storefront_answers = Answers()
-    app.state.storefront_rates = Rates(limits)
-    app.state.storefront_check = check
+    app.state.storefront_rates = Rates(options)
+    app.state.storefront_check = options.check
     app.router.routes.extend(static_files.routes())
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
     app.router.routes.extend(demo_routes(app.state.services))

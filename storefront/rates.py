@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import Request
 
 from api.web.limits import RateLimit
-from domain.forms import WritingLimits
+from storefront.options import StorefrontOptions
 
 _HOUR_S: Final = 3_600
 _OF_ALL: Final = 10
@@ -30,11 +30,11 @@ class HourlyRate:
 class Rates:
     """The rates of all that pages send."""
 
-    def __init__(self, limits: WritingLimits) -> None:
-        self.reviews = HourlyRate(limits.reviews, "reviews")
-        self.images = HourlyRate(limits.images, "images")
-        self.votes = HourlyRate(limits.votes, "votes")
-        self.reports = HourlyRate(limits.reports, "reports")
+    def __init__(self, options: StorefrontOptions) -> None:
+        self.reviews = HourlyRate(options.reviews_per_hour, "reviews")
+        self.images = HourlyRate(options.images_per_hour, "images")
+        self.votes = HourlyRate(options.votes_per_hour, "votes")
+        self.reports = HourlyRate(options.reports_per_hour, "reports")
 
 
 def rates_of(request: Request) -> Rates:

@@ -7,8 +7,9 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from aiokafka.errors import (
@@ -25,6 +26,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from domain.origins import is_confidential
 
@@ -69,38 +71,34 @@ class UnusableConnectionError(Exception):
     """The connection to Kafka can't even be tried; the message names the variable and says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaConnection:
-    """Address and credentials of the cluster.
+class KafkaAccess(BaseModel):
+    """The way in at Kafka: login and TLS. An empty name of a file is none: templates of an environment leave those."""
 
-    `idempotence` is off only for brokers that have no idempotent producers. With OAUTHBEARER, username and password
-    are the client's id and secret at the token endpoint.
-    """
+    security_protocol: Annotated[
+        SecurityProtocol, Field(description="`SSL`, `SASL_PLAINTEXT` or `SASL_SSL` otherwise")
+    ] = "PLAINTEXT"
+    sasl_mechanism: Annotated[SaslMechanism, Field(description="Of a login")] = "PLAIN"
+    sasl_username: Annotated[str | None, Field(description="Of a login; with OAUTHBEARER the id of a client")] = None
+    sasl_password: SecretStr | None = None
+    sasl_token_url: Annotated[
+        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
+    ] = None
+    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the scope that is asked for")] = None
+    tls_ca_file: Annotated[
+        Path | None,
+        Field(description="PEM: whoever has signed the brokers' certificates; missing: those that the system trusts"),
+    ] = None
+    tls_cert_file: Annotated[Path | None, Field(description="PEM: our certificate, where brokers ask for one")] = None
+    tls_key_file: Annotated[Path | None, Field(description="PEM: its key")] = None
 
-    bootstrap_servers: str
-    security_protocol: SecurityProtocol = "PLAINTEXT"
-    sasl_mechanism: SaslMechanism = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: str | None = None
-    sasl_token_url: str | None = None
-    sasl_token_scope: str | None = None
-    tls_ca_file: str | None = None
-    tls_cert_file: str | None = None
-    tls_key_file: str | None = None
-    idempotence: bool = True
-    client_id: str = "plaudit"
+    @field_validator("tls_ca_file", "tls_cert_file", "tls_key_file", mode="before")
+    @classmethod
+    def _none_for_an_empty_name(cls, told: object) -> object:
+        return told or None
 
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
-        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so that what needs no Kafka starts faster
-
-        make_no_topics()
-        self._check_addresses()
-        options: dict[str, Any] = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "client_id": self.client_id,
-            "security_protocol": self.security_protocol,
-        }
+        """Keyword arguments of aiokafka clients. Raises UnusableConnectionError."""
+        options: dict[str, Any] = {"security_protocol": self.security_protocol}
         if self.security_protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.sasl_mechanism
             if self.sasl_mechanism == "OAUTHBEARER":
@@ -120,14 +118,6 @@ class KafkaConnection:
                 "ask for it: set SSL or SASL_SSL, or take them out"
             )
         return options
-
-    def _check_addresses(self) -> None:
-        addresses = [address.strip() for address in self.bootstrap_servers.split(",")]
-        found = [_ADDRESS.fullmatch(address) for address in addresses if address]
-        if not found or any(each is None or not 0 < int(each[1] or 1) <= _MOST_PORT for each in found):
-            raise UnusableConnectionError(
-                "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS: must be addresses like kafka-1:9092,kafka-2:9092"
-            )
 
     def _tokens(self) -> ClientCredentials:
         from messaging.kafka.oauth import (
@@ -149,7 +139,7 @@ class KafkaConnection:
         if not (self.sasl_username and self.sasl_password):
             names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
             raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
-        return self.sasl_username, self.sasl_password
+        return self.sasl_username, self.sasl_password.get_secret_value()
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -164,11 +154,38 @@ class KafkaConnection:
             try:
                 context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
             except OSError as error:
-                files = ", ".join(filter(None, (self.tls_cert_file, self.tls_key_file)))
+                files = ", ".join(str(file) for file in (self.tls_cert_file, self.tls_key_file) if file)
                 raise UnusableConnectionError(
                     f"PLAUDIT_KAFKA__TLS_CERT_FILE and PLAUDIT_KAFKA__TLS_KEY_FILE: {files}: {_reason(error)}"
                 ) from error
         return context
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnection:
+    """The cluster: its address, and the way in. `idempotence` is off only for brokers without idempotent producers."""
+
+    bootstrap_servers: str
+    access: KafkaAccess = field(default_factory=KafkaAccess)
+    idempotence: bool = True
+    client_id: str = "plaudit"
+
+    def client_options(self) -> dict[str, Any]:
+        """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
+        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so that what needs no Kafka starts faster
+
+        make_no_topics()
+        self._check_addresses()
+        address = {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
+        return address | self.access.client_options()
+
+    def _check_addresses(self) -> None:
+        addresses = [address.strip() for address in self.bootstrap_servers.split(",")]
+        found = [_ADDRESS.fullmatch(address) for address in addresses if address]
+        if not found or any(each is None or not 0 < int(each[1] or 1) <= _MOST_PORT for each in found):
+            raise UnusableConnectionError(
+                "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS: must be addresses like kafka-1:9092,kafka-2:9092"
+            )
 
 
 def _reason(error: OSError) -> str:

@@ -33,7 +33,7 @@ from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, opened_images, watch_stop_signals
-from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
+from plaudit.processes.http_protocol import bounded_protocol
 from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
@@ -84,7 +84,7 @@ async def run_api(settings: Settings) -> None:
         console = settings.console
         options = Options(images=" ".join(console.image_origins), target=console.target)
         add_console(app, sign_in(settings, services), options, feed)
-        add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
+        add_storefront(app, settings.storefront)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database, publisher))
@@ -136,18 +136,12 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
 
 
 def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
-    limits = ConnectionLimits(
-        max_connections=http.max_connections,
-        max_head_bytes=http.max_head_bytes,
-        receive_timeout=http.receive_timeout,
-        send_timeout=http.send_timeout,
-    )
     return uvicorn.Config(
         app,
         host=http.host,
         port=http.port,
         loop="none",
-        http=bounded_protocol(limits),
+        http=bounded_protocol(http),
         # A client that isn't a trusted proxy can write anything into these headers.
         proxy_headers=bool(http.trusted_proxies),
         forwarded_allow_ips=list(http.trusted_proxies),

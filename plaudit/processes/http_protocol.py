@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade
 
+from plaudit.http_settings import HttpSettings
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
 from plaudit.processes.http_lingering import LingeringProtocol
 from plaudit.processes.http_patience import Patience
@@ -55,31 +55,16 @@ _UNSENT: Final = 16 * 1024
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class ConnectionLimits:
-    """The limits of one process for its clients.
-
-    `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
-    `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request. A body
-    that comes on has longer (http_patience.py).
-    `send_timeout`: seconds without a client's reading any of its answer.
-    `max_connections`: beyond them the one that has kept us waiting for longest is closed.
-    """
-
-    max_connections: int
-    max_head_bytes: int
-    receive_timeout: float
-    send_timeout: float
-    waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
-
-
 class BoundedProtocol(LingeringProtocol):
     """One connection. It is `waiting` while the server waits for a request, or for the rest of one.
 
     What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
+    `max_head_bytes` also holds for what surrounds the chunks of a body (extensions, trailers); `receive_timeout` begins
+    with the connection, or the first byte of a later request. A body that comes on has longer (http_patience.py).
     """
 
-    limits: ConnectionLimits
+    limits: HttpSettings
+    waiting: OrderedDict[BoundedProtocol, None]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -99,17 +84,17 @@ class BoundedProtocol(LingeringProtocol):
         control_reading(self, transport)
         transport.set_write_buffer_limits(high=_UNSENT)
         if len(self.connections) > self.limits.max_connections:
-            longest = next(iter(self.limits.waiting), self)
+            longest = next(iter(self.waiting), self)
             longest.transport.abort()
             if longest is self:
                 return
-            self.limits.waiting.pop(longest, None)
+            self.waiting.pop(longest, None)
         self._wait()
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
-        self.limits.waiting.pop(self, None)
+        self.waiting.pop(self, None)
         for timer in (self._receiving, self._sending):
             if timer is not None:
                 timer.cancel()
@@ -167,7 +152,7 @@ class BoundedProtocol(LingeringProtocol):
             return
         super().on_message_complete()
         self._in_head, self._head_bytes, self._framing_bytes = True, 0, 0
-        self.limits.waiting.pop(self, None)
+        self.waiting.pop(self, None)
         if self._receiving is not None:
             self._receiving.cancel()
             self._receiving = None
@@ -266,8 +251,8 @@ class BoundedProtocol(LingeringProtocol):
         return self._is_ending or self.transport.is_closing()
 
     def _wait(self) -> None:
-        self.limits.waiting[self] = None
-        self.limits.waiting.move_to_end(self)
+        self.waiting[self] = None
+        self.waiting.move_to_end(self)
 
     def _expect_request(self) -> None:
         self._receiving = Patience(self.loop, self.limits.receive_timeout, self._give_up)
@@ -293,6 +278,6 @@ class BoundedProtocol(LingeringProtocol):
         self.transport.close()
 
 
-def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
+def bounded_protocol(limits: HttpSettings) -> type[BoundedProtocol]:
     """The protocol with these limits, which hold for all its connections together."""
-    return type("LimitedProtocol", (BoundedProtocol,), {"limits": limits})
+    return type("LimitedProtocol", (BoundedProtocol,), {"limits": limits, "waiting": OrderedDict()})

@@ -13,8 +13,9 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from plaudit.http_settings import HttpSettings
 from plaudit.processes import http_lingering, http_patience
-from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
+from plaudit.processes.http_protocol import BoundedProtocol, bounded_protocol
 from tests.support.sockets import Connection, connection
 from tests.support.waiting import eventually
 
@@ -47,7 +48,7 @@ class Server:
     """A server with these limits."""
 
     port: int
-    limits: ConnectionLimits
+    protocol: type[BoundedProtocol]
     connections: Collection[Any]
 
     def client(self) -> AbstractAsyncContextManager[Connection]:
@@ -55,7 +56,7 @@ class Server:
 
 
 @asynccontextmanager
-async def running(limits: ConnectionLimits, application: ASGIApp = app) -> AsyncIterator[Server]:
+async def running(limits: HttpSettings, application: ASGIApp = app) -> AsyncIterator[Server]:
     protocol = bounded_protocol(limits)
     config = uvicorn.Config(application, http=protocol, ws="none", log_config=None, server_header=False, lifespan="off")
     config.load()
@@ -66,13 +67,13 @@ async def running(limits: ConnectionLimits, application: ASGIApp = app) -> Async
 
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     try:
-        yield Server(server.sockets[0].getsockname()[1], limits, state.connections)
+        yield Server(server.sockets[0].getsockname()[1], protocol, state.connections)
     finally:
         server.close()
 
 
-def limits(*, connections: int = 100, head: int = 4_096, receive: float = 60.0, send: float = 60.0) -> ConnectionLimits:
-    return ConnectionLimits(connections, head, receive, send)
+def limits(*, connections: int = 100, head: int = 4_096, receive: float = 60.0, send: float = 60.0) -> HttpSettings:
+    return HttpSettings(max_connections=connections, max_head_bytes=head, receive_timeout=receive, send_timeout=send)
 
 
 async def test_requests_are_answered_one_after_the_other() -> None:
@@ -139,7 +140,7 @@ async def test_requests_that_never_come_to_an_end(start: bytes) -> None:
         assert status == 408
         assert "0.3 s" in json.loads(body)["detail"]
         assert await client.is_closed()
-        assert not server.limits.waiting
+        assert not server.protocol.waiting
 
 
 async def test_a_request_in_drops_has_no_more_time() -> None:
@@ -208,7 +209,7 @@ async def test_clients_that_do_not_read() -> None:
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await slow.send(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
         await eventually(lambda: any(each._sending for each in server.connections))
-        server.limits.send_timeout = 60.0  # the others are busy, at most, as the machine may be
+        server.protocol.limits.send_timeout = 60.0  # the others are busy, at most, as the machine may be
         async with server.client() as good:
             status, body = await good.ask(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (status, len(body)) == (200, len(ANSWER))
@@ -222,7 +223,7 @@ async def test_the_longest_waiting_connection_makes_room() -> None:
         for _ in range(5):
             async with server.client() as good:
                 assert (await good.ask(REQUEST))[0] == 200
-        assert len(server.limits.waiting) <= 20
+        assert len(server.protocol.waiting) <= 20
         assert await idle[0].is_closed()
         # One that has been of use lately isn't the one.
         assert (await idle[-1].ask(REQUEST))[0] == 200

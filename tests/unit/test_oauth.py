@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
+from pydantic import SecretStr
 
 from messaging.kafka import oauth
-from messaging.kafka.connection import KafkaConnection, UnusableConnectionError, is_broker_away
+from messaging.kafka.connection import KafkaAccess, KafkaConnection, UnusableConnectionError, is_broker_away
 from messaging.kafka.oauth import ClientCredentials
 from tests.support.clock import Clock
 from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
@@ -53,16 +54,15 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
     ],
 )
 def test_a_connection_with_tokens_that_cannot_even_be_tried(url: str | None, password: str | None, reason: str) -> None:
-    connection = KafkaConnection(
-        "kafka:9093",
+    access = KafkaAccess(
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="OAUTHBEARER",
         sasl_username=SERVICE,
-        sasl_password=password,
+        sasl_password=SecretStr(password) if password else None,
         sasl_token_url=url,
     )
     with pytest.raises(UnusableConnectionError, match=reason):
-        connection.client_options()
+        KafkaConnection("kafka:9093", access).client_options()
 
 
 def test_what_waits_for_a_right_is_kept() -> None:
