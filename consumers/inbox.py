@@ -26,6 +26,7 @@ from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
 from messaging.metrics import note_wait
+from messaging.readers import READERS
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
 from storage.outbox import Publish
@@ -49,11 +50,11 @@ Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | Non
 class Inbox(Generic[T]):
     """Delivers the records of a topic to a handler, so that in the end each has had its effect or is a dead letter.
 
-    `read` decodes a value; it raises InvalidContentError or InvalidMessageError, and works beside the event loop where
-    it is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
-    can never work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the
-    partitions in one worker: with two of them one decodes while MongoDB writes for the other. `listener` hears which
-    partitions are assigned to us.
+    `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds can never
+    work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the partitions in one
+    worker: with two of them one decodes while MongoDB writes for the other. `listener` hears which partitions are
+    assigned to us. `read` decodes a value, by default the topic's of READERS; it raises InvalidContentError or
+    InvalidMessageError, and works beside the event loop where it is slow.
 
     While MongoDB or Kafka is unavailable a record is retried, for as long as it takes. A batch is halved, in order,
     once it has failed so a few times, or for long: what is too much for a server at once, for its cache or its time,
@@ -64,13 +65,13 @@ class Inbox(Generic[T]):
     """
 
     topic: Topic
-    read: Callable[[bytes], T]
     handle: Handler[T]
     publish: Publish
     max_records: int = 500
     shares: int = 1
     is_slow: bool = False
     listener: ConsumerRebalanceListener | None = None
+    read: Callable[[bytes], T] | None = None
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
         """Deliver a batch; returns once its offsets may be committed."""
@@ -94,9 +95,8 @@ class Inbox(Generic[T]):
                 await self._set_aside([DeadLetter(record, _reason(error))])
 
     async def _process(self, records: Sequence[RawRecord]) -> None:
-        good, bad = (
-            await in_template_thread(decoded, records, self.read) if self.is_slow else decoded(records, self.read)
-        )
+        read = self.read or READERS[self.topic]
+        good, bad = await in_template_thread(decoded, records, read) if self.is_slow else decoded(records, read)
         refused = await self.handle(good) if good else None
         # At the end, so that a batch that is retried or halved doesn't repeat them.
         await self._set_aside([*bad, *(refused or ())])

@@ -36,25 +36,12 @@ from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
 from domain.entity_types import EntityTypes
-from messaging.dead_letters_replays import REPLAY_COMMAND
-from messaging.feedback import FEEDBACK_COMMAND
-from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterTopics
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.publisher import Publisher
-from messaging.moderation import MODERATION_COMMAND
-from messaging.objects import OBJECT_UPDATE
-from messaging.orders import order_event
-from messaging.reading import Reader
-from messaging.reminders import REMINDER_COMMAND
-from messaging.returns import RETURN_COMMAND
-from messaging.reviews import REVIEW_CHANGE, submissions_in
-from messaging.sessions import ENDED_SESSION
-from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
-from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
@@ -107,20 +94,20 @@ async def running_worker(
         connection,
         topics,
         [
-            Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=handover),
-            Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), parked.feedback, publish, max_records=1_000),
-            Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), parked.verdicts, publish),
-            Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
-            Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
-            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), parked.images, publish),
-            Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
-            Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
-            Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
-            Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), ObjectConsumer(services), publish),
-            Inbox(Topic.ENDED_SESSIONS, Reader(ENDED_SESSION), SessionConsumer(services), publish),
-            Inbox(Topic.DEAD_LETTER_COMMANDS, Reader(REPLAY_COMMAND), replays, publish, max_records=100),
-            Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), StoreConsumer(services), publish, is_slow=True),
+            Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=2),
+            Inbox(Topic.MODERATION_COMMANDS, commands, publish, 1_000, listener=handover),
+            Inbox(Topic.REVIEW_FEEDBACK, parked.feedback, publish, max_records=1_000),
+            Inbox(Topic.MODERATION_VERDICTS, parked.verdicts, publish),
+            Inbox(Topic.REVIEW_CHANGES, changes, publish, max_records=1_000, shares=2),
+            Inbox(Topic.IMAGE_UPLOADS, UploadConsumer(services), publish, max_records=5),
+            Inbox(Topic.IMAGE_COMMANDS, parked.images, publish),
+            Inbox(Topic.ORDER_EVENTS, orders, publish),
+            Inbox(Topic.REMINDER_COMMANDS, ReminderConsumer(services), publish),
+            Inbox(Topic.RETURN_COMMANDS, returns, publish),
+            Inbox(Topic.OBJECT_UPDATES, ObjectConsumer(services), publish),
+            Inbox(Topic.ENDED_SESSIONS, SessionConsumer(services), publish),
+            Inbox(Topic.DEAD_LETTER_COMMANDS, replays, publish, max_records=100),
+            Inbox(Topic.STORE_UPDATES, StoreConsumer(services), publish, is_slow=True),
         ],
         group_prefix=topics.prefix,
         only=only,

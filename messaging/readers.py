@@ -1,9 +1,9 @@
-"""The readers of all topics that are consumed, for those who ask if a value would be taken."""
+"""The readers of all topics that are consumed, for their consumers and for those who ask if one would take a value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
@@ -21,7 +21,7 @@ from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
 
-READERS: Final[Mapping[Topic, Callable[[bytes], object]]] = {
+READERS: Final[Mapping[Topic, Callable[[bytes], Any]]] = {
     Topic.STORE_UPDATES: Reader(STORE_UPDATE),
     Topic.OBJECT_UPDATES: Reader(OBJECT_UPDATE),
     Topic.ORDER_EVENTS: order_event,
@@ -38,4 +38,4 @@ READERS: Final[Mapping[Topic, Callable[[bytes], object]]] = {
     Topic.MAIL_COMMANDS: mail_command,
     Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
 }
-"""By topic; each raises InvalidContentError or InvalidMessageError, as in the consumer of the topic."""
+"""By topic; each raises InvalidContentError or InvalidMessageError."""

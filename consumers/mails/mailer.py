@@ -14,7 +14,6 @@ from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.mails import mail_command
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.mails import MailRepository
@@ -45,13 +44,8 @@ async def running_mailer(
     transactions = Transactions(database, repositories, publisher.publish)
     mail_sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, sender))
     consumer = MailConsumer(mails, repositories.erasures, mail_sender.wake)
-    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, consumer, publisher.publish)
-    broker = subscribed_broker(
-        connection,
-        topics,
-        [inbox],
-        group_prefix=topics.prefix,
-    )
+    inbox = Inbox(Topic.MAIL_COMMANDS, consumer, publisher.publish)
+    broker = subscribed_broker(connection, topics, [inbox], group_prefix=topics.prefix)
     sending = asyncio.create_task(mail_sender.run())
     try:
         await start(broker, topics, GrowthRepository(database))

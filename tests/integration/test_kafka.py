@@ -241,7 +241,7 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
-    inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
+    inbox = Inbox(Topic.MAIL_COMMANDS, handle, publish, read=bytes)
     broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
     try:
         async with service.mongo() as database, asyncio.timeout(60):

@@ -13,7 +13,6 @@ from consumers.stores import StoreConsumer
 from domain.templates import template_id
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
@@ -188,7 +187,7 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
         consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix)))
-        inbox = Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
+        inbox = Inbox(Topic.STORE_UPDATES, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:
             found = await templates.get(template_id("OrderReviewRequest", store, None))

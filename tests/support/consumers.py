@@ -180,7 +180,7 @@ class Desk:
         return [kind for kind, data in self.events() if data.get("reviewId") == id]
 
     def _inbox(self, topic: Topic, read: Any, handler: Handler[Any]) -> Inbox[Any]:
-        return Inbox(topic, read, handler, self.kafka.publish)
+        return Inbox(topic, handler, self.kafka.publish, read=read)
 
 
 @asynccontextmanager

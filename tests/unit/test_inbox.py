@@ -58,7 +58,7 @@ async def never(batch: Sequence[Received[int]]) -> None:
 
 
 async def deliver(broker: Broker, handle: Handler[int], batch: Sequence[RawRecord], *, is_slow: bool = False) -> None:
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish, is_slow=is_slow).deliver(batch)
+    await Inbox(Topic.ORDER_EVENTS, handle, broker.publish, is_slow=is_slow, read=number).deliver(batch)
 
 
 async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> None:
@@ -157,5 +157,5 @@ async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fa
         await client.database.things.find_one()
 
     with pytest.raises(asyncio.CancelledError):
-        await Inbox(Topic.REVIEW_CHANGES, number, handle, broker.publish).deliver(records(b"1", b"2", b"3"))
+        await Inbox(Topic.REVIEW_CHANGES, handle, broker.publish, read=number).deliver(records(b"1", b"2", b"3"))
     assert (attempts, broker.letters) == (1, [])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from fastapi.routing import APIRoute
@@ -16,23 +18,19 @@ from api import feedback, named_reviews
 from api.app import ROUTERS
 from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
-from messaging import mails
+from consumers import worker
+from consumers.inbox import Inbox
+from consumers.mails import mailer
+from messaging import mails, readers
 from messaging.asyncapi import CHANNELS
-from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
-from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
-from messaging.moderation import MODERATION_COMMAND
-from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
 from messaging.reading import InvalidContentError, Read, Reader
-from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
-from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
+from messaging.reviews import READ_ONE, READ_SEVERAL
 from messaging.schemas import PATTERN_MESSAGES
-from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
-from messaging.topics import Topic
-from messaging.verdicts import MODERATION_VERDICT
+from messaging.topics import CONSUMED, Topic
 from storefront.app import ROUTERS as STOREFRONT_ROUTERS
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers
@@ -53,21 +51,10 @@ from tests.support.readings import (
 ROOT = Path(__file__).parents[2]
 
 READERS_OF_TOPICS: Final[dict[Topic, Reader[Any]]] = {
+    **{topic: reader for topic, reader in readers.READERS.items() if isinstance(reader, Reader)},
     Topic.REVIEW_SUBMISSIONS: READ_ONE,
-    Topic.MODERATION_COMMANDS: Reader(MODERATION_COMMAND),
-    Topic.REVIEW_FEEDBACK: Reader(FEEDBACK_COMMAND),
-    Topic.REVIEW_CHANGES: Reader(REVIEW_CHANGE),
-    Topic.MODERATION_VERDICTS: Reader(MODERATION_VERDICT),
     Topic.ORDER_EVENTS: ORDERS,
-    Topic.RETURN_COMMANDS: Reader(RETURN_COMMAND),
-    Topic.REMINDER_COMMANDS: Reader(REMINDER_COMMAND),
-    Topic.OBJECT_UPDATES: Reader(OBJECT_UPDATE),
-    Topic.STORE_UPDATES: Reader(STORE_UPDATE),
-    Topic.IMAGE_UPLOADS: Reader(IMAGE_UPLOAD),
-    Topic.IMAGE_COMMANDS: Reader(IMAGE_COMMAND),
-    Topic.ENDED_SESSIONS: Reader(ENDED_SESSION),
     Topic.MAIL_COMMANDS: mails.READER,
-    Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
 }
 """Those of submissions read one review; `READ_SEVERAL` reads an array."""
 
@@ -180,6 +167,29 @@ async def test_every_body_is_in_the_table() -> None:
 def test_every_topic_that_is_read_is_in_the_table() -> None:
     read = {topic for topic, channel in CHANNELS.items() if channel.direction != "out"}
     assert read | {Topic.MAIL_COMMANDS} == set(MESSAGES)
+
+
+def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
+    """Those of worker and mailer."""
+    subscribed, anything = Mock(side_effect=EOFError), MagicMock()
+    options: dict[str, Any] = dict.fromkeys(("remember", "token_keys", "image_files", "erasure_keys"), anything)
+    processes = worker.running_worker(*[anything] * 5, **options), mailer.running_mailer(*[anything] * 8)
+    for module, running in zip((worker, mailer), processes, strict=True):
+        monkeypatch.setattr(module, "subscribed_broker", subscribed)
+        with pytest.raises(EOFError):
+            asyncio.run(running.__aenter__())
+    return [inbox for call in subscribed.call_args_list for inbox in call.args[2]]
+
+
+def test_every_consumer_takes_what_the_reader_of_its_topic_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {inbox.topic: inbox for inbox in inboxes(monkeypatch)}
+    assert found.keys() == set(CONSUMED)
+    for topic, inbox in found.items():
+        assert inbox.read is None
+        (received,) = get_args(get_type_hints(type(inbox.handle).__call__)["batch"])
+        (taken,) = get_args(received)
+        for sample in MESSAGES[topic]:
+            TypeAdapter(taken).validate_python(readers.READERS[topic](written(sample)), strict=True)
 
 
 def test_every_field_is_in_the_table() -> None:

@@ -45,7 +45,7 @@ async def test_the_record_that_fails_is_logged_with_its_command() -> None:
 
     records = [record(0, "a"), record(1, "b"), record(2), record(3, "c")]
     with capture_logs([merge_contextvars]) as lines:
-        await Inbox(Topic.MODERATION_COMMANDS, bytes, handle, publish).deliver(records)
+        await Inbox(Topic.MODERATION_COMMANDS, handle, publish, read=bytes).deliver(records)
     failed = [(line["offset"], line.get("command_id")) for line in lines if line["event"] == "record failed"]
     assert failed == [(1, "b"), (2, None)]
     assert len(letters) == 2
