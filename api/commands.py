@@ -28,6 +28,7 @@ from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
+from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.envelope import of_command
 from messaging.schemas import MAX_ITEMS, Note
 from storage.database import unless_away
@@ -203,9 +204,13 @@ async def carry_out(
     """Publish the messages of a command about these ids, wait if the client wants that, and answer. `done` is called
     before the answer is given. `earlier`: what has been looked up already.
 
-    Raises ProblemError for a key that stands for another request, and BrokerAwayError; then some of the messages may
-    have been taken, and the client is told to try again.
+    Raises ProblemError for a key that stands for another request, and for what is too large for a message; and
+    BrokerAwayError: then some of the messages may have been taken, and the client is told to try again.
     """
+    largest = max((len(message.value or b"") for message in messages), default=0)
+    if largest > MAX_MESSAGE_BYTES:
+        told = f"It comes to a message of {largest} bytes, and may have {MAX_MESSAGE_BYTES}. Send less at a time."
+        raise ProblemError(ProblemKind.TOO_LARGE, told)
     mark = command.mark(len(ids))
     if earlier is None:
         earlier = await earlier_attempt(services, command, most=1)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,9 +37,9 @@ def offered(request: Request) -> dict[str, str] | None:
     """The undoing to offer, each field a text, empty where it is unknown; None where there is none, or it says nothing
     of what its decision was about: a cookie can come from elsewhere below the same domain."""
     try:
-        told = json.loads(unquote(request.cookies.get(COOKIE, "")))
+        told = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses halves of characters
         undo = {name: str(told.get(name) or "") for name in _FIELDS}
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         return None
     is_whole = 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS and undo["seen"]
     return undo if is_whole else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from consumers.languages import detect_languages
 from consumers.ratings import rating_events
@@ -36,6 +37,11 @@ from messaging.metrics import RULINGS
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
+T = TypeVar("T")
+
+_LONG: Final = 200_000
+"""Characters that are judged beside other work: a thousand usual reviews have fewer."""
+
 
 class Ruled(NamedTuple):
     """A review as the rules leave it, with the ruling, and the event, the command and the trace of its submission."""
@@ -61,21 +67,32 @@ async def rulings_about(
     own = [review for review in reviews if review.facts.source is not Source.IMPORT]
     sets = {store_id: rules_of(stores, store_id) for store_id in {review.store_id for review in own}}
     ruled = {review.id: (review, rules) for review in own if (rules := sets[review.store_id])}
-    keys = {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
+    is_long = sum(len(review.text) for review, _ in ruled.values()) > _LONG
+    keys = await _apart(partial(_keys, ruled), is_long)
     languages = await languages_of_strangers((id, *each) for id, each in ruled.items())
     told = {
         id: judged(review)._replace(language=languages.get(id, review.facts.language))
         for id, (review, _) in ruled.items()
     }
-    holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), _judged(told, ruled))
-    for id in [id for id, of_text in keys.items() if is_duplicate(id, of_text, holders)]:
-        rulings[id] = ruled[id][1].judge(told[id]._replace(is_duplicate=True))
+    # As if there were no duplicates: the database looks for these meanwhile.
+    judging = _apart(partial(_judged, told, ruled), is_long)
+    holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), judging)
+    twice = {id: told[id]._replace(is_duplicate=True) for id, each in keys.items() if is_duplicate(id, each, holders)}
+    rulings |= await _apart(partial(_judged, twice, ruled), is_long)
     return {id: ruling for id, ruling in rulings.items() if ruling is not NO_RULING}
 
 
-async def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
-    """The rulings as if there were no duplicates. It waits for nothing: the database looks for these meanwhile."""
-    return {id: rules.judge(told[id]) for id, (_, rules) in ruled.items()}
+async def _apart(work: Callable[[], T], is_long: bool) -> T:
+    """What this work comes to: in a thread where it takes long, since heartbeats to Kafka don't wait."""
+    return await asyncio.to_thread(work) if is_long else work()
+
+
+def _keys(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, tuple[str, ...]]:
+    return {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
+
+
+def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
+    return {id: ruled[id][1].judge(review) for id, review in told.items()}
 
 
 async def languages_of_strangers(

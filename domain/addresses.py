@@ -62,10 +62,15 @@ def _in_ascii(domain: str) -> str:
     return domain.encode("idna").decode()
 
 
+def is_usual(text: str) -> bool:
+    """True for an address without a name that needs no parser."""
+    return _USUAL.fullmatch(text) is not None
+
+
 @lru_cache(maxsize=1_024)
 def address_in(text: str) -> str | None:
     """The address in a text, without its name; None for a text that is not one mail address."""
-    if _USUAL.fullmatch(text):
+    if is_usual(text):
         return text
     try:
         return mailbox(text).addr_spec

@@ -37,6 +37,7 @@ _SELLERS: Final = frozenset(
     }
 )
 _SCALE: Final = {"bestRating": HIGHEST_RATING, "worstRating": LOWEST_RATING}
+_FLAG_LETTERS: Final = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 _JOINER: Final = "\u200d"
 _UNSAFE: Final = (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode())
 
@@ -104,7 +105,13 @@ def _shortened(name: str | None) -> str | None:
     if name is None or len(name) <= LONGEST_AUTHOR:
         return name
     ends = (end for end in range(LONGEST_AUTHOR, 0, -1) if not _continues(name[end]) and name[end - 1] != _JOINER)
-    return name[: next(ends, LONGEST_AUTHOR)]
+    return name[: next((end for end in ends if not _is_within_flag(name, end)), LONGEST_AUTHOR)]
+
+
+def _is_within_flag(name: str, end: int) -> bool:
+    """True between the two letters of a flag."""
+    before = next(n for n in range(end + 1) if n == end or name[end - n - 1] not in _FLAG_LETTERS)
+    return name[end] in _FLAG_LETTERS and before % 2 == 1
 
 
 def _continues(character: str) -> bool:

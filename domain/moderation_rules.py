@@ -27,12 +27,12 @@ from domain.reviews_facts import BY_RULE, BY_VERDICT, REJECTED_BEFORE
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
 LONGEST_WORD: Final = 128
+MOST_CHARACTERS: Final = 200_000  # of a store; some 200 bytes of memory each
 LONGEST_RULE_ID: Final = 64
 MOST_PUBLISH_HOURS: Final = 336
-MOST_PIECES: Final = 5
-LONGEST_PIECE: Final = 128
+MOST_PIECES, LONGEST_PIECE = 5, 128
 
-_COMPILED: Final = 64
+_COMPILED: Final = 32
 
 
 class RuleKind(StrEnum):
@@ -181,8 +181,7 @@ class RuleSet:
         return Ruling(fired) if fired else NO_RULING
 
     def evidence(self, review: JudgedReview) -> dict[str, tuple[str, ...]]:
-        """The rules that fire for a review, by id, each with the pieces of the normalised text for which it does: at
-        most MOST_PIECES, none of a rule that looks at something else."""
+        """The rules that fire for a review, by id, each with the pieces of the normalised text for which it does."""
         text = searched(review.title, review.text, review.user_name)
         words = self._words.words_in(text)
 
@@ -270,6 +269,11 @@ def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, R
         for key in keys:
             holders.setdefault(key, review.id)
         yield review, rules.judge(judged(review, is_duplicate=is_duplicate(review.id, keys, holders)))
+
+
+def are_too_long(rules: Iterable[ModerationRule]) -> bool:
+    """True if words have more than MOST_CHARACTERS together."""
+    return sum(len(word) for rule in rules for word in rule.words) > MOST_CHARACTERS
 
 
 @lru_cache(maxsize=_COMPILED)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from domain.addresses import address_in, bare_address
+from domain.addresses import address_in, bare_address, is_usual
 from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return
 
@@ -24,6 +24,8 @@ _PERSON_FIELDS: Final = frozenset(
     }
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
+MOST_PARSED: Final = 200
+
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
 """Quoted texts, and words between punctuation."""
 
@@ -102,18 +104,23 @@ def is_about(
     theirs = _folded(addresses)
     try:
         told = _parsed(value)
+        people, orders = _named(told, _PERSON_FIELDS), _named(told, _ORDER_ID_FIELDS)
     except (ValueError, RecursionError):
         text = _text(value)
         folded = text.casefold()
         return any(_occurs(id, text) for id in (customer_id, *order_ids)) or any(_occurs(a, folded) for a in theirs)
-    people = _named(told, _PERSON_FIELDS)
     is_theirs = customer_id in people or not _folded(people).isdisjoint(theirs)
-    return is_theirs or not _named(told, _ORDER_ID_FIELDS).isdisjoint(order_ids)
+    return is_theirs or not orders.isdisjoint(order_ids)
 
 
 def _folded(people: Collection[str]) -> set[str]:
-    """Those of these that are mail addresses, without names and in small letters."""
-    return {bare_address(person).casefold() for person in people if "@" in person}
+    """Those of these that are mail addresses, without names and in small letters. The parser takes long for unusual
+    ones, of which a text can be full: beyond MOST_PARSED they are what stands between the signs around an address."""
+    addresses = [person for person in people if "@" in person]
+    unusual = [address for address in addresses if not is_usual(address)]
+    bare = map(bare_address, unusual[:MOST_PARSED])
+    others = (address.rpartition("<")[2].rstrip("> ") for address in unusual[MOST_PARSED:])
+    return {address.casefold() for address in (*filter(is_usual, addresses), *bare, *others)}
 
 
 def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Return:

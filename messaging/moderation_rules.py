@@ -12,12 +12,14 @@ from typing_extensions import TypedDict
 from domain.moderation_rules import (
     LONGEST_RULE_ID,
     LONGEST_WORD,
+    MOST_CHARACTERS,
     MOST_PUBLISH_HOURS,
     MOST_RULES,
     MOST_WORDS,
     ModerationRule,
     RuleKind,
     RuleOutcome,
+    are_too_long,
     faults,
 )
 from domain.moderation_rules_text import normalised
@@ -83,6 +85,8 @@ def _with_own_ids(rules: Several) -> Several:
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
         raise PydanticCustomError("duplicate_rule", "Two rules have the id {id}", {"id": twice})
+    if are_too_long(rule.rule() for rule in rules):
+        raise PydanticCustomError("too_long", f"All words together have at most {MOST_CHARACTERS:,} characters")
     return rules
 
 

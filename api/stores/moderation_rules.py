@@ -18,7 +18,7 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.moderation_rules import ModerationRule, rule_set, tried
+from domain.moderation_rules import ModerationRule, RuleSet, tried
 from domain.reviews import Review
 from messaging.moderation_rules_trial import RuleTrial, TrialResult, TriedRow, trial_summary, tried_row
 from messaging.schemas import Id
@@ -56,4 +56,4 @@ async def try_rules(
 
 
 def _rows(rules: tuple[ModerationRule, ...], reviews: Sequence[Review]) -> list[TriedRow]:
-    return [tried_row(review, ruling) for review, ruling in tried(rule_set(rules), reviews)]
+    return [tried_row(review, ruling) for review, ruling in tried(RuleSet(rules), reviews)]

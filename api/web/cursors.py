@@ -14,7 +14,7 @@ from domain import base64url
 from domain.timestamps import from_milliseconds, milliseconds
 from storage.keyset import SortValue, is_position
 
-MAX_CURSOR_LENGTH: Final = 16_384
+MAX_CURSOR_LENGTH: Final = 65_536
 """Far more than a cursor of the longest texts to sort by has."""
 
 _MOST: Final = 2**53

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of
@@ -306,3 +307,18 @@ async def test_a_body_of_any_kind_never_breaks_it(http: httpx.AsyncClient) -> No
         for method, path in (("POST", RETURNS), ("PUT", RETURNS), ("POST", f"{RETURNS}/search")):
             response = await http.request(method, path, content=body)
             problem_of(response, 400 if response.status_code == 400 else 422)
+
+
+async def test_what_makes_too_large_a_message_is_refused_before_it_is_sent(returns: Returns) -> None:
+    """Its body is as large as a body may be; workers would have set the message aside."""
+    order = await returns.ordered({"a": 1_000})
+    lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 980} for _ in range(1_000)]
+    wanted = {"orderId": order, "lineItems": lines, "resolution": ""}
+    spare = 1024 * 1024 - len(orjson.dumps(wanted))
+    for line in lines[: spare // 40]:
+        line["reason"] = "x" * 1_020
+    body = orjson.dumps(wanted)
+    assert 1024 * 1024 - 40 <= len(body) <= 1024 * 1024
+    refused = await returns.http.post(RETURNS, content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 413, refused.text
+    assert "It comes to a message of" in refused.json()["detail"]

@@ -30,3 +30,10 @@ def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
     again = form(*((each.id, each.own, each.quantity, each.reason) for each in fields))
     quantities = {each["id"]: each["quantity"] for each in changed_lines(again, stored)}
     assert quantities == {"a1": 3, "b1": 2}
+
+
+def test_ids_of_lines_are_as_they_are_written() -> None:
+    stored = {"lineItems": [line(" a1", "000010 ", 1)]}
+    (changed,) = changed_lines(form(("000010 ", " a1", " 2 ", " Torn ")), stored)
+    assert (changed["id"], changed["orderLineItemId"]) == (" a1", "000010 ")
+    assert (changed["quantity"], changed["reason"]) == (2, "Torn")

@@ -47,6 +47,15 @@ async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> N
     assert [each.query["expectedStatus"] for each in asked if each.path == "customerReviews/reset"] == ["Approved"]
 
 
+@pytest.mark.parametrize("name", ["id", "expected", "seen", "reasonCode"])
+async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> None:
+    """It may come from elsewhere below the domain, with half a character in it."""
+    undo = {"id": "r", "action": "reject", "expected": "New", "seen": "mark", "reasonCode": "fake", name: "\ud800"}
+    async with console() as http:
+        page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
+        assert all("undoing" not in each.fields for each in decide_forms(page))
+
+
 async def test_a_rejection_comes_back_with_its_reason() -> None:
     """That of a colleague, which the visitor had put back into the queue by the console's script."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}

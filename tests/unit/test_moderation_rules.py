@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import resource
 import tracemalloc
 import unicodedata
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ from hypothesis.strategies import integers, lists, sampled_from, text, tuples
 from pydantic import ValidationError
 
 from domain.moderation_rules import (
+    MOST_CHARACTERS,
     NO_RULING,
     JudgedReview,
     ModerationRule,
@@ -288,6 +291,27 @@ def test_there_are_pieces_where_a_rule_of_texts_fires(said: str, name: str) -> N
     assert [*found] == [each.id for each in rules.judge(review).fired]
     whole = searched(None, said, name)
     assert all(any(piece in whole for piece in pieces) for pieces in found.values())
+
+
+def test_the_words_of_a_store_take_little_memory() -> None:
+    """Also those whose letters are others each time; beyond so many characters there is no such store."""
+    signs = itertools.cycle(map(chr, range(0x4E00, 0x9FFF)))
+    words = ["".join(itertools.islice(signs, 124)) for _ in range(MOST_CHARACTERS // 124)]
+    rules = [{"id": str(n), "kind": "words", "outcome": "hold", "words": words[n::40]} for n in range(40)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    compiled = RuleSet([fields.rule() for fields in MODERATION_RULES.validate_python(rules, strict=False)])
+    assert compiled.judge(JudgedReview(None, f"say {words[0]}!", 400)).flags == ("0",)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; by the usual way 300 MiB
+    rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
+    with pytest.raises(ValidationError, match="All words together have at most 200,000 characters"):
+        MODERATION_RULES.validate_python(rules, strict=False)
+
+
+def test_one_sign_for_a_whole_formula_makes_no_text_much_longer() -> None:
+    assert normalised("\ufdfa" * 20_000) == ""
+    assert normalised("Good \ufdfa spam") == "good spam"
+    longest = max(len(unicodedata.normalize("NFKC", chr(code))) for code in range(0x110000) if chr(code) != "\ufdfa")
+    assert longest == 8
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0338"])
