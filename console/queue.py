@@ -161,26 +161,28 @@ async def state(visit: Visit) -> Response:
 @screens.get("/queue/chips", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def chips(visit: Visit) -> Response:
     """The filters with the number of reviews that each finds: a part of the page that may come later."""
-    names = [value for _, value, _ in _CHIPS]
-    total = await _count(visit, "")
-    others = names[1:] if total is not None and total <= _MOST_COUNTED else []
-    counts = await asyncio.gather(*(_count(visit, name) for name in others))
-    return visit.page("queue_chips.html", chips=_CHIPS, counts={"": total, **dict(zip(others, counts, strict=False))})
-
-
-async def _count(visit: Visit, only: str) -> int | None:
-    """The number of reviews that a filter finds, beside the rest of the address; None where there is no time for it."""
-    body = {**criteria({**visit.query, "only": only}), "take": 0}
-    found = await if_in_time(visit.facade.ask("POST", "/api/customerReviews/search", body), {"totalCount": None})
-    return None if found["totalCount"] is None else int(found["totalCount"])
+    total = await _waiting(visit)
+    names = [value for _, value, _ in _CHIPS] if total is not None and total < _MOST_COUNTED else []
+    counts = await asyncio.gather(*(_total(visit, criteria({**visit.query, "only": name})) for name in names))
+    return visit.page("queue_chips.html", chips=_CHIPS, counts=dict(zip(names, counts, strict=True)))
 
 
 @screens.get("/queue/waiting", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def waiting(visit: Visit) -> Response:
-    """The number of reviews that wait, in all stores of the visitor, for the navigation."""
-    asked = visit.facade.ask("POST", "/api/customerReviews/search", {"reviewStatus": "New", "take": 0})
-    found = await if_in_time(asked, {"totalCount": 0})
-    return visit.page("waiting.html", count=found["totalCount"], most=None)
+    """The number of reviews that wait, for the navigation."""
+    return visit.page("waiting.html", count=await _waiting(visit), most=None)
+
+
+async def _waiting(visit: Visit) -> int | None:
+    """The number of reviews that wait. None for visitors bound to stores, whose no index counts, and without time for
+    it."""
+    return None if visit.caller.stores is not None else await _total(visit, {"reviewStatus": "New"})
+
+
+async def _total(visit: Visit, search: Mapping[str, Any]) -> int | None:
+    asked = visit.facade.ask("POST", "/api/customerReviews/search", {**search, "take": 0})
+    found = await if_in_time(asked, {"totalCount": None})
+    return None if found["totalCount"] is None else int(found["totalCount"])
 
 
 def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:

@@ -201,6 +201,9 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
             kept.append((command.position, command))
         else:
             arrived.append((command.arrived, command))
+    if any(place.partition < 0 for place, _ in arrived):
+        # Workers of the version before note the offset alone, and no topic of changes grows beside them.
+        arrived = [(place._replace(partition=-1), command) for place, command in arrived]
     return [command for each in (kept, arrived) for _, command in in_turn(each, itemgetter(0))]
 
 

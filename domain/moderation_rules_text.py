@@ -30,7 +30,7 @@ _INVISIBLE: Final = dict.fromkeys(
     ]
 )
 _VERY_LONG: Final = "\ufdfa"
-"""A formula in one sign, of which NFKC makes 18 others; of no other one more than 8."""
+"""A formula in one sign, of which NFKC makes 18 others; of no other one more than 8. It stays as it is."""
 _MOST_MARKS: Final = 30
 """Marks at one letter that count, as in Unicode's stream-safe format: no language writes as many. To bring marks into
 their order takes time by the square of their number."""
@@ -87,10 +87,15 @@ def normalised(text: str) -> str:
         if text.isprintable() and "  " not in text:
             return text.lower().strip()
         return " ".join(text.translate(_INVISIBLE).lower().split())
-    folded = normalize("NFKC", _with_few_marks(text.translate(_INVISIBLE).replace(_VERY_LONG, " "))).casefold()
-    # A capital I with a dot leaves one above its small letter, which has its own.
-    folded = normalize("NFKC", _DOTTED.sub("i", folded) if _DOT in folded else folded)
+    seen = _with_few_marks(text.translate(_INVISIBLE))
+    folded = _VERY_LONG.join(map(_folded, seen.split(_VERY_LONG))) if _VERY_LONG in seen else _folded(seen)
     return " ".join(folded.split())
+
+
+def _folded(text: str) -> str:
+    folded = normalize("NFKC", text).casefold()
+    # A capital I with a dot leaves one above its small letter, which has its own.
+    return normalize("NFKC", _DOTTED.sub("i", folded) if _DOT in folded else folded)
 
 
 def _with_few_marks(text: str) -> str:

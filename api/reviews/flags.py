@@ -13,7 +13,8 @@ from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.moderation_rules import RuleKind, judged, rule_set, text_keys
+from domain.moderation_rules import ModerationRule, RuleKind, judged, rule_set, text_keys
+from domain.reviews import Review
 
 
 class FlagReason(TypedDict):
@@ -41,6 +42,10 @@ router = APIRouter(
 )
 
 
+def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tuple[str, ...]]:
+    return rule_set(rules).evidence(judged(review))
+
+
 @router.get("/flags", response_model=FlagReasons)
 async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """Why a review is held back or flagged: its flags, and what in its text they are about by the rules of now."""
@@ -54,8 +59,8 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
     if any(kinds.get(flag) is RuleKind.DUPLICATE for flag in review.flags):
         noted = await services.texts.noted(text_keys(review.identity, review.text))
         first = next((holder for holder in noted.values() if holder != review.id), None)
-    # In a thread, as where rules are tried: hostile texts take a while.
-    found = await asyncio.to_thread(rule_set(rules).evidence, judged(review))
+    # In a thread, as where rules are tried: many words and hostile texts take a while.
+    found = await asyncio.to_thread(_evidence, rules, review)
     reasons = [
         FlagReason(
             flag=flag,

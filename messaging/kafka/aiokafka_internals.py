@@ -15,6 +15,7 @@ import aiokafka.admin.client as admin_client
 import aiokafka.client as client
 import aiokafka.consumer.fetcher as fetcher
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import (
     IllegalGenerationError,
@@ -86,7 +87,7 @@ def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response:
 
 def find_brokers_again() -> None:
     """Have clients ask the configured addresses where no broker that they know of answers: replaces
-    `AIOKafkaClient._metadata_update`.
+    `AIOKafkaClient._metadata_update`, and uses `_brokers` of a client's `cluster`.
 
     aiokafka asks those alone that it was told of. Where all brokers of a cluster have other addresses by now, as after
     a restore behind the same name, its consumers ask the old ones for ever.
@@ -97,10 +98,15 @@ def find_brokers_again() -> None:
 async def _update_or_bootstrap(asking: client.AIOKafkaClient, cluster: Any, topics: Any) -> bool:
     if await _update_metadata(asking, cluster, topics):
         return True
+    # One beside it: to bootstrap forgets the topics, for which a group that loses them is divided anew.
+    other = copy(asking)
+    other.cluster = ClusterMetadata()
     try:
-        await asking.bootstrap()
+        await other.bootstrap()
     except KafkaError:
         return False
+    if brokers := other.cluster._brokers:
+        asking.cluster._brokers = brokers
     return bool(await _update_metadata(asking, cluster, topics))
 
 

@@ -64,7 +64,7 @@ class Publisher:
         count_published(messages)
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
-        producer, is_new = None, self._producer is None
+        producer = None
         counts = await self.division.counts({message.topic for message in messages})
         partitioning = Partitioning(self.has_places, counts)
         try:
@@ -75,9 +75,7 @@ class Publisher:
             absent = set[str]()
             if producer is not None:
                 absent = {message.topic for message in messages} - producer.client.cluster.topics()
-                # A new one has had a part of the time alone: where Kafka is slow, the next would come no further.
-                if not is_new:
-                    self._discard(producer)
+                self._discard(producer)
             why = f", and has no topic {', '.join(sorted(absent))}" if absent else ""
             raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
         except KafkaError as error:

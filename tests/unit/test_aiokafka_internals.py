@@ -34,9 +34,9 @@ from aiokafka.protocol.group import (
     SyncGroupRequest,
     SyncGroupResponse_v3,
 )
-from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
+from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5, MetadataResponse_v0
 from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.structs import OffsetAndMetadata
+from aiokafka.structs import BrokerMetadata, OffsetAndMetadata
 
 from messaging.kafka import aiokafka_internals
 from messaging.kafka.record_batches import ReadableBatches
@@ -157,15 +157,29 @@ async def check_fetches(ours: Any) -> None:
 
 
 async def check_brokers(ours: Any) -> None:
-    """Where no broker answers that is known, the configured addresses are asked, whether or not these do."""
+    """Where no broker answers that is known, the configured addresses tell of others; the topics stay known."""
     before = aiokafka.client.AIOKafkaClient._metadata_update
+    moved = BrokerMetadata(7, "127.0.0.1", 1, None)
+    asked: list[Any] = []
+
+    async def bootstrap(client: Any) -> None:
+        asked.append(client)
+        if len(asked) == 1:
+            raise KafkaConnectionError("away")
+        if len(asked) == 2:
+            client.cluster.update_metadata(MetadataResponse_v0([(7, "127.0.0.1", 1)], []))
+
     try:
         ours.find_brokers_again()
         asking = aiokafka.client.AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
-        with patch.object(asking, "bootstrap", side_effect=[KafkaConnectionError("away"), None]) as bootstrap:
-            for _ in range(2):
+        asking.cluster._partitions = {"topic": {}}
+        with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap", bootstrap):
+            for brokers in (set(), {moved}, {moved}):
                 assert await asking._metadata_update(asking.cluster, []) is False
-        assert bootstrap.await_count == 2
+                assert asking.cluster.brokers() == brokers
+        assert len(asked) == 3
+        assert asking not in asked
+        assert asking.cluster.topics() == {"topic"}
         await asking.close()
     finally:
         aiokafka.client.AIOKafkaClient._metadata_update = before
@@ -333,6 +347,7 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_sender", check_close),
     ("aiokafka.conn", "send", check_connection),
     ("aiokafka.client", "_metadata_update", check_brokers),
+    ("aiokafka.cluster", "_brokers", check_brokers),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
     ("aiokafka.consumer.subscription_state", "subscription", check_assignment),

@@ -258,6 +258,9 @@ def test_an_approval_from_before_its_topic_grew_stands_before_a_rejection_after_
         )
     )
     assert parked_in_turn([rejection, approval]) == [approval, rejection]
+    # Parked by a worker of the version before, which keeps the offset alone.
+    later = rejection._replace(arrived=RecordPosition(-1, 5_001, 0))
+    assert parked_in_turn([later, approval]) == [approval, later]
 
 
 steps = st.tuples(
