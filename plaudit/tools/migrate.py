@@ -161,7 +161,7 @@ class Migration:
 
 async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_run: bool, compatible: bool) -> None:
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
-    `compatible`: the steps that the version before runs on.
+    `compatible`: the steps alone that the version before runs on.
 
     Raises SchemaRefusedError if the database is newer, CommandError where it or the topics that documents are mended
     from are missing, and what drivers raise if a server goes away meanwhile.
@@ -172,13 +172,14 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
         if standing(mark) is Standing.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
-            report = await _dry_run(database, mark, missing_steps(mark, compatible=compatible), progress)
+            report = await _dry_run(database, mark, progress, compatible=compatible)
         else:
             await check_topics(settings, [settings.topics.name(topic) for topic in (Topic.REVIEWS, Topic.EVENTS)])
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
                 steps = [await run.make(step) for step in missing]
-                documents = [await run.mend(collection) for collection in SHAPES]
+                # Each document is looked at: a release that changes a setting would take hours of a large database.
+                documents = [] if compatible else [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _whole(mark, after.version, steps, documents, dry_run=False)
     out.tell(report)
@@ -214,11 +215,13 @@ async def _changing(step: Step, database: Database) -> int:
     return await work.count() if work else 0
 
 
-async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step], progress: Console) -> MigrationReport:
+async def _dry_run(database: Database, mark: SchemaMark, progress: Console, *, compatible: bool) -> MigrationReport:
+    missing = missing_steps(mark, compatible=compatible)
     steps: list[StepReport] = [
         {"number": s.number, "sentence": s.sentence, "documents": await _changing(s, database)} for s in missing
     ]
-    damaged = {name: sum([len(ids) async for ids in _damaged(Mender(database, name), progress)]) for name in SHAPES}
+    shapes = () if compatible else SHAPES
+    damaged = {name: sum([len(ids) async for ids in _damaged(Mender(database, name), progress)]) for name in shapes}
     documents = [_report(name, count, Mended()) for name, count in damaged.items()]
     after = max([mark.version, *(step.number for step in missing)])
     return _whole(mark, after, steps, documents, dry_run=True)
@@ -262,7 +265,7 @@ def _print(report: MigrationReport, out: Terminal) -> None:
             out.print(f"  {each['lostCount']:,} lack what nothing here can restore: take these from a backup.")
         for lost in each["lost"]:
             out.print(f"  {shown(lost['id'])}: {', '.join(lost['fields'])}")
-    if not any(each["damaged"] for each in report["documents"]):
+    if report["documents"] and not any(each["damaged"] for each in report["documents"]):
         out.print("Every document has its fields.")
     before = f"{report['schemaBefore']} → " if report["steps"] else ""
     out.print(f"Schema {before}{report['schema']}.")

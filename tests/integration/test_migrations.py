@@ -223,6 +223,7 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
     assert (planned["schemaBefore"], planned["schema"], planned["steps"][0]["documents"]) == (0, NEWEST, 1)
     compatible = await migrate(service, "--compatible")
     assert [step["number"] for step in compatible["steps"]] == [1]
+    assert compatible["documents"] == []
     async with service.mongo() as database:
         assert await database["schema"].find_one({}) == {"_id": "mark", "version": 1, "runsFrom": 0}
     assert (await migrate(service))["schema"] == NEWEST

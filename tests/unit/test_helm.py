@@ -110,6 +110,8 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
     for process in ("api", "worker", "scheduler", "mailer", "migration"):
         assert "192.0.2.10/32" in opened("issuer", process)
     assert opened("production", "mailer") == {"10.1.0.0/16", "10.2.0.0/16"}
+    mail = rendered(VALUES["production"]).named("NetworkPolicy", f"{RELEASE}-api")["spec"]["egress"]
+    assert {25, 465, 587} <= {port["port"] for rule in mail for port in rule["ports"]}
     assert "10.3.0.0/16" in opened("production", "api")
 
 
@@ -135,6 +137,17 @@ def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, le
         for rule in made.of("ScaledObject")
     }
     assert bounds == {f"{RELEASE}-worker": (least, most), f"{RELEASE}-mailer": (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "topic"), [("null", "plaudit.mail-commands"), ("", "mail-commands"), ("a.", "a.mail-commands")]
+)
+def test_the_topics_whose_lag_counts_have_the_configured_prefix(prefix: str, topic: str) -> None:
+    said = ("config.PLAUDIT_KAFKA__PARTITIONS=4", f"config.PLAUDIT_KAFKA__TOPIC_PREFIX={prefix}")
+    made = rendered(VALUES["production"], *said)
+    (rule,) = [each for each in made.of("ScaledObject") if each["metadata"]["name"] == f"{RELEASE}-mailer"]
+    ((told,), most) = ([each["metadata"] for each in rule["spec"]["triggers"]], rule["spec"]["maxReplicaCount"])
+    assert (told["topic"], told["consumerGroup"], most) == (topic, topic, 4)
 
 
 @pytest.mark.parametrize(
