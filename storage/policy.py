@@ -19,6 +19,7 @@ from storage.reviews_shape import REVIEW
 from storage.shapes import filled
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
+_AT_ONCE: Final = 5_000
 _RATED: Final[Document] = {"ratingHundredths": {"$gt": 0}}
 """Those that have lost their rating are left out."""
 
@@ -69,7 +70,7 @@ class DecisionCounts:
             ("status", "ratingHundredths", "reasonCode", "createdDate", "submittedAt", "modifiedDate"), 1
         )
         report = DecisionReport()
-        async for document in self._reviews.find(match, fields):
+        async for document in self._reviews.find(match, fields, batch_size=_AT_ONCE):
             whole = filled(REVIEW, document)
             status, reason = ReviewStatus(whole["status"]), document.get("reasonCode")
             report.decisions.add(status, stars(document["ratingHundredths"]), ReasonCode(reason) if reason else None)

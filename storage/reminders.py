@@ -13,6 +13,7 @@ from domain.reminders import MOST_TIMES, Item, ReviewableOrder, SentReminders, d
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session, write_all
+from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_shape import ORDER
 from storage.shapes import read
@@ -61,7 +62,7 @@ class ReminderRepository:
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
                 yield _order(document)
-        async for document in self._orders.find(_others(settings, dues), _FIELDS):
+        async for document in found_in_ranges(self._orders, TEXTS, _others(settings, dues), _FIELDS):
             yield _order(document)
 
     async def others(

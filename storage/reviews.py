@@ -261,7 +261,9 @@ class ReviewRepository:
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""
-        async for document in found_in_ranges(self._reviews, TEXTS, criteria(search)):
+        ranges = found_in_ranges(self._reviews, TEXTS, criteria(search))
+        listed = self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_")
+        async for document in ranges if search.ids is None else listed:
             yield review_from(document)
 
     async def extent(self, search: ReviewSearch) -> Extent:

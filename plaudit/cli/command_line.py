@@ -120,8 +120,8 @@ def run_tool(
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end. SIGTERM and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at once,
-    also where it waits for a file. Processes of the service handle both on their own."""
+    """Run it to its end. SIGTERM, SIGHUP and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at
+    once, also where it waits for a file. Processes of the service handle signals on their own."""
     loop, task, is_interrupted = asyncio.get_running_loop(), asyncio.current_task(), False
 
     def cancel() -> None:
@@ -138,6 +138,9 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(cancel)
 
     loop.add_signal_handler(signal.SIGTERM, cancel)
+    # A terminal that is gone. By nohup it is ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, cancel)
     # A handler of the loop would wait for its turn. Whoever ignores Ctrl-C, as a shell has its background do, goes on.
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:

@@ -34,7 +34,8 @@ Customer = Annotated[
 def export_person(
     customer: Customer,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
+        Path | None,
+        typer.Option("-o", "--output", dir_okay=False, resolve_path=True, help="By default standard output."),
     ] = None,
     as_json: AlwaysJson = True,
 ) -> None:
@@ -60,5 +61,5 @@ def erase_person(
     from plaudit.tools.privacy import erase_person
 
     if not yes:
-        typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True)
+        typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True, err=True)
     run_tool(as_json, erase_person, customer, wait)

@@ -113,7 +113,8 @@ def export_reviews(
     entity_type: Annotated[str | None, typer.Option(help="Only of objects of this type.")] = None,
     status: Annotated[list[StatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
+        Path | None,
+        typer.Option("-o", "--output", dir_okay=False, resolve_path=True, help="By default standard output."),
     ] = None,
     images: Annotated[
         bool | None,

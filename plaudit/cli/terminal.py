@@ -50,8 +50,12 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
 
 
 def print_json(console: Console, value: Any) -> None:
-    """Print a value as indented JSON."""
-    console.print(JSONHighlighter()(Text(shown_json(json.dumps(value, indent=2, ensure_ascii=False)))))
+    """Print a value as indented JSON: in colours on a terminal, else as it is, also where FORCE_COLOR is set."""
+    text = shown_json(json.dumps(value, indent=2, ensure_ascii=False))
+    if console.file.isatty():
+        console.print(JSONHighlighter()(Text(text)))
+    else:
+        console.file.write(f"{text}\n")
 
 
 def shown(text: str) -> str:

@@ -132,7 +132,8 @@ def _output(order: ExportOrder) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            discard_output()  # the reader closed the pipe
+            discard_output()  # the reader closed the pipe: it has a part, of which nothing is told
+            raise
         return
     then = partial(remove_folder_before, images_beside(path)) if order.with_images else None
     with whole_file(path, then) as file:

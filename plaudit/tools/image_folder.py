@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def image_folder(folder: Path) -> Iterator[Path]:
             _remove(old)
             folder.rename(old)
         if draft.exists():
+            os.sync()  # what is removed next may be all that there is of them
             draft.rename(folder)
     finally:
         _remove(draft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.order import check_text
 from plaudit.tools.imports.past import feedback_in
 from plaudit.tools.imports.rows import rows_of
 from plaudit.tools.servers import reached
@@ -48,9 +50,12 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
     bad: list[str] = []
     rows: list[TriedRow] = []
     with order.file.open("rb") as file:
-        for review, ruling in tried(rule_set(rules), _reviews(file, order, bad)):
+        check_text(file, order.file)
+        for number, (review, ruling) in enumerate(tried(rule_set(rules), _reviews(file, order, bad))):
             rows.append(row := tried_row(review, ruling))
             out.print(f"{shown(row['id'])}: {_told(row)}")
+            if number % 1_000 == 0:
+                await asyncio.sleep(0)  # it waits for nothing, and has to hear that it is to end
     for fault in bad:
         errors.print(fault)
     summary = trial_summary(rows)

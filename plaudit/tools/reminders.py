@@ -28,7 +28,8 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
         rows: list[dict[str, object]] = []
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
-            rows.append(_row(decided))
+            if out.quiet:  # of all time there may be millions
+                rows.append(_row(decided))
             out.print(shown(_told(decided)))
     out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")

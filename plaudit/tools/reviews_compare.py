@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -14,6 +14,7 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_id_of, review_state
 from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
@@ -40,8 +41,11 @@ async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> in
     """Print the reviews that are otherwise than the topic told at that moment; returns how many. Memory holds the
     states of one partition, and the differences.
 
-    Raises CommandError where the topic or the database isn't there.
+    Raises CommandError where the topic or the database isn't there, or the topic told nothing by then, and UsageError
+    for a moment to come.
     """
+    if at > datetime.now(UTC):
+        raise UsageError(f"{timestamp(at)} is yet to come: the present would be compared with itself.")
     compared, differences = 0, list[Difference]()
     async with reached(settings, Topic.REVIEWS) as (database, _):
         reviews = Repositories(database).reviews
@@ -51,6 +55,8 @@ async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> in
                 async for difference in _differences(states, reviews):
                     differences.append(difference)
                     out.print(_line(difference))
+    if not compared:
+        raise CommandError(f"The topic told of no review by {timestamp(at)}: there is nothing to compare with.")
     out.tell({"at": timestamp(at), "compared": compared, "differences": differences})
     if differences:
         out.print(f"{len(differences)} of {compared} reviews are otherwise than at {timestamp(at)}.")

@@ -35,6 +35,7 @@ from messaging.topics import CONSUMED, Topic
 from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.processes.waiting import patiently
 from plaudit.tools.migration_lease import Turn, turn
 from plaudit.tools.servers import reached
 from storage.database import Database
@@ -57,6 +58,7 @@ _ON_THEIR_WAY_S: Final = 10.0
 """By then, messages that were sent before keys were divided anew are there, or have failed."""
 
 _LOOK_S: Final = 1.0
+_GIVE_UP_S: Final = 60.0
 
 
 class GrowthReport(TypedDict):
@@ -131,11 +133,17 @@ class Grower:
     async def _go_on_as_before(self, growing: Collection[Topic], held: Collection[Topic]) -> None:
         """Have all that wait for a topic go on, its keys divided as before. Of those that others publish to, new
         partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost."""
-        if not await self.turn.is_still_mine():
-            return
-        free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
-        await self._repository.give_up(free)
-        await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
+
+        async def go_on() -> None:
+            if not await self.turn.is_still_mine():
+                return
+            free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
+            await self._repository.give_up(free)
+            await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
+
+        # What ended the run may be what this asks: all moderation waits until it is answered.
+        async with asyncio.timeout(_GIVE_UP_S):
+            await patiently("MongoDB", go_on)
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once all that came before is applied."""
@@ -220,7 +228,7 @@ class Grower:
                 await self._look_again()
 
     async def _look_again(self) -> None:
-        if not await self.turn.hold():
+        if not await patiently("MongoDB", self.turn.hold):
             raise CommandError("This was held up for a minute, and another run may have gone on. Run it again.")
         await asyncio.sleep(_LOOK_S)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import time_ns
@@ -121,6 +121,9 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     said = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
     assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(said.splitlines())
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
+    # The present, and nothing, are as they are.
+    await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)
+    assert "told of no review" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
 
 
 @pytest.mark.slow

@@ -18,13 +18,14 @@ from plaudit.cli.command_line import until_terminated
 
 @pytest.fixture
 async def handler() -> AsyncIterator[None]:
-    """The loop's handler of a signal goes with the test."""
+    """The loop's handlers of signals go with the test."""
     yield
-    asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().remove_signal_handler(number)
 
 
 @pytest.mark.usefixtures("handler")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:

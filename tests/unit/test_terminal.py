@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -62,12 +63,21 @@ def test_a_terminal_prints_what_is_harmless(text: str) -> None:
     assert is_harmless(printed(text))
 
 
-def test_json_on_a_terminal() -> None:
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_json_is_harmless_and_in_colours_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """Also where others want colours: it is read by programs."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    file = io.StringIO()
+    monkeypatch.setattr(file, "isatty", lambda: is_terminal)
     terminal = Terminal()
-    with terminal.capture() as captured:
-        print_json(terminal, {"[bold]": "\x9b\x7f"})
-    assert is_harmless(captured.get())
-    assert json.loads(captured.get()) == {"[bold]": "\x9b\x7f"}
+    terminal.file = file
+    print_json(terminal, {"[bold]": "\x9b\x7f"})
+    text = re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
+    assert (text == file.getvalue()) is not is_terminal
+    assert is_harmless(text)
+    assert json.loads(text) == {"[bold]": "\x9b\x7f"}
 
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text and text.isprintable() is False))

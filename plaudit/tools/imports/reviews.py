@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 from collections.abc import Collection, Iterator
@@ -50,7 +51,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     """
     order.check()
     with order.file.open("rb") as file:
-        _lock(file)
+        if not order.dry_run:
+            _lock(file)
         check_text(file, order.file)
         names, header = order.mapping.header(file, order.format)
         # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
@@ -139,6 +141,7 @@ class _Import:
             everything = rows_of(file, self._order.format, names, offset=offset, line=line)
             for batch in self._batches(everything):
                 await self._take(batch, report)
+                await asyncio.sleep(0)  # a trial waits for nothing, and has to hear that it is to end
                 rows += batch.rows
                 progress.update(
                     task,
@@ -275,6 +278,9 @@ def _lock(file: BinaryIO) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise CommandError(f"Another import is at {file.name}.") from None
+    except OSError as error:
+        told = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with its images' folder."
+        raise CommandError(told) from None
 
 
 def _progress(console: Terminal) -> Progress:
