@@ -36,7 +36,7 @@ REVIEWS: Final = (
         "It held four hours at first, then one. The shop answered late.",
         "Ann K.",
     ),
-    ("lamp-77", 5, "Best deal, see my page", "You can have the same for half at my-best-shop.example!!!", "Promo"),
+    ("lamp-77", 5, "Best deal, see my page", "You can have the same for half at www.my-best-shop.example!!!", "Promo"),
     (
         "lamp-77",
         4,
@@ -54,6 +54,7 @@ REVIEWS: Final = (
     ),
     ("kettle-17", 4, "Rapide et silencieuse", "L'eau est chaude en deux minutes, mais le couvercle ferme mal.", "Luc"),
 )
+RULES: Final = [{"id": "links", "kind": "links", "outcome": "hold"}]
 PATHS: Final = {
     "queue": "/console/queue",
     "reviews": "/console/reviews",
@@ -82,6 +83,9 @@ async def fill(http: httpx.AsyncClient) -> str:
         for n, (id, rating, title, text, name) in enumerate(REVIEWS)
     ]  # fmt: skip
     asked = {"Prefer": "wait=10", "Idempotency-Key": "screenshots"}
+    await http.put(
+        "/api/stores/Electronics", json={"settings": {"moderationRules": RULES}}, headers={"Prefer": "wait=10"}
+    )
     answer = (await http.post("/api/customerReviews", json=bodies, headers=asked)).raise_for_status().json()
     await http.post("/api/customerReviews/approve", json=answer["ids"][4:], headers=asked)
     return str(answer["ids"][0])

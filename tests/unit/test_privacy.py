@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from domain import privacy
+from domain.addresses import bare_address
 from domain.orders import NO_BODY, Customer, Order, OrderLine, after_event
 from domain.privacy import (
+    MOST_PARSED,
     forgotten_order,
     forgotten_return,
     forgotten_return_command,
@@ -177,14 +179,20 @@ def test_a_person_is_found_in_what_is_nested_too_deep_to_be_read() -> None:
         assert is_about(b'{"orderId": "o-1", "x": ' + b"[" * depth + b"]" * depth + b"}", "4711", ["o-1"])
 
 
-def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for() -> None:
-    others = ({"email": f"a!{n}@b.c"} for n in range(100_000))
+def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def counted(text: str) -> str:
+        parsed.append(text)
+        return bare_address(text)
+
+    monkeypatch.setattr(privacy, "bare_address", counted)
+    others = ({"email": f"a!{n}@b.c"} for n in range(10_000))
     theirs = [{"email": "Ann!Berg@Example.com"}, {"email": "Ann <ann@example.com>"}, {"email": "bo@example.com"}]
     value = json.dumps([*others, *theirs]).encode()
-    began = process_time()
     assert {"ann!berg@example.com", "ann@example.com", "bo@example.com"} <= people_in(value)
+    assert len(parsed) == MOST_PARSED
     assert is_about(value, "4711", (), ["ann!berg@example.com"])
-    assert process_time() - began < 8  # all of them by the parser would take some twenty seconds
 
 
 @pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
