@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from domain import privacy
+from domain import privacy as domain_privacy
 from domain.addresses import bare_address
 from domain.orders import NO_BODY, Customer, Order, OrderLine, after_event
 from domain.privacy import (
@@ -186,7 +186,7 @@ def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for(monk
         parsed.append(text)
         return bare_address(text)
 
-    monkeypatch.setattr(privacy, "bare_address", counted)
+    monkeypatch.setattr(domain_privacy, "bare_address", counted)
     others = ({"email": f"a!{n}@b.c"} for n in range(10_000))
     theirs = [{"email": "Ann!Berg@Example.com"}, {"email": "Ann <ann@example.com>"}, {"email": "bo@example.com"}]
     value = json.dumps([*others, *theirs]).encode()
