@@ -223,6 +223,14 @@ async def carry_out(
     return JsonResponse(_accepted(command, ids), 202)
 
 
+async def begun(services: Services, command: Command, items: int) -> Earlier:
+    """Note a command about so many items before anything of it is kept. Raises ProblemError for a key that stands for
+    another request."""
+    earlier = await earlier_attempt(services, command, most=1)
+    _begin(services, command, command.mark(items), earlier.mark)
+    return earlier
+
+
 async def earlier_attempt(services: Services, command: Command, most: int = MAX_ITEMS) -> Earlier:
     """Look up the outcomes of a command, so many at most. Raises ProblemError when its key is known to stand for
     another request."""

@@ -81,7 +81,7 @@ async def checked_edits(
             if isinstance(holders, Refusal):
                 edit = replace(edit, image_refusal=holders)
             else:
-                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored))
+                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=now)
         checked.append(edit)
     return checked
 

@@ -5,7 +5,7 @@ A turn removes those of so many images and no more, as other work waits for its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from domain.images import UNUSED_FOR
 log = structlog.get_logger()
 
 _AT_ONCE: Final = 500
+_NAMED: Final = 5
 
 
 async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[], Awaitable[datetime]]) -> None:
@@ -27,8 +28,8 @@ async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[
     images = services.images
     # What is gone waits for no Kafka.
     if unswept := await images.unswept(_AT_ONCE):
-        await services.image_files.remove(list(unswept))
-        await images.note_swept(unswept)
+        left = await _remove(services, list(unswept))
+        await images.note_swept({id: mark for id, mark in unswept.items() if id not in left})
     if await images.are_unused(now - UNUSED_FOR) and (
         count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
     ):
@@ -42,10 +43,17 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     command never came.
     """
     if ids := await services.images.gone_before(now - remember, _AT_ONCE):
-        await services.image_files.remove(ids)
-        await services.images.forget(ids)
+        left = await _remove(services, ids)
+        await services.images.forget([id for id in ids if id not in left])
     if len(ids) == _AT_ONCE:
         return False
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads that nobody told of", count=count)
     return True
+
+
+async def _remove(services: Services, ids: Collection[str]) -> set[str]:
+    """Remove files of images; returns the ids of those that stay, as under a legal hold: others get their turn."""
+    if left := await services.image_files.remove(ids):
+        log.warning("files of images can't be removed", images=sorted(left)[:_NAMED], count=len(left))
+    return left

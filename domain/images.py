@@ -150,10 +150,14 @@ def settled(
     return replace(upload, state=ImageState.READY, review_id=review_id, width=result.width, height=result.height)
 
 
-def chosen(ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[str]) -> tuple[ReviewImage, ...]:
-    """The images of a review that is to have these, in this order: hidden ones stay hidden."""
+def chosen(
+    ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[str], at: datetime | None
+) -> tuple[ReviewImage, ...]:
+    """The images of a review that gets these at a moment, in this order: hidden ones stay hidden, and nobody has seen
+    the others with it before."""
     stored = {image.id: image for image in before}
-    return tuple(stored.get(id) or ReviewImage(id, is_pending=id not in ready) for id in dict.fromkeys(ids))
+    new = {id: ReviewImage(id, ready_at=at) if id in ready else ReviewImage(id, is_pending=True) for id in ids}
+    return tuple(stored.get(id) or image for id, image in new.items())
 
 
 def with_pending(ids: Sequence[str], before: Sequence[ReviewImage]) -> tuple[str, ...]:

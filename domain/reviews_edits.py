@@ -37,7 +37,8 @@ class Edit:
 
     No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
     `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
-    against its images, whoever sends it; `ready` are the ids of those that can be shown. `keeps_pending`: its images
+    against its images, whoever sends it; `ready` are the ids of those that can be shown, from `effective` on, when it
+    takes effect. `keeps_pending`: its images
     are beside those that are being rebuilt, which its sender can't see.
     """
 
@@ -53,6 +54,7 @@ class Edit:
     refusal: Refusal | None = None
     image_refusal: Refusal | None = None
     ready: Collection[str] = ()
+    effective: datetime | None = None
     keeps_pending: bool = False
     command_id: str | None = None
     mark: CommandMark | None = None
@@ -260,7 +262,7 @@ def apply_edit(
     if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
-    images = chosen(content.images or (), review.images, wanted.ready)
+    images = chosen(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
     after = replace(review, content=content, images=images, facts=facts, written=written, modified=wanted.at)
     if wanted.right is not EditRight.AUTHOR:

@@ -75,7 +75,10 @@ class SmtpSettings(BaseModel):
     username: Annotated[str | None, Field(description="Missing: without a login")] = None
     password: SecretStr | None = None
     tls_ca_file: Annotated[OptionalFile, Field(description="Missing: the authorities of the system")] = None
-    timeout: Annotated[float, Field(gt=0, le=60, description="Seconds for each answer of the server")] = 20.0
+    timeout: Annotated[
+        float,
+        Field(gt=0, le=60, description="Seconds for each answer of the server; that to the content of a mail has 240"),
+    ] = 20.0
     retry_pause: Annotated[
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
     ] = 30.0

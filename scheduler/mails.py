@@ -114,5 +114,6 @@ class MailWriter:
 
 
 def _language(order: ReviewableOrder, store: Store | None) -> str | None:
-    """The language of the order, else the first of its store."""
-    return order.customer.language_code or next(map(language_tag, store.languages if store else ()), None)
+    """The language of the order, else the first of its store, as a tag."""
+    told = (order.customer.language_code or "").strip()
+    return next(map(language_tag, [told] if told else store.languages if store else ()), None)

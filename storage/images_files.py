@@ -86,9 +86,11 @@ class ImageFiles:
         """One file of an image, or None."""
         return await self._read(_file(id, size))
 
-    async def remove(self, ids: Collection[str]) -> None:
-        """Remove all files of images; those that aren't there are removed already."""
-        await self._remove([_file(id, size) for id in ids for size in SIZES])
+    async def remove(self, ids: Collection[str]) -> set[str]:
+        """Remove all files of images; those that aren't there are removed already. Returns the ids of those of which
+        one can't be removed."""
+        files = {_file(id, size): id for id in ids for size in SIZES}
+        return {files[path] for path in await self._remove(list(files))}
 
     async def probe(self) -> None:
         """Write, read and remove a file. Raises what the store raises, also OSError."""
@@ -99,12 +101,13 @@ class ImageFiles:
         await self._remove([path])
 
     async def remove_old_uploads(self, before: datetime) -> int:
-        """Remove uploads from before that moment; returns how many."""
+        """Remove uploads from before that moment, and what a process that died has left of a file; returns how many."""
+        if isinstance(self._store, LocalStore) and self._store.prefix:
+            await asyncio.to_thread(_remove_remains, Path(self._store.prefix), before)
         old: list[str] = []
         async for listed in obstore.list(self._store, prefix="incoming"):
             old += [each["path"] for each in listed if each["last_modified"] < before]
-        await self._remove(old)
-        return len(old)
+        return len(old) - len(await self._remove(old))
 
     async def _put(self, path: str, content: bytes) -> None:
         await obstore.put_async(self._store, path, content, use_multipart=False)
@@ -118,9 +121,19 @@ class ImageFiles:
         except FileNotFoundError:
             return None
 
-    async def _remove(self, paths: Sequence[str]) -> None:
+    async def _remove(self, paths: Sequence[str]) -> list[str]:
+        """Remove files; returns those that stay. Raises what the store raises where it removes none of those that it
+        is asked for at the same time: it is away."""
+        left = list[str]()
         for start in range(0, len(paths), _AT_ONCE):
-            await asyncio.gather(*map(self._remove_one, paths[start : start + _AT_ONCE]))
+            part = paths[start : start + _AT_ONCE]
+            outcomes = await asyncio.gather(*map(self._remove_one, part), return_exceptions=True)
+            failed = {path: each for path, each in zip(part, outcomes, strict=True) if each is not None}
+            for error in failed.values():
+                if len(failed) == len(part) or not is_store_away(error):
+                    raise error
+            left += failed
+        return left
 
     async def _remove_one(self, path: str) -> None:
         with suppress(FileNotFoundError):
@@ -145,6 +158,15 @@ def _put_on_disk(folder: Path, path: str) -> None:
         return
     except OSError as error:
         raise GenericError(f"{folder / path}: {error}") from error
+
+
+def _remove_remains(folder: Path, before: datetime) -> None:
+    """Remove files under the names that they have while they are written: no listing of the store has them."""
+    for path in folder.glob("*/*/*#*"):
+        if path.stat().st_mtime < before.timestamp():
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # other files are beside it
+                path.parent.rmdir()
 
 
 def _sync(path: Path) -> None:

@@ -61,7 +61,7 @@ class ReminderDecisions:
                 sent[id] = sent.get(id, SentReminders()).after(now)
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
-        reviewed |= await self._tokens.reviewed({order.id for order in orders})
+        reviewed |= await self._tokens.reviewed(orders)
         products = {product for order in orders for product in order.products_in_stores()}
         return list(decide_in_turn(orders, settings, stores, reviewed, sent, now, await self._closed(products)))
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import BulkWriteError
 
-from domain.reminders import ReviewedProduct
+from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from storage.database import Database, Document, is_duplicate
 from storage.made_up_keys import MadeUpKey
@@ -103,12 +103,19 @@ class ReviewTokenRepository:
         found = self._used.find({"_id": {"$in": [*map(_id, lines)]}}, {"reviewId": 1})
         return {_line(document["_id"]): document["reviewId"] async for document in found}
 
-    async def reviewed(self, order_ids: Collection[str]) -> set[ReviewedProduct]:
-        """The reviews of lines of these orders by token, also such as were deleted since."""
-        found = self._used.find({"_id.orderId": {"$in": list(order_ids)}})
-        return {
-            ReviewedProduct(d["storeId"], d["customerId"], d["productId"]) async for d in found if "customerId" in d
-        }
+    async def reviewed(self, orders: Iterable[ReviewableOrder]) -> set[ReviewedProduct]:
+        """The reviews of lines of these orders by token, also such as were deleted since: of who used it, and of the
+        order's customer of now, as another token of the line would be refused."""
+        by_id = {order.id: order for order in orders}
+        reviewed = set[ReviewedProduct]()
+        async for document in self._used.find({"_id.orderId": {"$in": list(by_id)}}):
+            line, product = _line(document["_id"]), document["productId"]
+            if "customerId" in document:
+                reviewed.add(ReviewedProduct(document["storeId"], document["customerId"], product))
+            order = by_id[line.order_id]
+            if order.customer.id and any((i.line_id, i.product_id) == (line.line_id, product) for i in order.items):
+                reviewed.add(ReviewedProduct(order.store_id, order.customer.id, product))
+        return reviewed
 
     async def of_customer(self, customer_id: str) -> list[TokenUse]:
         """The tokens that a customer used, by order and line."""

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 import aiosmtplib
 
@@ -14,6 +14,10 @@ from consumers.mails.message import Mail
 
 SEND_LIMIT_S: Final = 300.0
 """One mail may take so long in all, the connection included."""
+
+_DATA_S: Final = 240.0
+"""The wait for the answer to a mail's content: gateways look into it first. Who gives up sooner sends it once more (RFC
+5321, 4.5.3.2.6)."""
 
 MAILS_PER_CONNECTION: Final = 100
 """Servers end connections that never end."""
@@ -24,16 +28,19 @@ _SERVER_MATTERS: Final = frozenset({421, 530, 534, 535, 538})
 
 
 class ServerAwayError(Exception):
-    """The server can't be reached, or doesn't let us in; `code` says how it showed."""
+    """The server can't be reached, or doesn't let us in; `code` says how it showed. `has_mail`: it has got the mail's
+    content, or a part of it."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, *, has_mail: bool = False) -> None:
         super().__init__(code)
         self.code = code
+        self._has_mail = has_mail
 
     @property
     def is_silent(self) -> bool:
-        """True where the server said nothing, so that it has judged neither this mail nor us."""
-        return not self.code.isdigit()
+        """True where the server said nothing, so that it has judged neither this mail nor us: it may be sent for ever.
+        One whose content the server has got may have been delivered each time."""
+        return not self.code.isdigit() and not self._has_mail
 
 
 class MailDelayedError(Exception):
@@ -61,12 +68,23 @@ class SmtpServer:
     timeout: float = 20.0
 
 
+class _Client(aiosmtplib.SMTP):
+    """The client, with a patience of its own for the content of a mail. `has_mail`: the server has got that."""
+
+    has_mail = False
+
+    async def data(self, message: str | bytes, /, **_: Any) -> aiosmtplib.SMTPResponse:
+        """Send the content."""
+        self.has_mail = True
+        return await super().data(message, timeout=_DATA_S)
+
+
 class SmtpConnection:
     """A connection that is opened for the first mail and used again until it is closed. Not for several tasks."""
 
     def __init__(self, server: SmtpServer) -> None:
         self._server = server
-        self._client: aiosmtplib.SMTP | None = None
+        self._client: _Client | None = None
         self._sent = 0
 
     async def send(self, mail: Mail) -> None:
@@ -80,8 +98,9 @@ class SmtpConnection:
                 client = await self._open()
                 await self._send(client, mail)
         except TimeoutError:
+            has_mail = self._client is not None and self._client.has_mail
             self._drop()
-            raise ServerAwayError("timeout") from None
+            raise ServerAwayError("timeout", has_mail=has_mail) from None
         except BaseException as error:
             if not isinstance(error, MailDelayedError | MailRefusedError):
                 self._drop()
@@ -101,14 +120,14 @@ class SmtpConnection:
             except (aiosmtplib.SMTPException, OSError, TimeoutError):
                 client.close()
 
-    async def _open(self) -> aiosmtplib.SMTP:
+    async def _open(self) -> _Client:
         if self._sent >= MAILS_PER_CONNECTION:
             await self.close()
         if self._client is not None and self._client.is_connected:
             return self._client
         server = self._server
         try:
-            client = aiosmtplib.SMTP(
+            client = _Client(
                 hostname=server.host,
                 port=server.port,
                 username=server.username,
@@ -124,7 +143,8 @@ class SmtpConnection:
         self._client, self._sent = client, 0
         return client
 
-    async def _send(self, client: aiosmtplib.SMTP, mail: Mail) -> None:
+    async def _send(self, client: _Client, mail: Mail) -> None:
+        client.has_mail = False
         is_ascii = (mail.sender + mail.recipient).isascii()
         options = [] if is_ascii else ["SMTPUTF8", "BODY=8BITMIME"]
         try:
@@ -136,7 +156,7 @@ class SmtpConnection:
         except aiosmtplib.SMTPNotSupported as error:
             raise MailRefusedError(error.message) from error
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
-            raise ServerAwayError(_code_of(error)) from error
+            raise ServerAwayError(_code_of(error), has_mail=client.has_mail) from error
 
     def _tls(self) -> ssl.SSLContext | None:
         if self._server.security == "none":

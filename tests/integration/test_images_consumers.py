@@ -253,3 +253,17 @@ async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: 
     (after,) = images_from(await desk.stored(reviews[0]["id"]))
     assert (after.is_pending, after.is_hidden) == (False, True)
     assert (await desk.stored(reviews[1]["id"]))["status"] == ReviewStatus.APPROVED
+
+
+async def test_an_image_that_an_edit_brings_behind_an_approval_stays_hidden(desk: Desk) -> None:
+    """The approval is about the review of before: whoever sent it saw other images. Later ones have seen this one."""
+    for is_before in (True, False):
+        first, second = await desk.upload(picture()), await desk.upload(picture())
+        review = desk.review(images=[first])
+        await desk.submit(desk.records(review))
+        await desk.submit(desk.records({**review, "images": [first, second]}))
+        sent = datetime.now(UTC) + timedelta(minutes=-1 if is_before else 1)
+        await desk.moderate(("approve", review["id"]), sent=round(sent.timestamp() * 1_000))
+        after = images_from(await desk.stored(review["id"]))
+        assert [(each.id, each.is_hidden) for each in after] == [(first, False), (second, is_before)]
+        assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED

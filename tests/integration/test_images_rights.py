@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid5
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from api.app import create_app
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.services import Services
-from domain.images import ImageState, StoredImage
+from domain.images import ImageState, StoredImage, digest_of
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import ReviewImage
@@ -24,7 +25,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import Database, connect, in_transaction
 from storage.images import ImageRepository
-from storage.images_files import files_in_memory
+from storage.images_files import ImageFiles, files_in_memory
 from storage.reviews import ReviewRepository
 from tests.support.app import NOWHERE, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
@@ -45,9 +46,14 @@ async def database(servers: Servers, tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+def files() -> ImageFiles:
+    return files_in_memory()
+
+
+@pytest.fixture
+async def http(database: Database, files: ImageFiles) -> AsyncIterator[httpx.AsyncClient]:
     rules = TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
-    publisher, files = Publisher(KafkaConnection(NOWHERE), timeout=0.1), files_in_memory()
+    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
     await files.put(IMAGE, [b"large", b"small"])
     services = Services(
         database,
@@ -118,3 +124,17 @@ async def test_nobody_sees_what_is_gone_or_not_of_the_review(database: Database,
     assert await statuses(http) == [404, 404, 200, 200, 404]
     await in_transaction(database, lambda session: ImageRepository(database).give_up([IMAGE], session))
     assert await statuses(http) == [404] * 5
+
+
+async def test_an_upload_that_is_refused_for_its_key_leaves_nothing(http: httpx.AsyncClient, files: ImageFiles) -> None:
+    """Nothing would tell of its file, which would stay for weeks."""
+    token = ISSUER_OF_ALL.token(["customerReviews:create"])
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream", "Idempotency-Key": "one"}
+    mine, other = b"\xff\xd8\xff mine", b"\xff\xd8\xff another"
+    # Kafka is away: the key is known to this process alone.
+    assert (await http.post("/api/images", content=mine, headers=headers)).status_code == 503
+    refused = await http.post("/api/images", content=other, headers=headers)
+    assert (refused.status_code, refused.json()["type"]) == (422, "/problems/idempotency-key-reused")
+    id = str(uuid5(UUID(refused.json()["commandId"]), "0"))
+    assert await files.upload(id, digest_of(mine)) == mine
+    assert await files.upload(id, digest_of(other)) is None

@@ -33,6 +33,8 @@ class MailServer:
     refusals: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     connections: int = 0
+    looks_s: float = 0
+    """Seconds that it looks into a mail that it has taken, before it says so."""
     open: set[SMTP] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -71,6 +73,7 @@ class MailServer:
         mail = message_from_bytes(envelope.content or b"", policy=default)  # type: ignore[arg-type]
         assert isinstance(mail, EmailMessage)
         self.mails.append(mail)
+        await asyncio.sleep(self.looks_s)
         return OK
 
     def protocol(self) -> SMTP:

@@ -136,12 +136,13 @@ def test_an_awaited_image_of_somebody_else_is_refused() -> None:
 
 def test_images_are_chosen_in_order_and_stay_hidden() -> None:
     before = (ReviewImage("a", is_hidden=True), ReviewImage("b"))
-    assert chosen(["c", "a", "d", "c"], before, {"c"}) == (
-        ReviewImage("c"),
+    assert chosen(["c", "a", "d", "c", "b"], before, {"c"}, NOW) == (
+        ReviewImage("c", ready_at=NOW),
         ReviewImage("a", is_hidden=True),
         ReviewImage("d", is_pending=True),
+        ReviewImage("b"),
     )
-    assert chosen([], before, {"a"}) == ()
+    assert chosen([], before, {"a"}, NOW) == ()
 
 
 def test_images_that_are_being_rebuilt_stay_behind_those_that_are_named() -> None:

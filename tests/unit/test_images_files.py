@@ -6,14 +6,16 @@ import asyncio
 import errno
 import os
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import obstore
 import pytest
-from obstore.exceptions import GenericError
+from obstore.exceptions import BaseError, GenericError
 
+from domain.images import SIZES
 from storage.images_files import ImageFiles, is_store_away, open_store
 
 
@@ -31,6 +33,33 @@ async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: 
     async with asyncio.timeout(60):
         await files.remove(ids)
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: Path) -> None:
+    """It has the name of a file that is written, which no listing tells."""
+    files, id, now = ImageFiles(open_store(str(tmp_path))), str(uuid4()), datetime.now(UTC)
+    await files.put(id, [b"large", b"small"])
+    remains = [tmp_path / "incoming" / id / "abc#1", tmp_path / "images" / id / "1600#1"]
+    for file in remains:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"a part")
+    await files.remove_old_uploads(now - timedelta(days=1))
+    assert all(file.exists() for file in remains)
+    await files.remove_old_uploads(now + timedelta(days=1))
+    assert not any(file.exists() for file in remains)
+    assert await files.get(id, 1600) == b"large"
+
+
+async def test_a_file_that_cannot_be_removed_holds_up_no_other_one(tmp_path: Path) -> None:
+    files, held, gone = ImageFiles(open_store(str(tmp_path))), str(uuid4()), [str(uuid4()) for _ in range(20)]
+    for id in gone:
+        await files.put(id, [b"large", b"small"])
+    for size in SIZES:
+        (tmp_path / "images" / held / str(size) / "a folder in its place").mkdir(parents=True)
+    assert await files.remove([held, *gone]) == {held}
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+    with pytest.raises(BaseError):  # as where the store is away
+        await files.remove([held])
 
 
 async def test_what_a_folder_has_taken_is_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.mails import smtp
 from consumers.mails.message import Mail, check_headers, mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.addresses import one_line
@@ -129,14 +130,41 @@ async def test_what_answers_mean(plain_server: MailServer) -> None:
     assert plain_server.connections == 2
 
 
+async def test_a_server_that_looks_into_mails_is_waited_for(plain_server: MailServer) -> None:
+    """It has the mail by then: who gave up would send it again."""
+    plain_server.looks_s = 1.0
+    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=0.5))
+    await connection.send(a_mail())
+    await connection.close()
+    assert len(plain_server.mails) == 1
+
+
+async def test_a_server_that_has_a_mail_and_says_nothing_has_judged_it(
+    plain_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a time runs out, and not each repeat is delivered for ever."""
+    monkeypatch.setattr(smtp, "_DATA_S", 0.2)
+    plain_server.looks_s = 60
+    connection = connection_to(plain_server)
+    with pytest.raises(ServerAwayError) as away:
+        await connection.send(a_mail())
+    assert away.value.is_silent is False
+    monkeypatch.setattr(smtp, "SEND_LIMIT_S", 0.5)
+    monkeypatch.setattr(smtp, "_DATA_S", 60)
+    with pytest.raises(ServerAwayError, match="timeout") as away:
+        await connection.send(a_mail())
+    assert away.value.is_silent is False
+
+
 async def test_a_silent_server_is_away() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
     async with listening(silent) as port:
-        with pytest.raises(ServerAwayError):
+        with pytest.raises(ServerAwayError) as away:
             await SmtpConnection(SmtpServer("127.0.0.1", port, timeout=0.2)).send(a_mail())
+    assert away.value.is_silent
 
 
 @pytest.mark.parametrize(
