@@ -83,6 +83,7 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     assert found == expected
 
 
+@pytest.mark.long
 async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
     assert starts == 2
 
 
+@pytest.mark.long
 async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: Servers) -> None:
     topic = f"t{uuid.uuid4().hex[:8]}"
     partition = TopicPartition(topic, 0)
@@ -132,6 +134,7 @@ async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: 
     assert (spans, read) == ({partition: range(3)}, [0])
 
 
+@pytest.mark.long
 async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
 
 
+@pytest.mark.long
 async def test_a_flag_says_what_in_the_text_it_is_about(
     facade: Facade, http: httpx.AsyncClient, service: Service, product: str
 ) -> None:
