@@ -223,7 +223,7 @@ async def carry_out(
     return JsonResponse(_accepted(command, ids), 202)
 
 
-async def begun(services: Services, command: Command, items: int) -> Earlier:
+async def begin_command(services: Services, command: Command, items: int) -> Earlier:
     """Note a command about so many items before anything of it is kept. Raises ProblemError for a key that stands for
     another request."""
     earlier = await earlier_attempt(services, command, most=1)

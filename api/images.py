@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from api.auth.permissions import Moderator, ReviewAuthor, Visitor
-from api.commands import Command, Commanded, Reason, begun, carry_out, command_answers
+from api.commands import Command, Commanded, Reason, begin_command, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.documents import OPEN_TO_STRANGERS, problems
@@ -65,7 +65,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), digest_of(content)
-    earlier = await begun(services, command, 1)
+    earlier = await begin_command(services, command, 1)
     await services.image_files.put_upload(id, digest, content)
     told = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
     value = {name: each for name, each in told.items() if each is not None}

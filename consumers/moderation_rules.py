@@ -83,7 +83,7 @@ async def rulings_about(
 
 
 async def _apart(work: Callable[[], T], is_long: bool) -> T:
-    """What this work comes to: in a thread where it takes long, since heartbeats to Kafka don't wait."""
+    """Do this work, in a thread where it takes long: heartbeats to Kafka don't wait."""
     return await asyncio.to_thread(work) if is_long else work()
 
 

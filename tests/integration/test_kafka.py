@@ -96,7 +96,7 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
     async def start(self: AIOKafkaProducer) -> None:
         nonlocal starts
         starts += 1
-        await asyncio.sleep(60 if starts == 1 else 0.5)
+        await asyncio.sleep(60 if starts == 1 else 0.5)  # the first one hangs, the next takes its time
         await plain(self)
 
     monkeypatch.setattr(AIOKafkaProducer, "start", start)
