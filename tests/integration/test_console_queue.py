@@ -195,6 +195,28 @@ async def test_what_somebody_has_decided_is_not_new_any_more(browser: Browser, p
         await page.locator("#news a").wait_for(state="detached")
 
 
+async def test_what_is_counted_goes_with_the_queue(browser: Browser, place: Service, own: Facade) -> None:
+    """Without another page: as it is decided here, and as others send and decide."""
+    await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.get_by_role("link", name="Queue 3").wait_for()
+        await page.locator("html.scripted #list > li.focus").wait_for()
+
+        async def is_told(count: int) -> None:
+            await page.get_by_role("link", name=f"Queue {count}").wait_for()
+            await page.get_by_role("link", name=f"All {count}").wait_for()
+            await page.locator("#state", has_text=f"{count} wait").wait_for()
+
+        await is_told(3)
+        await page.keyboard.press("a")
+        await is_told(2)
+        (other, _) = await reviews_of(own, 2, new_id())
+        await is_told(4)
+        await own.moderate("approve", other)
+        await is_told(3)
+
+
 async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
     """A double click approves one review; a context that doesn't come leaves none of another review."""
     ids = await reviews_of(own, 3, new_id())

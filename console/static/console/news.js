@@ -129,6 +129,7 @@ export class News {
   }
 
   hear(kind, told) {
+    if (kind !== "claimed") htmx.trigger(document.body, "changed");
     // What is older stands in the page: the news of a process that has just begun tell it again.
     const since = Date.parse(this.place.dataset.since);
     const isSince = told.at >= since;
