@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from console.decisions import decide_by_status, marks_in, outcomes, stale
 from console.facade import KEY_REUSED, Refused
-from console.queue import REPORTED, criteria, last_reported
+from console.queue import CHIPS, REPORTED, criteria, last_reported
 from console.screens import Screens
 from console.seen import CHANGED, text_of_row, texts_seen
 from console.templating import address
@@ -128,6 +128,7 @@ async def _progress(
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     return visit.page(
         "bulk_all.html",
+        only=next((label for name, value, label in CHIPS if name and value == visit.query.get(name)), None),
         total=max(0, found["totalCount"] - counts.get(CHANGED, 0)),
         # Of the address, so that it stays from step to step; one without it begins now.
         here=address(_ALL, visit.query, until=visit.query.get("until") or timestamp(datetime.now(UTC))),

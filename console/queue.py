@@ -28,7 +28,7 @@ _MOST_COUNTED: Final = 2_000
 REPORTED: Final = "reported"
 """The filter that finds reviews with open reports."""
 
-_CHIPS: Final = (
+CHIPS: Final = (
     ("", "", "All"),
     ("only", "flagged", "Flagged"),
     ("only", REPORTED, "Reported"),
@@ -77,7 +77,7 @@ async def queue(visit: Visit) -> Response:
         since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
-        chips=_CHIPS,
+        chips=CHIPS,
         counts={},
         reasons=list(ReasonCode),
         is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
@@ -162,9 +162,9 @@ async def state(visit: Visit) -> Response:
 async def chips(visit: Visit) -> Response:
     """The filters with the number of reviews that each finds: a part of the page that may come later."""
     total = await _waiting(visit)
-    names = [value for _, value, _ in _CHIPS] if total is not None and total < _MOST_COUNTED else []
+    names = [value for _, value, _ in CHIPS] if total is not None and total < _MOST_COUNTED else []
     counts = await asyncio.gather(*(_total(visit, criteria({**visit.query, "only": name})) for name in names))
-    return visit.page("queue_chips.html", chips=_CHIPS, counts=dict(zip(names, counts, strict=True)))
+    return visit.page("queue_chips.html", chips=CHIPS, counts=dict(zip(names, counts, strict=True)))
 
 
 @screens.get("/queue/waiting", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

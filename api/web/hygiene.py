@@ -22,12 +22,18 @@ STOREFRONT: Final = "/storefront/"
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_CSP: Final = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-_CSP_OF_PAGES: Final = b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"
+_OF_PAGES: Final = (
+    (b"content-security-policy", b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"),
+    # With `no-referrer` a browser hides from where a form is sent, also from us: over plain HTTP nothing else tells it.
+    (b"referrer-policy", b"same-origin"),
+)
+_OF_OTHERS: Final = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+)
 _HSTS: Final = b"max-age=31536000"
 _OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -105,7 +111,7 @@ class Hygiene:
                 headers = message["headers"] = list(message["headers"])
                 own = dict(headers)
                 is_page = own.get(b"content-type", b"").startswith(b"text/html")
-                wanted = [*_HEADERS, (b"content-security-policy", _CSP_OF_PAGES if is_page else _CSP)]
+                wanted = [*_HEADERS, *(_OF_PAGES if is_page else _OF_OTHERS)]
                 if scope["scheme"] == "https":
                     wanted.append((b"strict-transport-security", _HSTS))
                 headers += [header for header in wanted if header[0] not in own]
