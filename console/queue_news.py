@@ -4,10 +4,12 @@ Kafka."""
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any, Final
 
 import orjson
@@ -21,6 +23,9 @@ from messaging.topics import Topic
 log = structlog.get_logger()
 TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
 """The topics that news are in."""
+
+MOST_CLAIMS: Final = 10_000
+"""So many a process knows: more moderators than that look at no queue."""
 
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
@@ -51,13 +56,50 @@ class _Listener:
     is_behind: bool = False
 
 
+class _Claims:
+    """The claims that hold, the oldest first: one for each desk, and one for each review. Beyond MOST_CLAIMS the oldest
+    ones go."""
+
+    def __init__(self) -> None:
+        self._by_review: OrderedDict[str, tuple[News, float]] = OrderedDict()
+        self._review_of: dict[tuple[str | None, str | None], str] = {}
+
+    def take(self, claim: News) -> None:
+        """The newest claim: its review had another one, perhaps, and its desk has left the review before."""
+        who = (claim.by, claim.desk)
+        self.drop(self._review_of.get(who))
+        self.drop(claim.review_id)
+        self._by_review[claim.review_id] = (claim, monotonic() + CLAIM_S)
+        self._review_of[who] = claim.review_id
+        self._forget_old()
+
+    def drop(self, review_id: str | None) -> None:
+        """The claim of a review, if there is one, is over."""
+        held = self._by_review.pop(review_id, None) if review_id is not None else None
+        if held is not None:
+            del self._review_of[held[0].by, held[0].desk]
+
+    def held(self) -> list[News]:
+        """All of them."""
+        self._forget_old()
+        return [claim for claim, _ in self._by_review.values()]
+
+    def _forget_old(self) -> None:
+        now = monotonic()
+        while self._by_review:
+            id, (_, end) = next(iter(self._by_review.items()))
+            if end > now and len(self._by_review) <= MOST_CLAIMS:
+                return
+            self.drop(id)
+
+
 class QueueNews:
     """Passes news on to open pages. Kafka is read from the first page on."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._by_number: dict[int, _Listener] = {}
-        self._claims: dict[str, tuple[News, datetime]] = {}
+        self._claims = _Claims()
         self._reading: asyncio.Task[None] | None = None
         self._next = 0
 
@@ -73,7 +115,7 @@ class QueueNews:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
-            for claim in self._held():
+            for claim in self._claims.held():
                 if caller.may_touch(claim.store_id):
                     yield claim
             while not listener.is_behind:
@@ -94,11 +136,6 @@ class QueueNews:
             yield listener
         finally:
             del self._by_number[number]
-
-    def _held(self) -> list[News]:
-        now = datetime.now(UTC)
-        self._claims = {id: held for id, held in self._claims.items() if held[1] > now}
-        return [claim for claim, _ in self._claims.values()]
 
     async def _read(self) -> None:
         try:
@@ -123,12 +160,9 @@ class QueueNews:
 
     def _tell(self, news: News) -> None:
         if news.kind == "claimed":
-            who = (news.by, news.desk)
-            # Whoever looks at another review has left the one before.
-            self._claims = {id: held for id, held in self._claims.items() if (held[0].by, held[0].desk) != who}
-            self._claims[news.review_id] = (news, datetime.now(UTC) + timedelta(seconds=CLAIM_S))
+            self._claims.take(news)
         elif news.kind == "decided":
-            self._claims.pop(news.review_id, None)
+            self._claims.drop(news.review_id)
         for listener in self._by_number.values():
             if listener.news.full():
                 listener.is_behind = True

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
-from console.queue_news import QueueNews
-from domain.permissions import STRANGER
+import orjson
+
+from console.queue_news import MOST_CLAIMS, QueueNews
+from domain.permissions import ANYBODY, STRANGER
 from messaging.kafka.tail import Tail
 
 
@@ -29,6 +32,53 @@ class BrokenTail(AsyncIterator[Any]):
     async def __anext__(self) -> Any:
         await self.ends.wait()
         raise RuntimeError("nobody can read on")
+
+
+class TailOfClaims(BrokenTail):
+    """Tells claims by desk and review; `told`: all of them."""
+
+    def __init__(self, claims: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.claims = list(reversed(claims))
+        self.told = asyncio.Event()
+
+    async def __anext__(self) -> Any:
+        if not self.claims:
+            self.told.set()
+            return await super().__anext__()
+        desk, id = self.claims.pop()
+        value = orjson.dumps({"reviewId": id, "storeId": None, "subject": None, "desk": desk})
+        headers = [("ce_type", b"plaudit.ReviewClaimed")]
+        return SimpleNamespace(topic="review-claims", headers=headers, value=value, timestamp=1)
+
+
+async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]:
+    """What a page that opens hears of them, in its order."""
+    tail = TailOfClaims(claims)
+    news = QueueNews(cast(Tail, tail))
+    held = []
+    async with asyncio.timeout(60):
+        opened = news.news(ANYBODY, 0.01)
+        await anext(opened)
+        await tail.told.wait()
+        async for each in news.news(ANYBODY, 0.01):
+            if each is None:
+                break
+            held.append((each.desk, each.review_id))
+    await news.stop()
+    return held
+
+
+async def test_a_desk_holds_one_review_and_a_review_is_held_by_one_desk() -> None:
+    assert await claims_after(("a", "1"), ("b", "2"), ("a", "3")) == [("b", "2"), ("a", "3")]
+    # Who has lost a review to another desk leaves it to them.
+    assert await claims_after(("a", "1"), ("b", "1"), ("a", "2")) == [("b", "1"), ("a", "2")]
+    assert await claims_after(("a", "1"), ("a", "1")) == [("a", "1")]
+
+
+async def test_made_up_desks_leave_the_newest_claims() -> None:
+    claims = [(f"desk {n}", f"review {n}") for n in range(MOST_CLAIMS + 7)]
+    assert await claims_after(*claims) == claims[7:]
 
 
 async def test_pages_that_wait_for_news_begin_again_where_their_reader_ended() -> None:
