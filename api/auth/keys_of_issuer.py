@@ -67,7 +67,7 @@ class FetchedKeys:
     """The keys at a JWKS address, kept for `lifetime` seconds.
 
     A key id that isn't among them makes it look again, so that a rotation is noticed at once; never more often than
-    every PAUSE_S. While the issuer is unavailable its last keys are used, for GRACE_S.
+    every PAUSE_S. While the issuer is unavailable its last keys are used, for GRACE_S; of another one nobody can tell.
     """
 
     def __init__(self, url: str, algorithms: Collection[str], *, lifetime: float) -> None:
@@ -76,6 +76,7 @@ class FetchedKeys:
         self._lifetime = lifetime
         self._keys: KeySet = {}
         self._fetched = self._attempted = float("-inf")
+        self._is_away = False
         self._fetching: asyncio.Task[None] | None = None
         self._tls = httpx.create_ssl_context()
 
@@ -91,7 +92,9 @@ class FetchedKeys:
         if self._fetching is not None and (found is None or age > GRACE_S):
             await asyncio.shield(self._fetching)
             found = self._keys.get((id, algorithm))
-        if monotonic() - self._fetched > max(GRACE_S, self._lifetime):
+        # The issuer may have made a new key since.
+        is_unknown = found is None and self._is_away
+        if is_unknown or monotonic() - self._fetched > max(GRACE_S, self._lifetime):
             raise KeysAwayError("The keys of the token's issuer can't be had at the moment.")
         return found
 
@@ -101,7 +104,9 @@ class FetchedKeys:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._keys = _usable(await self._body(), self._algorithms)
             self._fetched = monotonic()
+            self._is_away = False
         except (httpx.HTTPError, TimeoutError, ValueError) as error:
+            self._is_away = True
             log.warning("the issuer's keys can't be fetched", url=self._url, error=f"{type(error).__name__}: {error}")
         finally:
             self._fetching = None
@@ -128,7 +133,11 @@ def _usable(document: Any, algorithms: Collection[str]) -> KeySet:
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("the answer is not a set of keys")
-    signing = [key for key in listed[:_MOST_KEYS] if isinstance(key, dict) and key.get("use", "sig") == "sig"]
+    signing = [
+        key
+        for key in listed[:_MOST_KEYS]
+        if isinstance(key, dict) and key.get("use", "sig") == "sig" and isinstance(key.get("kid"), str | None)
+    ]
     keys: dict[tuple[str | None, str], PyJWK] = {}
     for data in signing:
         ids = {data.get("kid"), None} if len(signing) == 1 else {data.get("kid")}

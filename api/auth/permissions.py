@@ -108,8 +108,9 @@ def address_of(request: Request) -> str:
 
 def _credential(request: Request) -> str | None:
     """The credential in the request's headers, or None."""
-    key = request.headers.get("x-api-key")
-    if key is not None:
+    authenticator: Authenticator = request.app.state.services.authenticator
+    # Where tokens are asked for, it may be for a gateway in between.
+    if authenticator.mode == "api_key" and (key := request.headers.get("x-api-key")):
         return key
     authorization = request.headers.get("authorization", "")
     return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None

@@ -53,6 +53,8 @@ class Issuer:
     port: int = 0
     mood: Mood = "answers"
     asked: int = 0
+    oddities: list[Any] = field(default_factory=list)
+    """Told beside the keys."""
 
     @property
     def jwks_url(self) -> str:
@@ -93,7 +95,7 @@ class Issuer:
         return jwt.encode({**said, **claims}, self.keys["first"], "RS256", {"kid": "first"})
 
     def published_keys(self) -> dict[str, Any]:
-        return {"keys": [jwk(id, self.keys[id]) for id in self.published]}
+        return {"keys": [*self.oddities, *(jwk(id, self.keys[id]) for id in self.published)]}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -19,7 +19,7 @@ from api.auth.keys_of_issuer import FetchedKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.permissions import Caller, Permission
 from tests.support.clock import Clock
-from tests.support.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, pem, rsa_key, running_issuer
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, jwk, pem, rsa_key, running_issuer
 
 ALGORITHMS = ("RS256", "ES256")
 RULES = TokenRules(ISSUER, AUDIENCE, ALGORITHMS, leeway=5)
@@ -221,9 +221,19 @@ async def test_an_issuer_that_is_away(
     patience(0.2)
     clock.now += keys_of_issuer.GRACE_S - 1
     assert await known.caller(issuer.token(subject="berta"))
+    issuer.keys["second"] = ec_key()
+    with pytest.raises(KeysAwayError):
+        await known.caller(issuer.token(kid="second", subject="emma"))
     clock.now += keys_of_issuer.PAUSE_S
     with pytest.raises(KeysAwayError):
         await known.caller(issuer.token(subject="clara"))
+
+
+@pytest.mark.parametrize("kid", [{"a": 1}, ["a"], 7])
+async def test_a_key_whose_id_is_no_text_is_none(issuer: Issuer, known: Tokens, kid: Any) -> None:
+    """Its neighbours are."""
+    issuer.oddities = [jwk("first", ec_key()) | {"kid": kid}]
+    assert (await known.caller(issuer.token())).subject == "anna"
 
 
 async def test_a_key_from_a_file() -> None:

@@ -276,7 +276,8 @@ async def test_head_needs_what_get_needs(app: FastAPI) -> None:
     [
         {"authorization": "bearer {}"},
         {"authorization": "BEARER   {}"},
-        {"x-api-key": "{}"},
+        {"authorization": "Bearer {}", "x-api-key": "of a gateway"},
+        {"authorization": "Bearer {}", "x-api-key": ""},
     ],
 )
 async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
