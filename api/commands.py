@@ -264,7 +264,7 @@ async def _waited(
     services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
 ) -> JsonResponse:
     """The answer once the command has been applied, or at the end of the wait. Raises ProblemError: none of it was."""
-    with services.waits.slot(command.client) as has_slot:
+    with services.waits.slots.take(command.client) as has_slot:
         mark = command.mark(len(ids))
         results = await results_within(services, command.id, mark, ids, seconds) if has_slot else {}
     done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -15,6 +16,7 @@ from api.recent_commands import RecentCommands
 from api.waits import Waits
 from api.web.pages import PageBudget
 from api.web.process_limits import Limits
+from api.web.slots import Slots
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
@@ -59,6 +61,7 @@ class Services(Repositories):
         self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
+        self.feeds = Slots(most=limits.max_feeds, most_per_client=limits.max_feeds_per_client)
         self.image_files = image_files or files_in_memory()
         self.publisher = publisher
         self.envelope = Envelope(SOURCE)
@@ -73,6 +76,8 @@ class Services(Repositories):
         self.authenticator = authenticator
         self.review_counts = LargeCounts()
         self.recent_commands = RecentCommands()
+        # Seconds, for a body full of characters that NFKC makes many of: one at a time, beside other requests.
+        self.rules_in_turn = asyncio.Semaphore(1)
 
     def message(self, topic: Topic, key: str, kind: str, value: object) -> OutgoingMessage:
         """A message of ours to a topic; `kind` is its CloudEvents type."""

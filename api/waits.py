@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from api.web.slots import Slots
 from storage.database import is_database_away
 from storage.outcomes import Answer
 
@@ -37,17 +37,15 @@ class _Wait:
 class Waits:
     """Waits of the requests of one process. `ask` finds the answers there are to some items.
 
-    `most` wait at a time, `most_per_client` of them for one client. A new wait is looked after at once and then soon;
-    one that takes long, more and more rarely. An unavailable database is waited for.
+    They have `slots`. A new wait is looked after at once and then soon; one that takes long, more and more rarely. An
+    unavailable database is waited for.
     """
 
     def __init__(
         self, ask: Callable[[Collection[Key]], Awaitable[Mapping[Key, Answer]]], *, most: int, most_per_client: int
     ) -> None:
         self._ask = ask
-        self._most = most
-        self._most_per_client = most_per_client
-        self._slots: Counter[str] = Counter()
+        self.slots = Slots(most=most, most_per_client=most_per_client)
         self._waits: list[_Wait] = []
         self._is_new = asyncio.Event()
         self._pause_s = _FIRST_PAUSE_S
@@ -62,20 +60,6 @@ class Waits:
         for wait in self._waits:
             if not wait.done.done():
                 wait.done.set_result(None)
-
-    @contextmanager
-    def slot(self, client: str) -> Iterator[bool]:
-        """A slot among those who wait, for the length of the block; False where none is left for this client."""
-        is_free = self._slots[client] < self._most_per_client and self._slots.total() < self._most
-        if is_free:
-            self._slots[client] += 1
-        try:
-            yield is_free
-        finally:
-            if is_free:
-                self._slots[client] -= 1
-            if not self._slots[client]:
-                del self._slots[client]
 
     async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
         """The answers by item, as soon as there is one to each; those that were found, after so many seconds.

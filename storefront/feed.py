@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from api.auth.permissions import address_of
 from api.services import Injected, Services
-from api.web.budgets import StalledError
+from api.web.budgets import NoRoomError, StalledError
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
@@ -67,11 +69,14 @@ async def read_zipped_feed(request: Request, store: Visited, services: Injected)
 
 async def _streamed(request: Request, store: Store, services: Services, written: Written, media_type: str) -> Response:
     batches = _batches(services, store, f"{request.base_url}api/images/")
-    with await services.pages.rows(_AT_ONCE) as room:
-        # Read before the answer begins, so that there can still be another one.
-        first = await anext(batches)
-        content = written(store.name or store.id, _joined(first, batches))
-        return services.pages.stream(room, content, media_type, {})
+    with ExitStack() as held:
+        if not held.enter_context(services.feeds.take(address_of(request))):
+            raise NoRoomError("As many feeds as there may be are on their way.")
+        with await services.pages.rows(_AT_ONCE) as room:
+            # Read before the answer begins, so that there can still be another one.
+            first = await anext(batches)
+            content = written(store.name or store.id, _joined(first, batches))
+            return services.pages.stream(room, content, media_type, {}, held.pop_all())
 
 
 async def _joined(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterator[Elements]:

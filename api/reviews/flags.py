@@ -59,8 +59,8 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
     if any(kinds.get(flag) is RuleKind.DUPLICATE for flag in review.flags):
         noted = await services.texts.noted(text_keys(review.identity, review.text))
         first = next((holder for holder in noted.values() if holder != review.id), None)
-    # In a thread, as where rules are tried: many words and hostile texts take a while.
-    found = await asyncio.to_thread(_evidence, rules, review)
+    async with services.rules_in_turn:
+        found = await asyncio.to_thread(_evidence, rules, review)
     reasons = [
         FlagReason(
             flag=flag,

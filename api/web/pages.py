@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -70,10 +71,15 @@ class PageBudget(Budget):
         return _PieceByPiece(room.hand_on(), content)
 
     def stream(
-        self, room: Share, content: AsyncIterator[bytes], media_type: str, headers: Mapping[str, str]
+        self,
+        room: Share,
+        content: AsyncIterator[bytes],
+        media_type: str,
+        headers: Mapping[str, str],
+        held: AbstractContextManager[object] | None = None,
     ) -> Response:
-        """An answer that is written while it is sent, within a room that it keeps until then."""
-        return _PieceByPiece(room.hand_on(), content, media_type, headers)
+        """An answer that is written while it is sent, within a room that it keeps until then, as all that is `held`."""
+        return _PieceByPiece(room.hand_on(), content, media_type, headers, held)
 
 
 def page_bytes(rows: int, text: int) -> int:
@@ -122,9 +128,11 @@ class _PieceByPiece(StreamingResponse):
         content: AsyncIterator[bytes],
         media_type: str | None = JsonResponse.media_type,
         headers: Mapping[str, str] | None = None,
+        held: AbstractContextManager[object] | None = None,
     ) -> None:
         super().__init__(content, headers=headers, media_type=media_type)
         self._room = room
+        self._held = held or nullcontext()
 
     async def stream_response(self, send: Send) -> None:
         """Send the pieces."""
@@ -133,5 +141,5 @@ class _PieceByPiece(StreamingResponse):
             async with self._room.stalling():
                 await send(message)
 
-        with self._room:
+        with self._held, self._room:
             await super().stream_response(patiently)

@@ -28,3 +28,7 @@ class Limits(BaseModel):
     ] = 32 * 1024 * 1024
     max_waits: Annotated[int, Field(ge=0, description="By `Prefer: wait`, at one process; beyond, 202 at once")] = 1_000
     max_waits_per_client: Annotated[int, Field(ge=0, description="The same, of one client")] = 100
+    max_feeds: Annotated[
+        int, Field(ge=1, description="Of product reviews that one process sends at a time; beyond, 503")
+    ] = 8
+    max_feeds_per_client: Annotated[int, Field(ge=1, description="The same, to one client")] = 2

@@ -189,6 +189,11 @@ async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade
     assert sum(reviews for reviews, _ in files) == FEED_SIZE
     assert max(size for _, size in files) <= MOST_BYTES
     assert memory.peak() < MOST_MEMORY
+    # Who reads feeds slowly leaves room for others: of one client there are two at a time.
+    feed_of = partial(own_facade.http.stream, "GET", path, follow_redirects=True)
+    async with feed_of() as first, feed_of() as second, feed_of() as third:
+        assert [each.status_code for each in (first, second, third)] == [200, 200, 503]
+        assert "retry-after" in third.headers
 
 
 def sizes_of(feed: Path) -> Iterator[tuple[int, int]]:

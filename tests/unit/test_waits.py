@@ -9,6 +9,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from api.waits import LOOKS_PER_SECOND, Key, Waits
+from api.web.slots import Slots
 from domain.commands import Outcome
 from storage.outcomes import Answer
 from tests.support.waiting import eventually
@@ -98,10 +99,10 @@ async def test_a_database_that_is_away_is_waited_for_and_other_failures_are_told
 
 
 def test_places_are_bounded_for_each_client_and_for_all() -> None:
-    waits = Waits(Outcomes(), most=3, most_per_client=2)
-    with waits.slot("anna") as first, waits.slot("anna") as second, waits.slot("anna") as third:
+    slots = Slots(most=3, most_per_client=2)
+    with slots.take("anna") as first, slots.take("anna") as second, slots.take("anna") as third:
         assert (first, second, third) == (True, True, False)
-        with waits.slot("berta") as other, waits.slot("carl") as last:
+        with slots.take("berta") as other, slots.take("carl") as last:
             assert (other, last) == (True, False)
-    with waits.slot("anna") as again:
+    with slots.take("anna") as again:
         assert again
