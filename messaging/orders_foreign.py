@@ -1,8 +1,9 @@
 """Orders as Virto Commerce, Shopify and commercetools write them, brought to the fields of an order event.
 
-A system is recognised by where it keeps its lines: `items` is ours and Virto's, `line_items` Shopify's, `lineItems`
-commercetools'. Ids may be numbers, and quantities and prices texts. What can't be read stays as it is, so that the
-check of the event names it.
+A system is recognised by where it keeps its lines, and by a field that its orders always have: `items` is ours and
+Virto's, `line_items` beside a `financial_status` Shopify's, `lineItems` beside an `orderState` commercetools'. Such
+lines in other orders are refused: nothing else of those would be read. Ids may be numbers, and quantities and prices
+texts. What can't be read stays as it is, so that the check of the event names it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from messaging.reading import DUPLICATE_FIELD, InputError, InvalidContentError, pointer
 from messaging.reading_shapes import folded_name
@@ -20,18 +21,56 @@ _IDS: Final = frozenset({"id", "number", "storeid", "customerid", "productid"})
 _TOO_MUCH: Final = 10**18
 _CANCELLED: Final = "Cancelled"
 _COMPLETE: Final = "Complete"
+_NOT_UNDERSTOOD: Final = "not-understood"
+_OWN_LINES: Final = "the lines of an order with our names stand in `items`"
+
+
+class _System(NamedTuple):
+    """A system whose orders are recognised: its field of lines, fields of which its orders always have one, fields of
+    others of which it would read nothing, and the reading of its orders by their folded names."""
+
+    name: str
+    lines: str
+    marks: tuple[str, ...]
+    not_read: tuple[str, ...]
+    read: Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def order_fields(told: Any) -> Any:
-    """The order with the fields of an order event. Raises InvalidContentError for a field that comes twice."""
+    """The order with the fields of an order event.
+
+    Raises InvalidContentError for a field that comes twice, and for lines of another system in an order that isn't.
+    """
     if not isinstance(told, dict):
         return told
     fields = _mapping(told)
-    if fields.get("items") is None and "line_items" in fields:
-        return _shopify(_folded(told))
-    if fields.get("items") is None and "lineitems" in fields:
-        return _commercetools(_folded(told))
+    for system in _SYSTEMS if fields.get("items") is None else ():
+        is_marked = any(mark.casefold() in fields for mark in system.marks)
+        if system.lines.casefold() in fields and is_marked:
+            return _of_system(told, system)
+        if fields.get(system.lines.casefold()) is not None:
+            raise _not_understood(told, system.lines, _lines_of_others(system))
     return _own(told)
+
+
+def _of_system(told: Mapping[str, Any], system: _System) -> dict[str, Any]:
+    """The order of a system. Raises InvalidContentError for a field that comes twice, or that is of another system."""
+    order = _folded(told)
+    for name in system.not_read:
+        if order.get(name.casefold()) is not None:
+            raise _not_understood(told, name, f"`{name}` isn't read in an order of {system.name}: {_OWN_LINES}")
+    return system.read(order)
+
+
+def _lines_of_others(system: _System) -> str:
+    marks = " or ".join(f"`{mark}`" for mark in system.marks)
+    return f"`{system.lines}` is read in orders of {system.name}, which have {marks}: {_OWN_LINES}"
+
+
+def _not_understood(told: Mapping[str, Any], name: str, message: str) -> InvalidContentError:
+    """The error of a field, at its name as it was told."""
+    as_told = next(each for each in told if folded_name(each) == name.casefold())
+    return InvalidContentError([InputError(pointer((as_told,)), _NOT_UNDERSTOOD, message)])
 
 
 def _own(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,6 +141,24 @@ def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
         "modifiedDate": told.get("lastmodifiedat"),
         "items": [*lines, *others] if isinstance(lines, list) and isinstance(others, list) else _no_list(lines, others),
     }
+
+
+_SYSTEMS: Final = (
+    _System(
+        name="Shopify",
+        lines="line_items",
+        marks=("financial_status", "fulfillment_status", "admin_graphql_api_id"),
+        not_read=("status", "customerId", "customer_id", "customerName", "customerEmail", "modifiedDate"),
+        read=_shopify,
+    ),
+    _System(
+        name="commercetools",
+        lines="lineItems",
+        marks=("orderState",),
+        not_read=("status", "customerName", "modifiedDate"),
+        read=_commercetools,
+    ),
+)
 
 
 def _shopify_line(line: Mapping[str, Any]) -> dict[str, Any]:

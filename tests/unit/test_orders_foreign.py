@@ -82,6 +82,14 @@ COMMERCETOOLS = {
 }
 
 
+FIELDS_BESIDE_LINES: dict[str, dict[str, Any]] = {
+    "items": {"status": "New"},
+    "line_items": {"financial_status": "paid"},
+    "lineItems": {"orderState": "Open"},
+}
+"""The least that makes an order of each system, beside its lines."""
+
+
 def told(order: object) -> Order:
     """The order that a value tells of."""
     body = json.dumps(order).encode()
@@ -165,17 +173,18 @@ def test_numbers_as_other_systems_write_them(fields: dict[str, Any], line: Order
 
 @pytest.mark.parametrize("quantity", ["two", "1.5", True, -1, "-1", "", None, [], "1e3"])
 def test_quantities_that_are_none(quantity: object) -> None:
-    for lines in ("items", "line_items", "lineItems"):
-        order = {"id": "1", "status": "New", "orderState": "New", lines: [{"id": "1", "quantity": quantity}]}
+    for lines, fields in FIELDS_BESIDE_LINES.items():
+        order = {"id": "1", **fields, lines: [{"id": "1", "quantity": quantity}]}
         with pytest.raises(InvalidContentError) as refused:
             told(order)
         assert [error.pointer for error in refused.value.errors] == ["/items/0/quantity"]
 
 
-@pytest.mark.parametrize("lines", ["items", "line_items", "lineItems"])
+@pytest.mark.parametrize("lines", FIELDS_BESIDE_LINES)
 @pytest.mark.parametrize("twice", ['"ID": "2",', '"extra": {"a": 1, "a": 2},', '"shop": 1, "shop": 1,'])
 def test_a_field_that_comes_twice_is_refused(lines: str, twice: str) -> None:
-    value = f'{{"id": "1", {twice} "status": "New", "orderState": "New", "{lines}": []}}'
+    beside = json.dumps(FIELDS_BESIDE_LINES[lines]).strip("{}")
+    value = f'{{"id": "1", {twice} {beside}, "{lines}": []}}'
     with pytest.raises(InvalidContentError) as refused:
         order_event(value.encode())
     assert {error.code for error in refused.value.errors} == {"duplicate-field"}
@@ -251,8 +260,8 @@ def test_anything_in_place_of_a_field_is_an_order_or_refused(order: dict[str, An
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
-        ({"line_items": {"edges": []}}, "/items"),
-        ({"line_items": ["a", {"id": 1, "quantity": 1}]}, "/items/0"),
+        ({"line_items": {"edges": []}, "financial_status": None}, "/items"),
+        ({"line_items": ["a", {"id": 1, "quantity": 1}], "financial_status": "paid"}, "/items/0"),
         ({"lineItems": "none", "orderState": "Open"}, "/items"),
         ({"lineItems": [], "customLineItems": {}, "orderState": "Open"}, "/items"),
         ({"items": [], "status": "New", "modifiedDate": "20260314092653"}, "/modifiedDate"),
@@ -278,8 +287,51 @@ def test_names_of_ours_in_snake_case_are_other_fields() -> None:
 
 
 def test_an_empty_date_cancels_nothing_and_null_is_no_line() -> None:
-    event, _ = order_event(b'{"id": "o", "cancelled_at": "", "line_items": null}')
+    event, _ = order_event(b'{"id": "o", "cancelled_at": "", "financial_status": null, "line_items": null}')
     assert (event.is_cancelled, event.items) == (False, ())
+
+
+_WOOCOMMERCE = {
+    "id": 727,
+    "status": "cancelled",
+    "currency": "EUR",
+    "customer_id": 26,
+    "date_modified_gmt": "2026-03-14T09:26:53",
+    "billing": {"first_name": "Anna", "email": _EMAIL},
+    "line_items": [{"id": 315, "product_id": 93, "name": "Camera", "quantity": 2, "price": 12.5}],
+}
+_OWN_LINES = [{"id": "line", "productId": "camera", "quantity": 2}]
+
+
+@pytest.mark.parametrize(
+    ("order", "place"),
+    [
+        (_WOOCOMMERCE, "/line_items"),
+        ({"id": "o", "status": "Complete", "customerId": "anna", "line_items": _OWN_LINES}, "/line_items"),
+        ({"id": "o", "status": "Complete", "customerId": "anna", "LineItems": _OWN_LINES}, "/LineItems"),
+        ({**SHOPIFY, "status": "Complete"}, "/status"),
+        ({**SHOPIFY, "customerId": "anna"}, "/customerId"),
+        ({**SHOPIFY, "customer_id": 26}, "/customer_id"),
+        ({**SHOPIFY, "CustomerEmail": _EMAIL}, "/CustomerEmail"),
+        ({**SHOPIFY, "modifiedDate": "2026-03-14T09:26:53Z"}, "/modifiedDate"),
+        ({**COMMERCETOOLS, "status": "Complete"}, "/status"),
+        ({**COMMERCETOOLS, "modifiedDate": "2026-03-14T09:26:53Z"}, "/modifiedDate"),
+    ],
+)
+def test_an_order_of_no_system_is_refused_rather_than_half_read(order: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidContentError, match="lines of an order with our names stand in `items`") as refused:
+        told(order)
+    assert [error.pointer for error in refused.value.errors] == [place]
+
+
+@pytest.mark.parametrize("mark", ["financial_status", "fulfillment_status", "admin_graphql_api_id"])
+def test_one_mark_makes_an_order_of_shopify(mark: str) -> None:
+    assert told({"id": 1, "line_items": [{"id": 2, "quantity": 1}], mark: None, "status": None}).status == "New"
+
+
+@pytest.mark.parametrize("lines", ["line_items", "lineItems"])
+def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> None:
+    assert told({"id": "o", "status": "Complete", "customerId": "anna", lines: None}).customer.id == "anna"
 
 
 @pytest.mark.parametrize(
