@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from hashlib import blake2b
 from typing import Annotated, Final
 
@@ -19,6 +19,10 @@ from messaging.reading import Reader
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
 
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
+_DAY_BEGINS: Final = timedelta(hours=-14)
+"""The first beginning of a day on earth, at UTC+14, seen from its beginning in UTC."""
+_DAY_ENDS: Final = timedelta(hours=24 + 12)
+"""Its last end, at UTC-12."""
 
 
 class _Day(datetime):
@@ -60,7 +64,7 @@ class OrderEvent(Message):
     language_code: Annotated[str, Field(max_length=35)] | None = None
     created_date: OrderDate = None
     modified_date: Annotated[
-        OrderDate, Field(description="Missing, or the day of the record: when the record was first published")
+        OrderDate, Field(description="Missing, or the day of the record somewhere: when the record was first published")
     ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
@@ -80,8 +84,9 @@ class OrderEvent(Message):
 
 
 def _modified(told: datetime | None, at: datetime) -> datetime:
-    """The time of the change; of a day alone, that of its record on that day: changes of a day follow each other."""
-    if told is None or (isinstance(told, _Day) and told.date() == at.astimezone(UTC).date()):
+    """The time of the change. Of a day alone, that of its record where it is that day anywhere on earth then: nothing
+    says where its sender is, and changes of a day follow each other."""
+    if told is None or (isinstance(told, _Day) and _DAY_BEGINS <= at - told < _DAY_ENDS):
         return at
     return told
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Customer, Order, OrderLine
+from domain.orders import Customer, Order, OrderLine, after_event
 from domain.privacy import forgotten_order
 from messaging.decoding import InvalidMessageError
 from messaging.orders import order_event
@@ -340,7 +340,8 @@ def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> No
         (None, AT),
         ("", AT),
         (" 2026-03-14 ", AT),  # its day: changes of one day follow each other
-        ("2026-03-13", datetime(2026, 3, 13, tzinfo=UTC)),
+        ("2026-03-13", AT),  # its day at UTC-12
+        ("2026-03-12", datetime(2026, 3, 12, tzinfo=UTC)),
         ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),
         ("2026-03-14T00:00:00Z", datetime(2026, 3, 14, tzinfo=UTC)),
         ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
@@ -348,6 +349,30 @@ def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> No
 )
 def test_a_day_alone_says_when_an_order_was_changed(modified: str | None, at: datetime) -> None:
     assert told({**VIRTO, "modifiedDate": modified}).modified == at
+
+
+@pytest.mark.parametrize(
+    ("at", "is_taken"),
+    [
+        (datetime(2026, 3, 13, 9, 59, 59, 999000, UTC), False),
+        (datetime(2026, 3, 13, 10, tzinfo=UTC), True),  # the day begins on the Line Islands
+        (datetime(2026, 3, 15, 11, 59, 59, 999000, UTC), True),
+        (datetime(2026, 3, 15, 12, tzinfo=UTC), False),  # it has ended on Baker Island
+    ],
+)
+def test_a_day_is_that_of_its_record_wherever_its_sender_is(at: datetime, is_taken: bool) -> None:
+    event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": "2026-03-14"}).encode())
+    assert event.order(b"", at).modified == (at if is_taken else datetime(2026, 3, 14, tzinfo=UTC))
+
+
+def test_changes_of_an_evening_west_of_utc_follow_each_other() -> None:
+    def change(status: str, at: datetime) -> tuple[Order, str]:
+        event, digest = order_event(json.dumps({**VIRTO, "status": status, "modifiedDate": "2026-03-14"}).encode())
+        return event.order(b"", at), digest
+
+    paid = change("Paid", datetime(2026, 3, 14, 23, tzinfo=UTC))
+    cancelled = change("Cancelled", datetime(2026, 3, 15, 1, tzinfo=UTC))
+    assert after_event(after_event(None, *paid), *cancelled).is_cancelled
 
 
 def test_no_day_is_refused_in_words() -> None:
