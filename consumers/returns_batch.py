@@ -116,7 +116,7 @@ class ReturnBatch:
                 event = self.services.event(decision.order_id, kind, return_told(decision))
                 self._apply(request, before, replace(decision, seen=seen), event)
             case DeletedReturn() if before:
-                data = return_deleted(before, request.at)
+                data = return_deleted(before, before.time_of_change(request.at))
                 event = self.services.event(before.order_id, "ReturnDeleted", data)
                 self._apply(request, before, replace(decision, seen=seen), event)
                 self.work.audit([_audit_entry(request, before)])

@@ -14,6 +14,7 @@ from domain.permissions import is_within
 from domain.returns_lines import LineRequest, LineWriter, ReturnLine, lines_of, unknown_lines
 from domain.returns_refusals import RefusalReason, ReturnRefusal, unknown_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
+from domain.timestamps import a_millisecond_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Return:
         for line in self.lines:
             named[line.order_line_id] = named.get(line.order_line_id, 0) + line.quantity
         return named
+
+    def time_of_change(self, at: datetime) -> datetime:
+        """The time of a change that is asked for at that moment: later than the last change, whatever the clocks of
+        those who ask, so that the latest is the one that counts."""
+        return max(at, a_millisecond_after(self.modified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,7 @@ def changed_return(
         is_status = status_named(request.expected_status, statuses) is not None
         changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")
         return [changed if is_status else _no_status(request.expected_status, statuses, "expectedStatus")]
+    request = replace(request, at=known.time_of_change(request.at))
     status = status_named(request.status or known.status, (*statuses, known.status))
     lines = known.lines
     if request.lines is not None:

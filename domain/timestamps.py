@@ -41,8 +41,13 @@ def first_millisecond(moment: datetime) -> datetime:
     """The first whole millisecond that isn't before a moment: the least that what is stored since then can have. The
     last moment of all has none behind it."""
     below = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    return below if below == moment else a_millisecond_after(below)
+
+
+def a_millisecond_after(moment: datetime) -> datetime:
+    """The moment a millisecond later. The last millisecond of all has none behind it: it stays."""
     last = datetime.max.replace(tzinfo=moment.tzinfo)
-    return below if below == moment or last - below < timedelta(milliseconds=1) else below + timedelta(milliseconds=1)
+    return moment if last - moment < timedelta(milliseconds=1) else moment + timedelta(milliseconds=1)
 
 
 def milliseconds(moment: datetime) -> int:

@@ -196,6 +196,23 @@ async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_ti
     assert told == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]
 
 
+async def test_the_latest_event_of_a_return_has_the_latest_time(desk: Desk) -> None:
+    order, id, now = new_id("order"), new_id("return"), round(datetime.now(UTC).timestamp() * 1_000)
+    await desk.order(an_order(order, {"a": 2}))
+    commands = [
+        ({"action": "create", "return": wanted_return(order, {"a": 2}, id=id)}, now),
+        ({"action": "update", "return": {"id": id, "status": "Approved"}}, now),
+        ({"action": "update", "return": {"id": id, "status": "Completed"}}, now - 3_600_000),
+        ({"action": "delete", "return": {"id": id}}, now),
+    ]
+    for command, at in commands:
+        await desk.command_returns(desk.records(command, at=at))
+    told = [(kind, data["at"]) for kind, data in desk.events() if data.get("returnId") == id]
+    assert [kind for kind, _ in told] == ["ReturnCreated", "ReturnChanged", "ReturnChanged", "ReturnDeleted"]
+    times = [datetime.fromisoformat(at) for _, at in told]
+    assert times == [times[0] + number * timedelta(milliseconds=1) for number in range(4)]
+
+
 async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

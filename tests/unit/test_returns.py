@@ -1,6 +1,6 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID, uuid5
 
@@ -342,6 +342,26 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     assert changed_return(known, everything, order) == replace(
         touched, lines=(line,), resolution="", status=ReturnStatus.COMPLETED
     )
+
+
+@pytest.mark.parametrize("behind", [timedelta(), timedelta(hours=1)])
+def test_a_later_change_has_a_later_time_whatever_its_clock_says(behind: timedelta) -> None:
+    order, millisecond = order_with({"a": 5}), timedelta(milliseconds=1)
+    known, order = stored(order, ("a", 1))
+    request = replace(a_request(ReturnStep("change", "r", None, [("a", 2)]), 1), at=AT - behind)
+    changed = changed_return(known, request, order)
+    assert isinstance(changed, Return)
+    assert (changed.created, changed.modified) == (AT, AT + millisecond)
+    assert [line.modified for line in changed.lines] == [AT + millisecond]
+    assert changed.time_of_change(AT) == AT + 2 * millisecond
+
+
+def test_a_change_at_the_end_of_all_time_is_one() -> None:
+    end = datetime.max.replace(microsecond=999_000, tzinfo=UTC)
+    known, order = stored(order_with({"a": 5}), ("a", 1))
+    changed = change(replace(known, modified=end), order, ReturnStatus.APPROVED)
+    assert isinstance(changed, Return)
+    assert (changed.status, changed.modified) == ("Approved", end)
 
 
 def test_the_rule_that_a_request_falls_under() -> None:
