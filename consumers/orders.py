@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
@@ -31,7 +32,8 @@ class OrderConsumer:
 
     Delivered at least once, late, twice or out of order: all lead to the state of the newest `modifiedDate`, and
     what was returned of the order stays with it. An event without one is as old as its record, a replayed one as the
-    record that became a dead letter. An id is one store's: an event of another's is a dead letter.
+    record that became a dead letter; one from a time to come is a dead letter. An id is one store's: so is an event of
+    another's.
     The reviews that the order verifies, or doesn't any more, follow, and so do its returns when it gets a store.
     """
 
@@ -39,15 +41,15 @@ class OrderConsumer:
     returns: ReturnConsumer
 
     async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
-        """Store a batch; returns the events whose id is that of another store's order."""
-        orders, taken = await self.services.transactions.run(partial(_store, batch))
+        """Store a batch; returns the events that are refused."""
+        orders, refused = await self.services.transactions.run(partial(_store, batch))
         await self._give_stores(orders)
         # Once they are stored: from then on nothing is parked for them.
         await self.returns.release({event.id for _, (event, _) in batch})
         # What the events have changed before a restart isn't known any more: the reviews of all are looked at.
         await verify_customers(self.services.purchases, {id for order in orders for id in order.customer_ids})
         await self.services.orders.forget_former_customers(orders)
-        return taken
+        return refused
 
     async def _give_stores(self, orders: Sequence[Order]) -> None:
         """Give returns that were made before their order had a store that one. Where another return has the number
@@ -61,23 +63,27 @@ class OrderConsumer:
 
 
 async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[list[Order], list[DeadLetter]]:
-    """Store the orders; returns those that the events are about as they are now, and the events of other stores."""
+    """Store the orders; returns those that the events are about as they are now, and the events that are refused."""
     orders = work.repositories.orders
     known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
-    news, taken = _news(events, known)
+    news, refused = _news(events, known)
     await orders.save(news.values(), work.session)
-    return list((known | news).values()), taken
+    return list((known | news).values()), refused
 
 
 def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
-    """The orders that these events change, as they are afterwards, and the events whose id is another store's."""
-    present, taken = dict(known), []
-    for record, (event, digest) in events:
+    """The orders that these events change, as they are afterwards, and the events that are refused."""
+    present, refused, now = dict(known), [], datetime.now(UTC)
+    for received in events:
+        record, (event, digest) = received
         told = event.order(record.value or b"", from_milliseconds(first_published(record)))
         before = present.get(event.id)
-        if is_of_other_store(before, told):
-            error = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
-            taken.append(DeadLetter(record, error))
+        # Of records that are written with the time of something past, what has come by now has come.
+        if error := event.refusal(max(received.at, now)):
+            refused.append(DeadLetter(record, error))
+        elif is_of_other_store(before, told):
+            taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
+            refused.append(DeadLetter(record, taken))
         else:
             present[event.id] = after_event(before, told, digest)
-    return {id: order for id, order in present.items() if order is not known.get(id)}, taken
+    return {id: order for id, order in present.items() if order is not known.get(id)}, refused

@@ -15,7 +15,7 @@ from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
 from messaging.json_values import without_mark
 from messaging.orders_foreign import order_fields
-from messaging.reading import Reader
+from messaging.reading import InputError, Reader
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
 
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
@@ -23,6 +23,12 @@ _DAY_BEGINS: Final = timedelta(hours=-14)
 """The first beginning of a day on earth, at UTC+14, seen from its beginning in UTC."""
 _DAY_ENDS: Final = timedelta(hours=24 + 12)
 """Its last end, at UTC-12."""
+_MOST_AHEAD: Final = timedelta(days=1)
+"""Clocks that tell local time as UTC are ahead of it by 14 hours at most."""
+_TO_COME: Final = (
+    "The date is more than a day ahead: until it has come, no change of the order would count. Leave it out, or say "
+    "when the order was changed"
+)
 
 
 class _Day(datetime):
@@ -64,9 +70,20 @@ class OrderEvent(Message):
     language_code: Annotated[str, Field(max_length=35)] | None = None
     created_date: OrderDate = None
     modified_date: Annotated[
-        OrderDate, Field(description="Missing, or the day of the record somewhere: when the record was first published")
+        OrderDate,
+        Field(
+            description="At most a day ahead. "
+            "Missing, or the day of the record somewhere: when the record was first published"
+        ),
     ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
+
+    def refusal(self, now: datetime) -> InvalidMessageError | None:
+        """The error of an event whose `modifiedDate` is still to come."""
+        if self.modified_date is None or self.modified_date - now <= _MOST_AHEAD:
+            return None
+        error = InputError("/modifiedDate", "to-come", _TO_COME)
+        return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, f"{error.pointer}: {error.message}", [error])
 
     def order(self, body: bytes, at: datetime) -> Order:
         """The order that the event tells of; `body` is its value as it came, `at` the time of the record."""

@@ -88,12 +88,22 @@ async def test_an_event_that_is_none_is_a_dead_letter(service: Service, returns:
         {"modifiedDate": "yesterday"},
         {"modifiedDate": "0001-01-01T00:00:00+14:00"},
         {"modifiedDate": "9999-12-31T23:59:59-14:00"},
+        {"modifiedDate": "9999-12-31"},
     ]
     bad = [message({**good, **change}, good["id"]) for change in changes]
     bad += [Message(good["id"], value) for value in (b"{", b"[]", json.dumps(good)[:-1].encode() + b', "x": NaN}')]
     await service.publish("order-events", *bad, order_event(good))
     assert await returns.ordered({}, **good) == good["id"]
     await service.until_dead("order-events", *bad)
+
+
+async def test_a_date_counts_as_soon_as_it_has_come(service: Service, returns: Returns) -> None:
+    now, id = datetime.now(UTC), new_id("order")
+    old = now - timedelta(days=400)
+    order = order_event(an_order(id, {"a": 1}, modifiedDate=now.isoformat()))
+    # As who moves orders may write them: with the time when they were made.
+    await service.publish("order-events", order._replace(timestamp=int(old.timestamp() * 1_000)))
+    assert await eventually(lambda: returns.available(id)) == {"a": 1}
 
 
 @pytest.fixture

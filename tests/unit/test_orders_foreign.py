@@ -375,6 +375,26 @@ def test_changes_of_an_evening_west_of_utc_follow_each_other() -> None:
     assert after_event(after_event(None, *paid), *cancelled).is_cancelled
 
 
+@pytest.mark.parametrize(
+    ("modified", "is_refused"),
+    [
+        (None, False),
+        ("2020-01-01", False),
+        ("2026-03-14T23:26:53Z", False),  # local time at UTC+14, told as UTC
+        ("2026-03-15", False),
+        ("2026-03-15T09:26:53Z", False),
+        ("2026-03-15T09:26:53.001Z", True),
+        ("9999-12-31T23:59:59Z", True),
+        ("9999-12-31", True),
+    ],
+)
+def test_a_date_that_is_to_come_would_freeze_the_order(modified: str | None, is_refused: bool) -> None:
+    event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": modified}).encode())
+    refusal = event.refusal(AT)
+    assert (refusal is not None) is is_refused
+    assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day ahead")
+
+
 def test_no_day_is_refused_in_words() -> None:
     with pytest.raises(InvalidContentError) as refused:
         order_event(json.dumps({**VIRTO, "modifiedDate": "2026-13-41"}).encode())
