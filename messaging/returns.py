@@ -32,9 +32,10 @@ class NewReturnLine(Message):
     order_line_item_id: Id
     quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reason: Note | None = None
-    price: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Missing: that of the order line")] | None = (
-        None
-    )
+    price: (
+        Annotated[float, Field(allow_inf_nan=False, description="Missing: that of the order line. Below 0: a discount")]
+        | None
+    ) = None
 
     def request(self) -> LineRequest:
         """The line as the domain reads it."""

@@ -18,6 +18,7 @@ from domain.returns import Return
 from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.sorting import Direction
+from messaging.orders import order_event
 from storage.returns_search import ReturnSearch, ReturnSortField
 from tests.support.app import places_in, problem_in
 from tests.support.domain_orders import order_of
@@ -164,7 +165,7 @@ def test_quantities_that_are_none(quantity: object) -> None:
         ({"lineItems": None}, "/lineItems", "missing"),
         ({"lineItems": [LINE] * 1_001}, "/lineItems", "too-long"),
         ({"lineItems": [{"quantity": 1}]}, "/lineItems/0/orderLineItemId", "missing"),
-        ({"lineItems": [{**LINE, "price": -1}]}, "/lineItems/0/price", "greater-than-equal"),
+        ({"lineItems": [{**LINE, "price": "-1"}]}, "/lineItems/0/price", "float-type"),
         ({"lineItems": [{**LINE, "reason": 7}]}, "/lineItems/0/reason", "string-type"),
         ({"status": " "}, "/status", "blank"),
         ({"status": "a" * 65}, "/status", "string-too-long"),
@@ -175,6 +176,16 @@ def test_quantities_that_are_none(quantity: object) -> None:
 )
 def test_other_content_is_invalid_and_says_where(fields: dict[str, Any], pointer: str, code: str) -> None:
     assert places_in(NEW_RETURN, {**RETURN, **fields}) == [(pointer, code)]
+
+
+def test_the_price_of_a_discount_can_be_sent_back() -> None:
+    order = {"id": "o", "status": "New", "items": [{"id": "a", "quantity": 1, "price": -5}]}
+    event, _ = order_event(json.dumps(order).encode())
+    (line,) = event.order(b"", AT).lines
+    assert line.price == -5
+    body = json.dumps({**RETURN, "lineItems": [{**LINE, "price": line.price}]}).encode()
+    assert parse_json(NEW_RETURN, body).line_items[0].price == -5
+    assert [each.price for each in parse_json(SAVED_RETURN, body).line_items or ()] == [-5]
 
 
 def test_a_return_and_its_changes_tolerate_more() -> None:
