@@ -17,6 +17,7 @@ from consumers.services import Services
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest
 from domain.returns_numbers import return_number, return_series
+from domain.returns_refusals import crowded_order, unknown_order
 from domain.stores import GeneralSettings, return_number_template
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
@@ -24,7 +25,7 @@ from messaging.envelope import cloud_event_identity, mark_in
 from messaging.returns import RETURN_COMMAND, ReturnCommand, return_request
 from storage.returns_documents import StoredReturn
 from storage.returns_numbers import is_number_taken
-from storage.returns_parking import ParkedReturn
+from storage.returns_parking import ParkedReturn, WaitingRoom
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
@@ -57,9 +58,10 @@ class ReturnConsumer:
     both get it.
 
     A command to create a return that comes before its order is parked for an hour, and so are those that change the
-    return: `consumers.returns_batch` has an example. What waits for an order takes effect before all that comes later,
-    in the transaction that removes it from the parking: by whoever comes first, the consumer of orders or the next
-    command. None is parked of an order that is there: where one comes at the same time, the two transactions conflict.
+    return, as long as there is room for them: `consumers.returns_batch` has an example. What waits for an order takes
+    effect before all that comes later, in the transaction that removes it from the parking: by whoever comes first, the
+    consumer of orders or the next command. None is parked of an order that is there: where one comes at the same time,
+    the two transactions conflict.
     """
 
     services: Services
@@ -119,7 +121,7 @@ class ReturnConsumer:
         answered = set(await repositories.outcomes.answers(keys, session))
         batch = ReturnBatch(self.services, work, orders, stored, numbers, wanted.settings.return_statuses, answered)
         released, given_up = _released(batch, waiting, wanted.before)
-        early = _early(batch, wanted.fresh)
+        early = _early(batch, wanted.fresh, parked)
         await repositories.orders.hold_ids({each.order_id for each in early}, session)
         await repositories.parked_returns.park(early, session)
         await repositories.parked_returns.release(released, session)
@@ -185,7 +187,7 @@ def _released(
             batch.apply(request)
         elif request.is_new and before is not None and parked.at is not None and parked.at < before:
             given_up += 1
-            batch.give_up(request, datetime.now(UTC))
+            batch.give_up(request, unknown_order(request.order_id), datetime.now(UTC))
         else:
             batch.let_wait(request)
             continue
@@ -193,9 +195,9 @@ def _released(
     return released, given_up
 
 
-def _early(batch: ReturnBatch, fresh: Iterable[Fresh]) -> list[ParkedReturn]:
-    """Apply fresh commands; returns those that have to wait for their order."""
-    early = []
+def _early(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
+    """Apply fresh commands; returns those that have to wait for their order, behind what is parked already."""
+    early, room = [], WaitingRoom(parked)
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue
@@ -203,8 +205,12 @@ def _early(batch: ReturnBatch, fresh: Iterable[Fresh]) -> list[ParkedReturn]:
         if not batch.waits(request):
             batch.apply(request)
         elif not batch.is_answered(request):
-            batch.let_wait(request)
-            early.append(_parked(request, command))
+            waiting = _parked(request, command)
+            if room.takes(waiting):
+                batch.let_wait(request)
+                early.append(waiting)
+            else:
+                batch.give_up(request, crowded_order(request.order_id), request.at)
     return early
 
 

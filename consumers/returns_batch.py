@@ -23,7 +23,7 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_return
-from domain.returns_refusals import RefusalReason, unknown_order
+from domain.returns_refusals import RefusalReason
 from messaging.events_returns import return_deleted, return_refused, return_told
 from storage.audit import AuditAction, AuditEntry
 from storage.returns_documents import RefusedReturn, StoredReturn
@@ -84,12 +84,12 @@ class ReturnBatch:
         """True for a command that has an outcome."""
         return request.command_id is not None and (request.command_id, request.id) in self.answered
 
-    def give_up(self, request: ReturnRequest, at: datetime) -> None:
-        """Refuse to create a return whose order hasn't come in time."""
+    def give_up(self, request: ReturnRequest, reasons: Sequence[RefusalReason], at: datetime) -> None:
+        """Refuse a request that can't wait for its order, or not any longer."""
         known = self.returns.get(request.id)
         seen = (known.seen if known else Seen()).after(request.position)
         there = None if isinstance(known, RefusedReturn) else known
-        self._refuse(request, there, seen, unknown_order(request.order_id), at)
+        self._refuse(request, there, seen, reasons, at)
 
     def apply(self, request: ReturnRequest) -> None:
         """Decide about a request whose turn it is, and that isn't a repeat."""

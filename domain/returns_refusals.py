@@ -33,3 +33,9 @@ class RefusalReason:
 def unknown_order(order_id: str) -> list[RefusalReason]:
     """The reason against a return of an order that isn't known, or not to its sender."""
     return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]
+
+
+def crowded_order(order_id: str) -> list[RefusalReason]:
+    """The reason against one more command that would wait for an order."""
+    message = f"Order {order_id} is unknown, and too many commands wait for it: send it again once the order is there"
+    return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, message)]

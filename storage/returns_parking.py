@@ -6,6 +6,7 @@ and goes in the transaction that applies or refuses it: as long as it is there, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,10 @@ INDEXES: Final = [
     IndexModel([("parkedAt", ASCENDING)], name="parked"),
     IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
 ]
+
+MOST_OF_ORDER: Final = 1_000
+MOST_BYTES_OF_ORDER: Final = 2 * 1024 * 1024
+"""So much waits for one order: far more than for orders that come, and little enough to read it for each batch."""
 
 EARLIER: Final = -1
 """The partition of commands that earlier versions parked: they didn't keep the position, and only new returns."""
@@ -53,6 +58,29 @@ class ParkedReturn:
     """The time of its parking, moved on by that in which no worker was there; None for one that isn't parked yet."""
     key: str | EarlierKey | None = None
     """The id of its document; None for one that isn't parked yet."""
+
+
+class WaitingRoom:
+    """The room for commands that wait for one order: all of them are applied in one transaction."""
+
+    def __init__(self, parked: Iterable[ParkedReturn]) -> None:
+        self._numbers, self._bytes = Counter[str](), Counter[str]()
+        for each in parked:
+            self._add(each)
+
+    def takes(self, parked: ParkedReturn) -> bool:
+        """True if there was room for this command, too: it is in it then."""
+        has_room = (
+            self._numbers[parked.order_id] < MOST_OF_ORDER
+            and self._bytes[parked.order_id] + len(parked.value) <= MOST_BYTES_OF_ORDER
+        )
+        if has_room:
+            self._add(parked)
+        return has_room
+
+    def _add(self, parked: ParkedReturn) -> None:
+        self._numbers[parked.order_id] += 1
+        self._bytes[parked.order_id] += len(parked.value)
 
 
 class ReturnParking:

@@ -16,6 +16,7 @@ from domain.orders import Order
 from storage.database import Session
 from storage.outcomes import OutcomeRepository
 from storage.returns_parking import COLLECTION as PARKED
+from storage.returns_parking import MOST_OF_ORDER
 from tests.support.consumers import opened_desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
@@ -255,3 +256,36 @@ async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypat
         await desk.command_returns(desk.records(*others))
         assert await desk.database[PARKED].count_documents({}) == 2
         assert [each["_id"] async for each in desk.database["orders"].find()] == [order]
+
+
+async def test_no_more_wait_for_one_order_than_there_is_room_for(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        order, other, small, large = new_id("order"), new_id("order"), "Small", "x" * 1_000
+        for start in range(0, MOST_OF_ORDER, 500):
+            few = [wanted_return(order, {"a": 1}, id=f"r-{start + n}", resolution=small) for n in range(500)]
+            await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in few)))
+        last, late = f"r-{MOST_OF_ORDER - 1}", "r-late"
+        too_many = desk.records(
+            {"action": "create", "return": wanted_return(order, {"a": 1}, id=late), "commandId": "late"},
+            {"action": "update", "return": {"id": last, "status": "Approved"}},
+            {"action": "create", "return": wanted_return(other, {"a": 1}, id="r-other")},
+        )
+        for _ in range(2):
+            await desk.command_returns(too_many)
+        assert await desk.database[PARKED].count_documents({"orderId": order}) == MOST_OF_ORDER
+        assert await desk.database[PARKED].count_documents({"orderId": other}) == 1
+        told = [(kind, data["returnId"], data["reasons"][0]["code"]) for kind, data in desk.events()]
+        assert told == [("ReturnRefused", id, "unknown-order") for id in (late, last)]
+        assert (await desk.services.outcomes.answers([("late", late)]))["late", late].outcome == Outcome.REFUSED
+        await desk.order(an_order(order, {"a": MOST_OF_ORDER}))
+        created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
+        assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
+        assert await desk.database[PARKED].count_documents({"orderId": order}) == 0
+        # Once there is room, it is taken.
+        lines = [{"orderLineItemId": "a", "quantity": 1, "reason": large}] * 900
+        wide = [
+            {"action": "create", "return": {"id": f"w-{n}", "orderId": other, "lineItems": lines}} for n in range(3)
+        ]
+        await desk.command_returns(desk.records(*wide))
+        waiting = [each["return"] async for each in desk.database[PARKED].find().sort("_id")]
+        assert sorted(waiting) == ["r-other", "w-0", "w-1"]
