@@ -51,6 +51,22 @@ def forgotten_return(stored: Return, customer_id: str) -> Return:
     return _without_words(unnamed_return(stored, customer_id))
 
 
+def without_person(stored: Return, order: Order | None, customer_id: str) -> Return:
+    """The return without somebody: their name where its order is another customer's, else their words, too."""
+    return (
+        unnamed_return(stored, customer_id)
+        if is_of_another(order, customer_id)
+        else forgotten_return(stored, customer_id)
+    )
+
+
+def is_of_another(order: Order | None, customer_id: str) -> bool:
+    """True if the order names another customer, be it a guest; it names none once that one was forgotten."""
+    if order is None or not any((order.customer.id, order.customer.name, order.customer.email)):
+        return False
+    return not is_of(order.customer, customer_id)
+
+
 def unnamed_return(stored: Return, customer_id: str) -> Return:
     """The return without the name of somebody who made or changed it; all words and other names stay."""
     return _with_names(stored, lambda by: None if by == customer_id else by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,12 +17,12 @@ from domain.moderation import Moderation
 from domain.orders import Order
 from domain.privacy import (
     forgotten_order,
-    forgotten_return,
     forgotten_return_command,
     is_about,
     is_of,
+    is_of_another,
     part_in_return,
-    unnamed_return,
+    without_person,
 )
 from domain.reminders import SentReminders
 from domain.returns import Return
@@ -47,12 +47,13 @@ from storage.parking import FEEDBACK, IMAGES, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns import ReturnRepository
 from storage.returns_parking import ParkedReturn, ReturnParking
-from storage.returns_search import ReturnSearch
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
 
 _PAGE: Final = 1_000
+"""So many votes are forgotten in one transaction."""
+_RETURNS_AT_ONCE: Final = 100
 
 
 class PersonalData:
@@ -82,12 +83,14 @@ class PersonalData:
 
     async def returns(self) -> list[Return]:
         """The returns of their orders and those of nobody's that name them; of others' returns their part."""
-        returns = {each.id: each for id in await self.order_ids() for each in await self._returns_of(id)}
+        ids = [each for order_id in await self.order_ids() for each in await self._returns.ids_of_order(order_id)]
+        found = await self._returns.of_ids(ids)
+        returns = {id: each for id in ids if isinstance(each := found.get(id), Return)}
         naming = await self._returns.of_ids(set(await self._returns.ids_naming(self._customer)) - returns.keys())
         stored = [each for each in naming.values() if isinstance(each, Return)]
         orders = await self._orders.of_ids({each.order_id for each in stored}, with_bodies=False)
         for each in sorted(stored, key=attrgetter("id")):
-            is_others = self._is_of_another(orders.get(each.order_id))
+            is_others = is_of_another(orders.get(each.order_id), self._customer)
             returns[each.id] = part_in_return(each, self._customer) if is_others else each
         return list(returns.values())
 
@@ -150,16 +153,17 @@ class PersonalData:
         """Take them out of their orders, their words out of the returns, and their name out of the returns of others;
         returns how many orders and returns there were.
 
-        Order by order and return by return, each in one transaction: concurrent changes come before or after.
+        Some returns of one order at a time, then the order with those that came meanwhile, each in one transaction:
+        concurrent changes come before or after, and an order that was cut short is still theirs.
         """
         orders, returns = 0, 0
         self._guest_orders = None  # there may be more by now
         for id in await self.order_ids():
-            forgotten = await in_transaction(self._database, partial(self._forget_order, id))
+            early = (await self._returns.ids_of_order(id))[:-_RETURNS_AT_ONCE]
+            returns += await self._forget_in_pages(early)
+            returns += await in_transaction(self._database, partial(self._forget_order, id, set(early)))
             orders += 1
-            returns += forgotten
-        for id in await self._returns.ids_naming(self._customer):
-            returns += await in_transaction(self._database, partial(self._forget_in_return, id))
+        returns += await self._forget_in_pages(await self._returns.ids_naming(self._customer))
         return {"orders": orders, "returns": returns}
 
     async def forget_mails(self, at: datetime) -> int:
@@ -263,33 +267,25 @@ class PersonalData:
             if command.get("userId") == self._customer or command.get("email", "").casefold() in names:
                 yield document
 
-    async def _forget_order(self, id: str, session: Session) -> int:
+    async def _forget_order(self, id: str, without: Collection[str], session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)
         if order is None or not is_of(order.customer, self._customer):
             return 0
-        stored = await self._returns.of_ids([each.id for each in await self._returns_of(id)], session)
-        returns = [forgotten_return(each, self._customer) for each in stored.values() if isinstance(each, Return)]
+        returns = [each for each in await self._returns.ids_of_order(id) if each not in without]
+        forgotten = await self._forget_in_returns(returns, session)
         await self._orders.save([forgotten_order(order)], session)
-        await self._returns.save(returns, session)
-        return len(returns)
+        return forgotten
 
-    async def _forget_in_return(self, id: str, session: Session) -> int:
-        stored = (await self._returns.of_ids([id], session)).get(id)
-        if not isinstance(stored, Return):
-            return 0
-        orders = await self._orders.of_ids([stored.order_id], session, with_bodies=False)
-        forget = unnamed_return if self._is_of_another(orders.get(stored.order_id)) else forgotten_return
-        await self._returns.save([forget(stored, self._customer)], session)
-        return 1
+    async def _forget_in_pages(self, ids: Sequence[str]) -> int:
+        pages = [ids[start : start + _RETURNS_AT_ONCE] for start in range(0, len(ids), _RETURNS_AT_ONCE)]
+        return sum([await in_transaction(self._database, partial(self._forget_in_returns, page)) for page in pages])
 
-    def _is_of_another(self, order: Order | None) -> bool:
-        """True if the order names another customer, be it a guest; it names none once that one was forgotten."""
-        if order is None or not any((order.customer.id, order.customer.name, order.customer.email)):
-            return False
-        return not is_of(order.customer, self._customer)
-
-    async def _returns_of(self, order_id: str) -> list[Return]:
-        return await self._returns.search(ReturnSearch(order_id=order_id, take=_PAGE))
+    async def _forget_in_returns(self, ids: Collection[str], session: Session) -> int:
+        stored = [each for each in (await self._returns.of_ids(ids, session)).values() if isinstance(each, Return)]
+        orders = await self._orders.of_ids({each.order_id for each in stored}, session, with_bodies=False)
+        forgotten = [without_person(each, orders.get(each.order_id), self._customer) for each in stored]
+        await self._returns.save(forgotten, session)
+        return len(forgotten)
 
     def _mails(self, field: str) -> AsyncIterator[Document]:
         """Their mails that have not been sent, with one field. MongoDB looks at every mail."""

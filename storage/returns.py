@@ -72,6 +72,11 @@ class ReturnRepository:
         found = self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, {"orderId": 1})
         return {document["_id"]: document.get("orderId", "?") async for document in found}
 
+    async def ids_of_order(self, order_id: str) -> list[str]:
+        """The ids of all returns of an order, by number."""
+        found = self._returns.find({"orderId": order_id, **IS_RETURN}, {"_id": 1}).sort("number")
+        return [document["_id"] async for document in found]
+
     async def ids_naming(self, person: str) -> list[str]:
         """The ids of the returns that this person, or lines of which they, made or changed. MongoDB looks at every
         return: few ask for it."""

@@ -261,6 +261,22 @@ async def test_returns_of_others_orders_are_found_by_their_names(own_service: Se
     assert "0 returns" in await erase(service, anna)
 
 
+async def test_all_returns_of_an_order_are_shown_and_forgotten(own_service: Service, own_returns: Returns) -> None:
+    service, anna, number = own_service, new_id("anna"), 1_001
+    order = await own_returns.ordered({"line": number}, customerId=anna)
+    first = await own_returns.create(order, {"line": 1}, resolution=WORDS)
+    async with service.mongo() as database:
+        made = await database["returns"].find_one({"_id": first})
+        assert made is not None
+        others = [{**made, "_id": f"{first}-{place}", "number": f"{first}-{place}"} for place in range(1, number)]
+        await database["returns"].insert_many(others)
+        shown = (await export(service, anna))["returns"]
+        assert len({each["id"] for each in shown}) == number
+        assert f"1 orders, {number} returns" in await erase(service, anna)
+        assert await database["returns"].count_documents({"resolution": WORDS}) == 0
+        assert await database["returns"].count_documents({"orderId": order}) == number
+
+
 async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
     own_service: Service, own_returns: Returns
 ) -> None:
