@@ -27,10 +27,11 @@ _LABEL: Final = b"plaudit review token 1\n"
 
 
 class TokenLine(NamedTuple):
-    """An order line: a token is used up for it."""
+    """An order line and its product: a token is used up for it. Several lines of an order may have one id."""
 
     order_id: str
     line_id: str
+    product_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class ReviewToken:
 
     @property
     def line(self) -> TokenLine:
-        """The order line."""
-        return TokenLine(self.order_id, self.line_id)
+        """The order line and its product."""
+        return TokenLine(self.order_id, self.line_id, self.product_id)
 
     @property
     def identity(self) -> ReviewIdentity:

@@ -1,11 +1,15 @@
-"""Review tokens: the keys that they are signed by, and the order lines for which they were used."""
+"""Review tokens: the keys that they are signed by, and the order lines for which they were used.
+
+The id of a document is the order and the id of the line, as workers of the version before know it; of further lines
+with that id but other products, these with the product.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import BulkWriteError
@@ -40,7 +44,6 @@ class TokenUse:
     """The use of a token, as it is on record."""
 
     line: TokenLine
-    product_id: str
     review_id: str
     at: datetime
 
@@ -73,35 +76,40 @@ class ReviewTokenRepository:
 
         Under any concurrency a line is used for one review alone, and stays so.
         """
-        if not tokens:
-            return set(), {}
         lines = {used.token.line for used in tokens}
-        documents = [_document(used, datetime.now(UTC)) for used in tokens]
+        fresh, holders = set[TokenLine](), await self.used(lines)
+        # Again where some were given back while they were looked up.
+        while any(used.token.line not in holders for used in tokens):
+            for id_of in (_id, _id_with_product):
+                free = [used for used in tokens if used.token.line not in holders]
+                fresh |= await self._insert([_document(id_of(used.token.line), used) for used in free])
+                holders = await self.used(lines)
+        return fresh, holders
+
+    async def _insert(self, documents: Sequence[Document]) -> set[TokenLine]:
+        """Insert documents whose ids are free; returns the lines of these."""
+        failed = set[int]()
         try:
-            await self._used.insert_many(documents, ordered=False)
+            if documents:
+                await self._used.insert_many(documents, ordered=False)
         except BulkWriteError as error:
             if not is_duplicate(error):
                 raise
             failed = {failure["index"] for failure in error.details["writeErrors"]}
-            fresh = {_line(d["_id"]) for index, d in enumerate(documents) if index not in failed}
-            holders = await self.used(lines)
-            # Given back meanwhile.
-            free = [used for used in tokens if used.token.line not in holders]
-            fresh_too, holders_too = await self.use(free)
-            return fresh | fresh_too, holders | holders_too
-        return lines, {used.token.line: used.review_id for used in tokens}
+        return {_line(document) for index, document in enumerate(documents) if index not in failed}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:
         """Give tokens back whose reviews could not be stored."""
         for used in tokens:
-            await self._used.delete_one({"_id": _id(used.token.line), "reviewId": used.review_id})
+            await self._used.delete_many({**_either([used.token.line]), "reviewId": used.review_id})
 
     async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
         """The review of each of these lines that were used."""
         if not lines:
             return {}
-        found = self._used.find({"_id": {"$in": [*map(_id, lines)]}}, {"reviewId": 1})
-        return {_line(document["_id"]): document["reviewId"] async for document in found}
+        found = self._used.find(_either(lines), {"reviewId": 1, "productId": 1})
+        used = {_line(document): document["reviewId"] async for document in found}
+        return {line: review_id for line, review_id in used.items() if line in lines}
 
     async def reviewed(self, orders: Iterable[ReviewableOrder]) -> set[ReviewedProduct]:
         """The reviews of lines of these orders by token, also such as were deleted since: of who used it, and of the
@@ -109,18 +117,18 @@ class ReviewTokenRepository:
         by_id = {order.id: order for order in orders}
         reviewed = set[ReviewedProduct]()
         async for document in self._used.find({"_id.orderId": {"$in": list(by_id)}}):
-            line, product = _line(document["_id"]), document["productId"]
+            line = _line(document)
             if "customerId" in document:
-                reviewed.add(ReviewedProduct(document["storeId"], document["customerId"], product))
+                reviewed.add(ReviewedProduct(document["storeId"], document["customerId"], line.product_id))
             order = by_id[line.order_id]
-            if order.customer.id and any((i.line_id, i.product_id) == (line.line_id, product) for i in order.items):
-                reviewed.add(ReviewedProduct(order.store_id, order.customer.id, product))
+            if order.customer.id and any(TokenLine(order.id, i.line_id, i.product_id) == line for i in order.items):
+                reviewed.add(ReviewedProduct(order.store_id, order.customer.id, line.product_id))
         return reviewed
 
     async def of_customer(self, customer_id: str) -> list[TokenUse]:
         """The tokens that a customer used, by order and line."""
         found = self._used.find({"customerId": customer_id}).sort("_id")
-        return [TokenUse(_line(d["_id"]), d["productId"], d["reviewId"], d["usedAt"]) async for d in found]
+        return [TokenUse(_line(d), d["reviewId"], d["usedAt"]) async for d in found]
 
     async def forget_customer(self, customer_id: str) -> int:
         """Take a customer out of the tokens that they used, which stay used; returns how many there were."""
@@ -128,20 +136,30 @@ class ReviewTokenRepository:
         return forgotten.modified_count
 
 
+def _either(lines: Iterable[TokenLine]) -> Document:
+    """The filter for documents that may be those of these lines."""
+    return {"_id": {"$in": [id for line in lines for id in (_id(line), _id_with_product(line))]}}
+
+
 def _id(line: TokenLine) -> Document:
     return {"orderId": line.order_id, "lineId": line.line_id}
 
 
-def _line(id: Any) -> TokenLine:
-    return TokenLine(id["orderId"], id["lineId"])
+def _id_with_product(line: TokenLine) -> Document:
+    return {**_id(line), "productId": line.product_id}
 
 
-def _document(used: UsedToken, now: datetime) -> Document:
+def _line(document: Document) -> TokenLine:
+    id = document["_id"]
+    return TokenLine(id["orderId"], id["lineId"], document["productId"])
+
+
+def _document(id: Document, used: UsedToken) -> Document:
     return {
-        "_id": _id(used.token.line),
+        "_id": id,
         "reviewId": used.review_id,
         "storeId": used.token.store_id,
         "productId": used.token.product_id,
         "customerId": used.token.customer_id,
-        "usedAt": now,
+        "usedAt": datetime.now(UTC),
     }

@@ -121,7 +121,7 @@ def _used(token: TokenUse) -> dict[str, Any]:
     return {
         "orderId": token.line.order_id,
         "orderLineItemId": token.line.line_id,
-        "productId": token.product_id,
+        "productId": token.line.product_id,
         "reviewId": token.review_id,
         "at": token.at,
     }

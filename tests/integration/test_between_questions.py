@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from storage.database import Session, in_transaction
 from storage.moderation_rules import TextRepository
 from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.consumers import Desk, opened_desk
-from tests.support.facade import REVIEWS, Facade, body_of, submission
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.images import picture
 from tests.support.service import Servers, Service
 
@@ -80,14 +81,36 @@ async def test_a_token_that_is_given_back_while_it_is_looked_up_is_used(
     token = ReviewToken("Shop", "order", "line", "product", "anna", datetime.now(UTC) + timedelta(days=1))
     first, second = UsedToken(token, "first"), UsedToken(token, "second")
     await tokens.use([first])
-    plain = ReviewTokenRepository.used
+    plain, before = ReviewTokenRepository.used, [dict[TokenLine, str]()]
 
     async def given_back(self: ReviewTokenRepository, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
+        if before:
+            return before.pop()
         await tokens.release([first])
         return await plain(self, lines)
 
     monkeypatch.setattr(ReviewTokenRepository, "used", given_back)
     assert await tokens.use([second]) == ({token.line}, {token.line: "second"})
+
+
+async def test_lines_with_one_id_have_tokens_for_each_product(desk: Desk) -> None:
+    tokens, used = desk.services.review_tokens, desk.database["usedReviewTokens"]
+    camera = ReviewToken("Shop", new_id("order"), "line", "camera", "anna", datetime.now(UTC) + timedelta(days=1))
+    tripod, case = replace(camera, product_id="tripod"), replace(camera, product_id="case")
+    of_camera, of_tripod, of_case = (UsedToken(token, token.product_id) for token in (camera, tripod, case))
+    lines = {camera.line: "camera", tripod.line: "tripod"}
+    assert await tokens.use([of_camera, of_tripod]) == ({camera.line, tripod.line}, lines)
+    assert await tokens.use([replace(of_camera, review_id="x"), of_tripod]) == (set(), lines)
+    # The one with the id that versions before know: the other one stays used all the same.
+    assert await used.count_documents({"_id": {"orderId": camera.order_id, "lineId": "line"}}) == 1
+    await tokens.release([of_camera])
+    again = replace(of_tripod, review_id="again")
+    assert await tokens.use([again, of_case]) == ({case.line}, {tripod.line: "tripod", case.line: "case"})
+    assert {each.line: each.review_id for each in await tokens.of_customer("anna") if each.line in lines} == {
+        tripod.line: "tripod"
+    }
+    await tokens.release([of_tripod, of_case])
+    assert await used.count_documents({"_id.orderId": camera.order_id}) == 0
 
 
 async def test_files_that_are_written_while_others_are_removed_are_removed_next(

@@ -106,7 +106,7 @@ def test_the_tokens_of_a_reminder() -> None:
     first, second = tokens_of(Reminder("r", "anna@example.com", "anna", items), order, NOON)
     assert first == TOKEN
     assert second == replace(TOKEN, product_id="tripod", line_id="7")
-    assert [first.line, second.line] == [TokenLine("o1", "1"), TokenLine("o1", "7")]
+    assert [first.line, second.line] == [TokenLine("o1", "1", "camera"), TokenLine("o1", "7", "tripod")]
 
 
 @pytest.mark.parametrize(
