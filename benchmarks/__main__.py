@@ -22,7 +22,7 @@ from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, m
 from benchmarks.comparison import Comparison
 from benchmarks.ground import Ground, ground
 from benchmarks.progress import tell
-from benchmarks.report import write_page, write_results
+from benchmarks.report import write
 from benchmarks.sizes import QUICK, WHOLE, Size
 
 _ROOT: Final = Path(__file__).parent.parent
@@ -68,7 +68,7 @@ async def measure(names: Sequence[str], size: Size) -> tuple[dict[str, Sequence[
     return results, errors
 
 
-def write(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool) -> None:
+def keep(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool) -> None:
     """Write the results; those of a quick or an incomplete run into a folder of their own."""
     folder = _RESULTS / ("quick" if quick else "incomplete")
     page, remark = folder / "page.md", "A quick run of small sizes, once each: for the shape, not for the figures."
@@ -77,8 +77,7 @@ def write(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool
     elif not quick:
         folder, page, remark = _RESULTS, _RESULTS / "latest.md", "A whole run."
     command = f"make bench{' QUICK=1' if quick else ''}"
-    write_results(results, folder / "latest.json")
-    write_page(results, page, page.with_suffix(""), command=command, remark=remark)
+    write(results, folder / "latest.json", page, command=command, remark=remark)
     tell(f"Written: {page.relative_to(_ROOT)}")
 
 
@@ -96,7 +95,7 @@ def main() -> None:
     met = [comparison.met for group in results.values() for comparison in group if comparison.met is not None]
     tell(f"{sum(met)} of {len(met)} goals are met")
     if not arguments.group:
-        write(results, quick=arguments.quick, failed=bool(errors))
+        keep(results, quick=arguments.quick, failed=bool(errors))
     if errors:
         raise ExceptionGroup("some groups failed", errors)
 

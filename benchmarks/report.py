@@ -19,31 +19,32 @@ Results = Mapping[str, Sequence[Comparison]]
 
 _EXPLAINED: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 
-TITLES: Final = {
-    "ingest": "Ingest",
-    "moderation": "Moderation",
-    "approval-cost": "Cost of an approval",
-    "facade": "Facade",
-    "lists": "Lists",
-    "latency": "Latency",
-    "start": "Start",
-    "workers": "Workers",
-    "memory": "Memory",
-    "drivers": "Drivers",
-}
+
+def write(results: Results, file: Path, page: Path, *, command: str, remark: str) -> None:
+    """Write the JSON file, the page, and its plots into the folder named as the page; nothing if one can't be made."""
+    plots = page.with_suffix("")
+    texts = {file: _figures(results), page: _page(results, page, plots, command=command, remark=remark)}
+    texts |= {_plot_of(group, plots): plot(_title(group), comparisons) for group, comparisons in results.items()}
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
-def write_results(results: Results, file: Path) -> None:
-    """Write a JSON list with an object for each comparison."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+def _title(group: str) -> str:
+    return group.replace("-", " ").capitalize()
+
+
+def _plot_of(group: str, plots: Path) -> Path:
+    return plots / f"{group}.svg"
+
+
+def _figures(results: Results) -> str:
     rows = [comparison.as_json() for comparison in chain.from_iterable(results.values())]
-    file.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_page(results: Results, file: Path, plots: Path, *, command: str, remark: str) -> None:
-    """Write the page, and the plots that it shows into a folder of their own."""
-    plots.mkdir(parents=True, exist_ok=True)
-    explained = os.path.relpath(_EXPLAINED, file.parent)
+def _page(results: Results, page: Path, plots: Path, *, command: str, remark: str) -> str:
+    explained = os.path.relpath(_EXPLAINED, page.parent)
     goals = [comparison.met for comparison in chain.from_iterable(results.values()) if comparison.met is not None]
     lines = [
         "# The figures of one run",
@@ -56,11 +57,7 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
         "it reaches from the least to the largest figure, and the mark is at the goal. All figures: [latest.json]"
         f"(latest.json). Method: [performance]({explained}).",
     ]
-    for group, comparisons in results.items():
-        svg = plots / f"{group}.svg"
-        svg.write_text(plot(TITLES[group], comparisons))
-        lines += [
-            "",
-            f"![{TITLES[group]}: medians, their range, and the goals]({svg.relative_to(file.parent)})",
-        ]
-    file.write_text("\n".join(lines) + "\n")
+    for group in results:
+        picture = _plot_of(group, plots).relative_to(page.parent)
+        lines += ["", f"![{_title(group)}: medians, their range, and the goals]({picture})"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,55 @@
+"""What a run of the benchmarks writes in the end, half an hour after it began."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.comparison import Comparison
+from benchmarks.report import write
+
+ROOT = Path(__file__).parents[2]
+SPEED = Comparison("Speed", "a bare loop", [0.5, 0.75, 1.0], 0.7)
+TIME = Comparison("Time", "", [20.0], 10.0, "at most", "ms")
+
+
+def group_names() -> list[str]:
+    """The groups of a run. Read, not imported: what is compared with is installed for the benchmarks alone."""
+    tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text())
+    (groups,) = [
+        each.value for each in tree.body if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "GROUPS"
+    ]
+    assert isinstance(groups, ast.Dict)
+    return [ast.literal_eval(key) for key in groups.keys if key is not None]
+
+
+def test_every_group_has_its_picture_on_the_page(tmp_path: Path) -> None:
+    names = group_names()
+    assert "approval-cost" in names
+    file, page = tmp_path / "latest.json", tmp_path / "latest.md"
+    write({name: [SPEED, TIME] for name in names}, file, page, command="make bench", remark="A whole run.")
+    text = page.read_text()
+    assert f"A whole run. Of {2 * len(names)} goals {len(names)} are met." in text
+    pictures = dict(re.findall(r"!\[(.+): medians, their range, and the goals\]\((.+)\)", text))
+    assert pictures["Approval cost"] == "latest/approval-cost.svg"
+    assert list(pictures.values()) == [f"latest/{name}.svg" for name in names]
+    for title, picture in pictures.items():
+        assert f">{title}</text>" in (tmp_path / picture).read_text()
+    assert len(json.loads(file.read_text())) == 2 * len(names)
+
+
+def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
+    broken = Comparison("Speed", "a bare loop", [], 0.7)
+    with pytest.raises(ValueError, match="empty"):
+        write({"ingest": [SPEED], "rules": [broken]}, tmp_path / "a.json", tmp_path / "a.md", command="", remark="")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_docs_name_the_groups() -> None:
+    told = (ROOT / "docs" / "performance.md").read_text()
+    (names,) = re.findall(r"make bench ARGS=ingest # one group: (.+)", told)
+    assert names.split(", ") == group_names()
