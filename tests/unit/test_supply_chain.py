@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,11 @@ NPM_LOCKS = [
     ROOT / "tests" / "support" / "oidc" / "package-lock.json",
 ]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ROOMS = PROJECT["tool"]["importlinter"]["root_packages"]
+IMPORT = re.compile(r"^ *(?:import (\w+)[\w.]*(?: as \w+)?(?:  #.+)?$|from (\w+)[\w.]* import )", re.MULTILINE)
+ABSENT = {"faust": "faust-streaming"}
+"""The package of a module that isn't installed here, where it has another name."""
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -51,3 +60,35 @@ def test_secrets_of_a_checkout_are_not_committed() -> None:
 
 def test_the_security_rules_of_the_lint_are_on() -> None:
     assert re.search(r'^select = \[.*"S".*\]$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+
+
+def declared(*groups: str) -> set[str]:
+    """Names of the packages that the service declares, its extras, and those of groups."""
+    project, named = PROJECT["project"], PROJECT["dependency-groups"]
+    listed = [project["dependencies"], *project["optional-dependencies"].values(), *(named[group] for group in groups)]
+    return {re.split(r"[^\w.-]", requirement)[0] for each in listed for requirement in each}
+
+
+def imported(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The outermost module of every import in folders, with the file; but for our own, and those of Python."""
+    own = {*ROOMS, "tests", "benchmarks", *sys.stdlib_module_names}
+    for file in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for names in IMPORT.findall(file.read_text()):
+            yield from ((module, str(file.relative_to(ROOT))) for module in {*names} - own - {""})
+
+
+def packages_of(module: str, installed: Mapping[str, Sequence[str]]) -> set[str]:
+    """The packages that a module may come from, as they are written in pyproject.toml."""
+    return {name.lower().replace("_", "-") for name in installed.get(module, [ABSENT.get(module, module)])}
+
+
+@pytest.mark.parametrize(
+    ("folders", "groups"),
+    [(ROOMS, ()), (["tests", "docs"], ("dev", "build")), (["benchmarks"], ("dev", "bench", "peer"))],
+    ids=["product", "tests", "benchmarks"],
+)
+def test_what_is_imported_is_declared(folders: Sequence[str], groups: Sequence[str]) -> None:
+    """And so bounded: what another package brings along may leave with its next version."""
+    installed, known = packages_distributions(), declared(*groups)
+    missing = {each for each in imported(folders) if known.isdisjoint(packages_of(each[0], installed))}
+    assert sorted(missing) == []
