@@ -33,9 +33,11 @@ class Cost:
     kafka: float
 
 
-# Within the bounds of [one_review] of benchmarks/results/by-hand.toml, but for Kafka's part of an approval, which is
-# below them. A worker passed approvals by HTTP on then, as it no longer does with ids that tell their place.
-INGEST: Final = Cost(worker=54e-6, mongod=80e-6, kafka=15e-6)
+# By `today` of [ingest_of_november_22] in benchmarks/results/by-hand.toml, the start of the worker and Kafka's compiler
+# among them: the newest that have all three.
+INGEST: Final = Cost(worker=302e-6, mongod=127e-6, kafka=96e-6)
+# Within the bounds of [one_review] there, but for Kafka's part, which is below them. A worker passed approvals by HTTP
+# on then, as it no longer does with ids that tell their place. Nothing later has all three.
 APPROVAL: Final = Cost(worker=270e-6, mongod=390e-6, kafka=75e-6)
 HOT_OBJECT: Final = 2_000.0
 """Approvals a second of one object, which is one partition and one tally."""
