@@ -115,6 +115,13 @@ def test_the_architecture_has_the_layers_of_the_import_contract() -> None:
     assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == [layer.split(" | ") for layer in layers]
 
 
+def test_what_is_not_released_has_a_version_of_its_own() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    if changelog.partition("## [Unreleased]\n")[2].partition("\n## [")[0].strip():
+        version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+        assert version not in re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+
+
 def test_every_room_is_on_the_map() -> None:
     packages = {path.parent for room in (*ROOMS, "tests", "benchmarks") for path in (ROOT / room).rglob("__init__.py")}
     on_the_map = {link.target for link in links_of(ARCHITECTURE)}
