@@ -28,6 +28,9 @@ TALLY: Final = Shape(
     },
     {},
 )
+# Names and search keys of objects are most of a document.
+_KEYED: Final = {"_id": 0, "entityId": 1, "storeId": 1, "count": 1, "sumHundredths": 1}
+_WHOLE: Final = dict.fromkeys((*TALLY.fields, "histogram", "revision"), 1)
 _REVIEWS: Final = "reviews"
 _AT_ONCE: Final = 1_000
 """Tallies in one answer of the database; it would give 101."""
@@ -111,7 +114,7 @@ class RatingRepository:
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, entity_ids in ids_by_type(key.entity for key in keys).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
-            async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
+            async for document in self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)
                 stored[key] = _Stored(document["_id"], tally_from(document), _revision(document))
                 if not document.keys() >= TALLY.fields.keys():
@@ -122,10 +125,9 @@ class RatingRepository:
         self, entity_type: str, entity_ids: Collection[str], *, with_histogram: bool = False
     ) -> dict[str, dict[str | None, RatingTally]]:
         """The tallies of these objects by id and store; an object without approved reviews has none."""
-        others = {"_id": 0, "entityType": 0} | ({} if with_histogram else {"histogram": 0})
         found = self._ratings.find(
             {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
-            others,
+            {**_KEYED, "histogram": 1} if with_histogram else _KEYED,
             batch_size=_AT_ONCE,
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
@@ -148,7 +150,7 @@ class RatingRepository:
             _counting({"entityType": entity.type, "entityId": entity.id}), session=session
         )
         right = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
-        found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
+        found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, _WHOLE, session=session)
         stored = {key_from(document): document async for document in found}
         kept = {key: tally_from(each) if is_whole(TALLY, each) else None for key, each in stored.items()}
         counted = {key: right.get(key, RatingTally()) for key in right.keys() | kept.keys()}
@@ -204,7 +206,7 @@ class RatingRepository:
     ) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
         counts = await self._reviews.aggregate(_counting(within), allowDiskUse=True, session=session)
         counted = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
-        async for document in self._ratings.find(within, batch_size=_AT_ONCE, session=session):
+        async for document in self._ratings.find(within, _WHOLE, batch_size=_AT_ONCE, session=session):
             key, stored = key_from(document), tally_from(document)
             if (right := counted.pop(key, RatingTally())) != stored:
                 yield key, stored, right
