@@ -193,7 +193,8 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
         n = Decimal(tally.count)
         p = tally.sum / (_SCALE * HIGHEST_RATING * n)
         z2 = Z * Z
-        margin = Z * ((p * (1 - p) + z2 / (4 * n)) / n).sqrt()
+        # A damaged sum can be beyond what so many reviews give, and negative numbers have no root.
+        margin = Z * (max(Decimal(0), p * (1 - p) + z2 / (4 * n)) / n).sqrt()
         return max(Decimal(0), (p + z2 / (2 * n) - margin) / (1 + z2 / n))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
@@ -117,7 +117,7 @@ class RatingRepository:
             async for document in self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)
                 stored[key] = _Stored(document["_id"], tally_from(document), _revision(document))
-                if not document.keys() >= TALLY.fields.keys():
+                if not is_whole(TALLY, document):
                     damaged.add(key.entity)
         return stored, damaged
 
@@ -274,12 +274,14 @@ def _changed_fields(changed: ChangedTally) -> Document:
 
 
 def tally_from(document: Document) -> RatingTally:
-    """The tally in its document."""
-    return read(TALLY, _tally, document)
+    """The tally in its document; a damaged number is 0, and a damaged histogram isn't known."""
+    count, total = (each if isinstance(each := document.get(name), int) else 0 for name in ("count", "sumHundredths"))
+    return RatingTally.stored(count, total, _histogram(document.get("histogram")))
 
 
-def _tally(document: Document) -> RatingTally:
-    return RatingTally.stored(document["count"], document["sumHundredths"], document.get("histogram"))
+def _histogram(stored: Any) -> list[int] | None:
+    is_one = isinstance(stored, list) and len(stored) == len(STARS) and all(isinstance(each, int) for each in stored)
+    return stored if is_one else None
 
 
 def _revision(document: Document) -> int | None:

@@ -1,4 +1,4 @@
-"""Documents of ratings: only what counts is read."""
+"""Documents of ratings: only what counts is read, and a damaged one is no fault of others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings import RatingRepository
 from storage.ratings_objects import RatedObjectRepository
+from tests.support.consumers import opened_desk
 from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
 
@@ -51,3 +52,35 @@ async def test_ratings_are_read_without_the_names_of_their_objects(servers: Serv
             assert fields, "the whole document"
             assert not fields & {"name", "listKey", "searchKeys"}
         assert ("histogram" in heard.fields[2]) is with_histogram
+
+
+@pytest.mark.parametrize(
+    ("damage", "shown"),
+    [
+        ({"sumHundredths": None}, RatingTally(1, 0, (0, 0, 0, 1, 0))),
+        ({"sumHundredths": "400"}, RatingTally(1, 0, (0, 0, 0, 1, 0))),
+        ({"count": "1"}, RatingTally(0, 400, None)),
+        ({"histogram": 5}, RatingTally(1, 400, None)),
+        ({"histogram": [1]}, RatingTally(1, 400, None)),
+        ({"histogram": ["0", 0, 0, 1, 0]}, RatingTally(1, 400, None)),
+    ],
+)
+async def test_a_damaged_tally_is_no_fault_of_others(servers: Servers, damage: Json, shown: RatingTally) -> None:
+    async with opened_desk(servers) as desk:
+        first, second = desk.review(rating=4), desk.review(rating=5)
+        neighbour = {**desk.review(rating=3), "EntityId": "neighbour"}
+        await desk.submit(desk.records(first, second, neighbour))
+        await desk.moderate(("approve", first["id"]), ("approve", neighbour["id"]))
+        await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": damage})
+
+        found = await desk.services.ratings.of_entities("Product", [desk.product, "neighbour"], with_histogram=True)
+        assert found.pop("neighbour") == {None: RatingTally.of([300])}
+        assert found == ({desk.product: {None: shown}} if shown.count else {}), "not found by what isn't a number"
+        ((key, stored, counted),) = [each async for each in desk.services.ratings.differences()]
+        assert (key.entity.id, stored, counted) == (desk.product, shown, RatingTally.of([400]))
+
+        await desk.moderate(("approve", second["id"]))
+        (tally,) = (await desk.services.ratings.of_entities("Product", [desk.product])).values()
+        assert (tally[None].count, tally[None].sum) == (2, 900)
+        assert await desk.stored(second["id"]) != {}
+        assert [kind for kind, _ in desk.events()][-2:] == ["ReviewApproved", "RatingChanged"]

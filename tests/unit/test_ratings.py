@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from domain.ratings import (
     STARS,
     RatingMethod,
     RatingTally,
+    Z,
     highest_to,
     highest_with,
     histogram_by_stars,
@@ -112,6 +114,15 @@ def test_average_lies_between_the_extremes(a: list[int]) -> None:
 def test_wilson_is_more_careful_than_the_average(a: list[int]) -> None:
     tally = RatingTally.of(a)
     assert 0 <= rating_value(tally, RatingMethod.WILSON) <= rating_value(tally, RatingMethod.AVERAGE)
+
+
+@pytest.mark.parametrize("total", [1_300, 1_000_000, -500])
+def test_a_sum_that_no_ratings_give_has_a_lower_bound(total: int) -> None:
+    share = Decimal(total) / 1_000
+    with localcontext() as context:
+        context.prec = 60
+        middle = (share + Z * Z / 4) / (1 + Z * Z / 2)
+    assert wilson_lower_bound(RatingTally(2, total)) == pytest.approx(max(Decimal(0), middle), abs=Decimal("1e-30"))
 
 
 def test_the_lower_bound_has_forty_digits() -> None:
