@@ -65,7 +65,7 @@ def product_url(about: Description) -> str | None:
 
 
 def is_in_feed(entity_type: str) -> bool:
-    """True for types of objects that are sold: reviews of the seller are none of products."""
+    """True for types of objects that are sold: reviews of sellers, orders and deliveries are none of products."""
     return schema_type(entity_type) is not None
 
 

@@ -30,10 +30,13 @@ _RATED_TYPES: Final = {
         *("Movie", "MusicPlaylist", "MusicRecording", _PRODUCT, "Recipe", "SoftwareApplication"),
     )
 }
-_SELLERS: Final = frozenset(
+_NOT_SOLD: Final = frozenset(
     {
-        *("organization", "localbusiness", "corporation", "onlinebusiness", "onlinestore", "store"),
+        *("organization", "localbusiness", "corporation", "onlinebusiness", "onlinestore", "store", "shop"),
         *("foodestablishment", "restaurant", "lodgingbusiness", "hotel", "professionalservice"),
+        *("vendor", "seller", "merchant", "supplier", "manufacturer", "brand"),
+        *("person", "customer", "contact", "employee", "order", "customerorder"),
+        *("service", "delivery", "deliveryservice", "shipping", "shipment"),
     }
 )
 _SCALE: Final = {"bestRating": HIGHEST_RATING, "worstRating": LOWEST_RATING}
@@ -44,9 +47,10 @@ _UNSAFE: Final = (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode())
 
 def schema_type(entity_type: str) -> str | None:
     """The schema.org type of a type of objects, in any letter case: itself where search engines show ratings of it,
-    else Product. None for organizations and businesses: their own pages may not show their own ratings."""
+    else Product. None for what nobody sells: sellers, whose pages may not show their own ratings, people, orders and
+    deliveries."""
     name = entity_type.lower()
-    return None if name in _SELLERS else _RATED_TYPES.get(name, _PRODUCT)
+    return None if name in _NOT_SOLD else _RATED_TYPES.get(name, _PRODUCT)
 
 
 def structured_data(
@@ -55,7 +59,7 @@ def structured_data(
     """The JSON-LD of an object with its rating, which is the plain average, and these reviews of it, with their texts.
     Its name is the one that was told, else that of a review, else its id.
 
-    Empty where search engines are to be told nothing: without reviews, and for sellers.
+    Empty where search engines are to be told nothing: without reviews, and for what nobody sells.
     """
     type = schema_type(entity.type)
     if type is None or tally.count <= 0:

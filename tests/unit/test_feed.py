@@ -165,8 +165,10 @@ def test_addresses(url: str | None, address: str | None) -> None:
     assert product_url(Description(url=url)) == address
 
 
-def test_sellers_are_no_products() -> None:
-    assert (is_in_feed("Product"), is_in_feed("Lens"), is_in_feed("Organization")) == (True, True, False)
+def test_sellers_orders_and_deliveries_are_no_products() -> None:
+    assert (is_in_feed("Product"), is_in_feed("Lens")) == (True, True)
+    others = ("Organization", "Vendor", "vendor", "Seller", "Order", "Customer", "DeliveryService")
+    assert [each for each in others if is_in_feed(each)] == []
 
 
 async def batches(*sizes: int) -> AsyncIterator[Elements]:

@@ -83,7 +83,8 @@ def test_the_document_of_a_product() -> None:
     ("entity_type", "shown"),
     [
         *(("product", "Product"), ("Lens", "Product"), ("book", "Book"), ("musicRecording", "MusicRecording")),
-        *(("Organization", None), ("localBusiness", None), ("Restaurant", None)),
+        *(("Organization", None), ("localBusiness", None), ("Restaurant", None), ("Vendor", None), ("seller", None)),
+        *(("Order", None), ("CustomerOrder", None), ("Customer", None), ("DeliveryService", None)),
     ],
 )
 def test_types(entity_type: str, shown: str | None) -> None:
