@@ -128,13 +128,22 @@ class Policy:
         yield _NEVER_BY_STARS
         if self.one_review_per_customer:
             yield "A customer can write one review of a product."
-        yield _EDITS_CHECKED if self.edits_are_checked else _EDITS_PUBLISHED
+        yield self._edits_sentence()
         yield "A review for which its author got something in return is marked."
+
+    def _edits_sentence(self) -> str:
+        if self.edits_are_checked:
+            return _EDITS_CHECKED
+        holds = any(rule.outcome is RuleOutcome.HOLD for rule in self.rules)
+        return _EDITS_HELD if holds else _EDITS_PUBLISHED
 
 
 def policy_of(settings: StoreSettings) -> Policy:
     """The policy that follows from a store's settings, moderation rules among them."""
-    is_approved_by_rule = any(rule.outcome is RuleOutcome.APPROVE for rule in settings.moderation_rules)
+    is_approved_by_rule = any(
+        rule.outcome is RuleOutcome.APPROVE or rule.publish_after_hours is not None
+        for rule in settings.moderation_rules
+    )
     return Policy(
         writers=_writers(settings),
         purchase_proofs=tuple(Proof) if settings.purchase_required else (),
@@ -187,10 +196,18 @@ _PURCHASE_REQUIRED: Final = (
 )
 _PURCHASE_NOT_REQUIRED: Final = "A purchase is not required, so that a review may be by somebody who bought nothing."
 _VERIFIED: Final = "A review whose author is known to have bought the product from an order is marked as verified."
-_CHECKED: Final = "A review is published once it is approved, by a moderator or by a rule named here."
+# Settings don't know of classifiers: whoever may publish verdicts has one.
+_CHECKED: Final = (
+    "A review is published once it is approved: by a moderator, by a rule named here, or by a program that has checked "
+    "its text."
+)
 _REASONS: Final = f"Reviews are rejected for these reasons: {', '.join(ReasonCode)}."
 _NEVER_BY_STARS: Final = (
     "A review is never rejected because of its rating: favourable and critical ones are treated alike."
 )
 _EDITS_CHECKED: Final = "A published review that its author changes is checked again before it is shown."
 _EDITS_PUBLISHED: Final = "A published review that its author changes stays published."
+_EDITS_HELD: Final = (
+    "A published review that its author changes stays published, unless a rule named here makes it wait for a "
+    "moderator."
+)

@@ -77,7 +77,8 @@ def test_the_policy_in_words() -> None:
     assert list(policy_of(settings).sentences()) == [
         "No reviews are taken at present.",
         "A review whose author is known to have bought the product from an order is marked as verified.",
-        "A review is published once it is approved, by a moderator or by a rule named here.",
+        "A review is published once it is approved: by a moderator, by a rule named here, or by a program that has "
+        "checked its text.",
         "Reviews are rejected for these reasons: spam, offensive, personal-data, off-topic, illegal, fake, duplicate, "
         "other.",
         "A review is never rejected because of its rating: favourable and critical ones are treated alike.",
@@ -95,7 +96,8 @@ def test_the_policy_names_the_rules_in_force() -> None:
         ModerationRule("d", RuleKind.STARS, RuleOutcome.FLAG, below=200, publish_after_hours=1),
     )
     policy = policy_of(replace(OPEN, moderation_rules=rules))
-    assert policy.checked_by == (Check.MODERATOR,)
+    assert policy.checked_by == (Check.MODERATOR, Check.RULES), "stars publish in the end"
+    assert policy_of(replace(OPEN, moderation_rules=(rules[0], rules[2]))).checked_by == (Check.MODERATOR,)
     told = [each for each in policy.sentences() if "the rule about" in each]
     assert told == [
         "A review that the rule about links applies to waits for a moderator.",
@@ -109,6 +111,17 @@ def test_the_policy_names_the_rules_in_force() -> None:
     by_rule = policy_of(replace(OPEN, moderation_rules=(approving,)))
     assert by_rule.checked_by == (Check.MODERATOR, Check.RULES)
     assert "applies to is published without a look by a moderator." in " ".join(by_rule.sentences())
+
+
+@pytest.mark.parametrize(("outcome", "is_held"), [("hold", True), ("flag", False), ("approve", False)])
+def test_the_policy_tells_that_a_rule_can_hold_an_edit_back(outcome: str, *, is_held: bool) -> None:
+    rules = (ModerationRule("a", RuleKind.LINKS, RuleOutcome(outcome)),)
+    keeping = policy_of(replace(OPEN, edits_keep_status=True, moderation_rules=rules))
+    told = [each for each in keeping.sentences() if "its author changes" in each]
+    held = ", unless a rule named here makes it wait for a moderator" if is_held else ""
+    assert told == [f"A published review that its author changes stays published{held}."]
+    checking = policy_of(replace(OPEN, moderation_rules=rules))
+    assert [each for each in checking.sentences() if "is checked again before it is shown" in each]
 
 
 def test_decisions_are_counted() -> None:
