@@ -122,13 +122,19 @@ class RatingRepository:
         return stored, damaged
 
     async def of_entities(
-        self, entity_type: str, entity_ids: Collection[str], *, with_histogram: bool = False
+        self,
+        entity_type: str,
+        entity_ids: Collection[str],
+        *,
+        with_histogram: bool = False,
+        session: Session | None = None,
     ) -> dict[str, dict[str | None, RatingTally]]:
         """The tallies of these objects by id and store; an object without approved reviews has none."""
         found = self._ratings.find(
             {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
             {**_KEYED, "histogram": 1} if with_histogram else _KEYED,
             batch_size=_AT_ONCE,
+            session=session,
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
         async for document in found:

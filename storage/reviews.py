@@ -223,9 +223,9 @@ class ReviewRepository:
             ids.setdefault(identity_from(document), set()).add(document["_id"])
         return {identity: ids[identity] for identity in wanted if identity in ids}
 
-    async def get(self, id: str) -> Review | None:
+    async def get(self, id: str, session: Session | None = None) -> Review | None:
         """One review, or None."""
-        document = await self._reviews.find_one({"_id": id, **IS_REVIEW})
+        document = await self._reviews.find_one({"_id": id, **IS_REVIEW}, session=session)
         return review_from(document) if document else None
 
     async def by_user(self, user_id: str) -> list[Review]:

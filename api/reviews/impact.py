@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
-from api.services import Injected
+from api.services import Injected, Services
 from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.ratings import RatingMethod, RatingTally, rating_value
-from domain.reviews import ReviewStatus
+from domain.reviews import Review, ReviewStatus
 from domain.stores import rating_method
 
 
@@ -43,19 +43,17 @@ router = APIRouter(
 @router.get("/impact", response_model=Impact)
 async def read_impact(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """The rating of a review's object as it is, and as it would be by each decision about the review."""
-    review = await services.reviews.get(id)
+    review, now = await _rated(services, id)
     if review is None or not caller.may_touch(review.store_id):
         raise not_found("review")
-    entity = review.entity
-    tallies = await services.ratings.of_entities(entity.type, [entity.id])
-    now = tallies.get(entity.id, {}).get(review.store_id, RatingTally())
     its = RatingTally.of([review.rating])
     is_counted = review.status is ReviewStatus.APPROVED
     stores = await services.lookups.stores([review.store_id] if review.store_id is not None else [])
     method = rating_method(await services.lookups.general(), stores.get(review.store_id or ""))
 
     def numbers(tally: RatingTally) -> RatingNumbers:
-        return {"value": rating_value(tally, method), "reviewCount": tally.count}
+        # Without the review a damaged tally has fewer than none.
+        return {"value": rating_value(tally, method), "reviewCount": max(0, tally.count)}
 
     return JsonResponse(
         {
@@ -65,3 +63,14 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
             "ifNotApproved": numbers(now - its if is_counted else now),
         }
     )
+
+
+async def _rated(services: Services, id: str) -> tuple[Review | None, RatingTally]:
+    """A review and the tally of its object in its store, at one moment: a decision between would count twice."""
+    async with services.database.client.start_session(snapshot=True) as session:
+        review = await services.reviews.get(id, session)
+        if review is None:
+            return None, RatingTally()
+        entity = review.entity
+        tallies = await services.ratings.of_entities(entity.type, [entity.id], session=session)
+    return review, tallies.get(entity.id, {}).get(review.store_id, RatingTally())

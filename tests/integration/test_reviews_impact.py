@@ -1,0 +1,51 @@
+"""The rating of an object by each decision about a review, also where another decides meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.app import create_app
+from api.services import Services
+from storage.reviews import ReviewRepository
+from tests.support.app import client_of
+from tests.support.consumers import TOPICS, opened_desk
+from tests.support.service import Servers
+
+
+async def test_a_decision_between_two_reads_counts_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened_desk(servers) as desk:
+        review = desk.review(rating=4)
+        await desk.submit(desk.records(review))
+        await desk.moderate(("approve", review["id"]))
+        services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
+        read = ReviewRepository.get
+
+        async def get(reviews: ReviewRepository, *asked: Any) -> Any:
+            found = await read(reviews, *asked)
+            await desk.moderate(("reject", review["id"]))
+            return found
+
+        path = f"/api/customerReviews/{review['id']}/impact"
+        async with client_of(create_app(services)) as http:
+            with monkeypatch.context() as patched:
+                patched.setattr(ReviewRepository, "get", get)
+                before = (await http.get(path)).json()
+            after = (await http.get(path)).json()
+        rated, unrated = {"value": 4.0, "reviewCount": 1}, {"value": 0.0, "reviewCount": 0}
+        assert before == {"method": "average", "now": rated, "ifApproved": rated, "ifNotApproved": unrated}
+        assert after == {**before, "now": unrated}
+        assert await services.ratings.of_entities("Product", [desk.product]) == {}
+
+
+async def test_a_damaged_tally_has_no_fewer_reviews_than_none(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        review = desk.review(rating=4)
+        await desk.submit(desk.records(review))
+        await desk.moderate(("approve", review["id"]))
+        await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": {"count": "1"}})
+        services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
+        async with client_of(create_app(services)) as http:
+            told = (await http.get(f"/api/customerReviews/{review['id']}/impact")).json()
+        assert told["ifNotApproved"] == {"value": 0.0, "reviewCount": 0}
