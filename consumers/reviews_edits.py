@@ -80,6 +80,8 @@ class ReviewEditor:
         uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
         tallies = await ratings.add(edited.tallies, work.session, uncertain)
         applied = list(_applied(edits, edited))
+        renamed = {review.identity.entity for _, review, result in applied if "entityName" in result.fields}
+        await work.repositories.rated_objects.forget_names(renamed, work.session)
         # An approval by a rule is told behind its edit, and before the next one.
         for edit, review, result in applied:
             work.emit([self._told(edit, review, result)])

@@ -19,7 +19,7 @@ from domain.ratings import Entity, RatingTally, TallyKey, ids_by_type
 from domain.ratings_names import list_key, search_keys
 from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, in_stores
+from storage.database import Database, Document, Session, in_stores
 from storage.ratings import COLLECTION, key_from, tally_from
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import NEWEST
@@ -138,11 +138,12 @@ class RatedObjectRepository:
             ordered=False,
         )
 
-    async def forget_names(self, entities: Collection[Entity]) -> None:
-        """Have the names of these objects looked up anew."""
+    async def forget_names(self, entities: Collection[Entity], session: Session | None = None) -> None:
+        """Have the names of these objects looked up anew; one that nothing tells any more goes."""
         for entity_type, ids in ids_by_type(entities).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(ids)}}
-            await self._ratings.update_many(condition, {"$set": {"renamed": True}, "$inc": {"namings": 1}})
+            renamed = {"$set": {"renamed": True}, "$inc": {"namings": 1}}
+            await self._ratings.update_many(condition, renamed, session=session)
 
 
 def _rated_in(stores: Collection[str] | None) -> Document:

@@ -10,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from consumers.ratings_names import name_rated_objects
 from domain.ratings import Entity
 from storage import ratings_objects
 from storage.indexes import ensure_indexes
 from storage.ratings_objects import RatedObjectRepository
+from tests.support.consumers import opened_desk
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
 from tests.support.service import Json, Servers, Service, own_database
@@ -101,3 +103,38 @@ async def test_a_trend_counts_approved_reviews_alone(servers: Servers, monkeypat
         await database["reviews"].insert_many(reviews)
         found = await RatedObjectRepository(database).trend(Entity("Product", "camera"), None, now)
         assert (sum(week.tally.count for week in found.weeks), found.is_partial) == (1, False)
+
+
+async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+
+        async def document() -> Json:
+            await name_rated_objects(desk.services)
+            return await desk.database["ratings"].find_one({"entityId": desk.product}) or {}
+
+        words, others = "Annas own words", "Telescope"
+        rated, waiting = desk.review(EntityName=words, userId="anna"), desk.review(EntityName=words, userId="anna")
+        await desk.submit(desk.records(rated, waiting, plain := desk.review(EntityName=None)))
+        await desk.moderate(("approve", rated["id"]), ("approve", plain["id"]))
+        assert (await document())["name"] == words
+
+        await desk.moderate(("delete", rated["id"]))
+        assert (await document())["name"] == words, "of the review that waits"
+        await desk.submit(desk.records({**waiting, "EntityName": others}))
+        assert (await document())["name"] == others
+        await desk.moderate(("delete", waiting["id"]))
+        told = await document()
+        assert (told["name"], told["count"]) == (None, 1)
+        assert others.lower() not in str(told).lower()
+
+
+async def test_a_deleted_name_that_was_looked_up_before_is_not_written(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        rated = desk.review(EntityName="Annas own words")
+        await desk.submit(desk.records(rated))
+        await desk.moderate(("approve", rated["id"]))
+        (unnamed,) = await desk.services.rated_objects.unnamed(1)
+        await desk.moderate(("delete", rated["id"]))
+        await desk.services.rated_objects.name([(unnamed, "Annas own words")])
+        await name_rated_objects(desk.services)
+        assert "Annas" not in str(await desk.database["ratings"].find_one({"entityId": desk.product}))
