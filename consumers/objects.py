@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import time
+from typing import Final
+
+import structlog
 
 from consumers.services import Services
 from domain.objects import NAME, ObjectFacts
@@ -12,13 +16,19 @@ from messaging.decoding import Received, first_published
 from messaging.objects import ObjectUpdate
 from storage.unit_of_work import UnitOfWork
 
+log = structlog.get_logger()
+
+_FUTURE_S: Final = 60
+"""Clocks differ; by more than that one is wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectConsumer:
     """Keeps the newest facts of each object.
 
     Delivered at least once, late, twice or out of order: each fact is that of its newest record. A replayed
-    one is as old as the record that became a dead letter.
+    one is as old as the record that became a dead letter. A record from the future is the newest until then, for
+    it has to be so each time that it is delivered; the log tells of it.
     """
 
     services: Services
@@ -26,8 +36,24 @@ class ObjectConsumer:
     async def __call__(self, batch: Sequence[Received[ObjectUpdate]]) -> None:
         """Store a batch."""
         await self.services.transactions.run(partial(_store, batch))
+        _report_future(batch)
         named = {received.message.object_key.entity for received in batch if NAME in received.message.facts()}
         await self.services.rated_objects.forget_names(named)
+
+
+def _report_future(batch: Sequence[Received[ObjectUpdate]]) -> None:
+    now = time()
+    ahead = [(first_published(received.record) / 1000 - now, received.position) for received in batch]
+    future = [each for each in ahead if each[0] > _FUTURE_S]
+    if future:
+        seconds, furthest = max(future)
+        log.warning(
+            "facts of objects are from the future, and hide newer ones until then: a sender's clock is wrong",
+            partition=furthest.partition,
+            offset=furthest.offset,
+            seconds_ahead=round(seconds),
+            records=len(future),
+        )
 
 
 async def _store(batch: Sequence[Received[ObjectUpdate]], work: UnitOfWork) -> None:
