@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from consumers.ratings import recount_message
 from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
+from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import Topic
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.processes.waiting import patiently
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.database import in_batches
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000
+_PAUSE_S: Final = 0.2
 _SHOWN: Final = 20
 
 
@@ -61,16 +68,29 @@ def _store(id: str | None) -> str:
 async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
     """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order.
 
-    Raises CommandError for an unknown store, and what `reached` does.
+    Moderation waits behind what is ordered, so that is no more at a time than they do in a moment: without a worker it
+    goes on once there is one. Raises CommandError for an unknown store, and what `reached` does.
     """
-    envelope, topics = Envelope("/plaudit/cli"), settings.topics
+    envelope, topics, connection = Envelope("/plaudit/cli"), settings.topics, settings.kafka_connection()
     ordered = 0
-    async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher):
+    async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher), AsyncExitStack() as stack:
         await check_store(database, store_id)
+        lag = ConsumerLag(connection, topics)
+        stack.push_async_callback(lag.stop)
         with out.status("Ordering recounts") as status:
             async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
+                if ordered and connection.idempotence:  # else it is a broker that doesn't tell what waits
+                    await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
                 status.update(f"Ordered {ordered} recounts")
     out.tell({"ordered": ordered})
     out.print(f"Ordered the recount of {ordered} objects, which workers do in their turn.")
+
+
+async def await_turn(measure: Callable[[], Awaitable[Lag]]) -> None:
+    """Wait until no more changes than a batch are still to be read."""
+    found = await measure()
+    while sum(each.records for each in found.values()) > _BATCH:
+        await asyncio.sleep(_PAUSE_S)
+        found = await measure()

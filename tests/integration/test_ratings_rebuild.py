@@ -1,0 +1,56 @@
+"""Recounts of very many objects leave workers room for moderation."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from messaging.kafka.lag import ConsumerLag, Lag, Unread
+from messaging.topics import Topic
+from plaudit.cli.terminal import Terminal
+from plaudit.config import Settings
+from plaudit.tools import ratings
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually
+
+
+async def test_recounts_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratings, "_PAUSE_S", 0)
+    waiting = [(3_000, 1), (1_000, 1), (600, 400), (0, 0)]
+
+    async def measure() -> Lag:
+        return {(Topic.REVIEW_CHANGES, n): Unread(count, 0) for n, count in enumerate(waiting.pop(0))}
+
+    await ratings.await_turn(measure)
+    assert waiting == [(0, 0)]
+
+
+async def test_a_rebuild_goes_on_as_workers_do_it(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if servers.is_tansu:
+        pytest.skip("it doesn't tell what waits")
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with service.mongo() as database:
+        await database["reviews"].insert_many([{"entityType": "Product", "entityId": f"{n}"} for n in range(5)])
+    for name, value in service.command_environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ratings, "_BATCH", 1)
+    measured = 0
+
+    async def measure(lag: ConsumerLag, *topics: Topic) -> Lag:
+        nonlocal measured
+        measured += 1
+        return await told(lag, *topics)
+
+    told = ConsumerLag.measure
+    monkeypatch.setattr(ConsumerLag, "measure", measure)
+    rebuild = asyncio.create_task(ratings.rebuild(Settings(), Terminal(quiet=True), None))
+    await eventually(lambda: measured > 3)
+    assert len(await service.values("review-changes")) == 2, "one that nothing is before, and one behind it"
+    async with service.running(api=False):
+        await rebuild
+    assert len(await service.values("review-changes")) == 5
