@@ -36,7 +36,7 @@ _NOT_SOLD: Final = frozenset(
         *("foodestablishment", "restaurant", "lodgingbusiness", "hotel", "professionalservice"),
         *("vendor", "seller", "merchant", "supplier", "manufacturer", "brand"),
         *("person", "customer", "contact", "employee", "order", "customerorder"),
-        *("service", "delivery", "deliveryservice", "shipping", "shipment"),
+        *("delivery", "deliveryservice", "shipping", "shipment"),
     }
 )
 _SCALE: Final = {"bestRating": HIGHEST_RATING, "worstRating": LOWEST_RATING}
