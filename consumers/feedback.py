@@ -71,8 +71,9 @@ class FeedbackConsumer:
 
     async def _take(self, commands: Sequence[Feedback], work: UnitOfWork) -> TakenFeedback:
         stored, session = work.repositories, work.session
+        names_texts = any(command.text_hash for command in commands)
         known = KnownFeedback(
-            await stored.feedback.load({command.review_id for command in commands}, session),
+            await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts),
             await stored.votes.load({command.vote_key for command in commands if command.vote_key}, session),
             await stored.reports.known({command.report.id for command in commands if command.report}, session),
             await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),

@@ -42,6 +42,7 @@ class FeedbackRefusal(StrEnum):
     """The reason for refusing feedback."""
 
     OTHER_STORE = "other-store"
+    TEXT_CHANGED = "text-changed"
 
 
 class VoteKey(NamedTuple):
@@ -97,7 +98,8 @@ class Feedback:
     """Feedback on one review, with the reply, vote or report that it is: `helpful` is None where a vote is withdrawn.
 
     `user_id` is the voter, `moderator` who replies, `stores` are those that the sender is bound to, None for none in
-    particular. `command_id` is set if the outcome may be asked for.
+    particular. `command_id` is set if the outcome may be asked for. `text_hash` names the text of the review that it is
+    about, None for any.
     """
 
     review_id: str
@@ -111,6 +113,7 @@ class Feedback:
     moderator: str | None = None
     command_id: str | None = None
     stores: Collection[str] | None = None
+    text_hash: str | None = None
 
     @property
     def position(self) -> RecordPosition:
@@ -132,16 +135,24 @@ class Feedback:
         """True if the sender may touch reviews of this store, or without one."""
         return is_within(self.stores, store_id)
 
+    def refusal(self, review: ReviewFeedback) -> FeedbackRefusal | None:
+        """The reason for leaving a review as it is, None where there is none."""
+        if not self.may_touch(review.store_id):
+            return FeedbackRefusal.OTHER_STORE
+        return FeedbackRefusal.TEXT_CHANGED if self.text_hash not in (None, review.text_hash) else None
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewFeedback:
-    """The part of a review that feedback reads and writes. `replied` is the last record about its reply."""
+    """The part of a review that feedback reads and writes. `replied` is the last record about its reply, `text_hash`
+    names its text where feedback asks for it."""
 
     entity: Entity
     store_id: str | None
     reply: Reply | None = None
     replied: RecordPosition | None = None
     responses: Responses = NO_RESPONSES
+    text_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +217,8 @@ def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFe
         if review is None:
             results.append(FeedbackResult(Outcome.NOT_FOUND))
             continue
-        if not command.may_touch(review.store_id):
-            results.append(FeedbackResult(Outcome.REFUSED, FeedbackRefusal.OTHER_STORE))
+        if refusal := command.refusal(review):
+            results.append(FeedbackResult(Outcome.REFUSED, refusal))
             continue
         key, is_repeat = command.vote_key, command.answer_key in repeats
         if key:

@@ -32,6 +32,7 @@ from messaging.schemas import (
     OptionalId,
     Readable,
     Stores,
+    TextHash,
 )
 from messaging.tracing import cause_of
 
@@ -101,6 +102,9 @@ class _FeedbackOnReview(ClosedMessage):
         OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
     ] = None
     stores: Stores = None
+    text_hash: Annotated[
+        TextHash | None, Field(description="A review with another text is refused: `plaudit import` names it")
+    ] = None
 
     def _feedback(self, action: FeedbackAction, origin: Origin, **told: Any) -> Feedback:
         return Feedback(
@@ -110,6 +114,7 @@ class _FeedbackOnReview(ClosedMessage):
             from_milliseconds(origin.position.timestamp),
             command_id=self.command_id,
             stores=self.stores,
+            text_hash=self.text_hash,
             **told,
         )
 
@@ -222,6 +227,7 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
         "commandId": feedback.command_id,
         "stores": None if feedback.stores is None else list(feedback.stores),
         "moderator": feedback.moderator,
+        "textHash": feedback.text_hash,
         **_content(feedback),
     }
     return {name: value for name, value in fields.items() if value is not None}

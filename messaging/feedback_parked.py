@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.commands import mark_from
@@ -14,7 +15,7 @@ from messaging.schemas import without_blank
 
 def parked_feedback(feedback: Feedback) -> dict[str, Any]:
     """The value for MongoDB: the command, and where it came from."""
-    origin = feedback.origin
+    origin, command = feedback.origin, feedback_value(feedback)
     fields = {
         "kind": KIND,
         "reviewId": feedback.review_id,
@@ -23,7 +24,9 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
         "commandMark": str(origin.mark) if origin.mark else None,
         "identity": origin.identity,
         "traceparent": origin.trace or None,
-        "command": feedback_value(feedback),
+        # Beside the command, of which workers of the version before know every field.
+        "textHash": command.pop("textHash", None),
+        "command": command,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -33,4 +36,5 @@ def feedback_from(value: Mapping[str, Any]) -> Feedback:
     position, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
     origin = Origin(position, mark, value.get("identity"), value.get("traceparent", ""))
     command = without_blank(value["command"], "userId", "commandId")
-    return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)
+    feedback = FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)
+    return replace(feedback, text_hash=value.get("textHash"))

@@ -11,6 +11,7 @@ from pymongo import UpdateOne
 from domain.delivery import RecordPosition
 from domain.feedback import ReviewFeedback
 from domain.moderation import Moderation
+from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, write_all
@@ -23,6 +24,7 @@ from storage.shapes import read
 _READ: Final = dict.fromkeys(
     ("entityType", "entityId", "storeId", "reply", "repliedAt", "helpful", "notHelpful", "reports"), 1
 )
+_TEXT: Final = dict.fromkeys(("title", "review"), 1)
 _BRIEF: Final = dict.fromkeys(("entityType", "entityId", "storeId", "status"), 1)
 
 
@@ -48,9 +50,12 @@ class FeedbackRepository:
             return None
         return read(REVIEW, _brief_from, found)
 
-    async def load(self, ids: Collection[str], session: Session) -> dict[str, ReviewFeedback]:
+    async def load(
+        self, ids: Collection[str], session: Session, *, with_texts: bool = False
+    ) -> dict[str, ReviewFeedback]:
         """These reviews by id; those that don't exist are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, _READ, session=session)
+        fields = _READ | _TEXT if with_texts else _READ
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, fields, session=session)
         return {document["_id"]: read(REVIEW, _feedback_from, document) async for document in found}
 
     async def save(self, reviews: Mapping[str, ReviewFeedback], session: Session) -> None:
@@ -87,6 +92,7 @@ def _feedback_from(document: Document) -> ReviewFeedback:
         reply_from(reply) if reply else None,
         RecordPosition(*replied) if replied else None,
         responses_from(document),
+        text_hash(document["title"], document["review"]) if "review" in document else None,
     )
 
 

@@ -14,6 +14,8 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
+DATES = ("createdDate", "modifiedDate")
+
 
 async def refused(service: Service, product: str) -> set[tuple[str, str]]:
     """The refused submissions about a product: review and code."""
@@ -82,6 +84,37 @@ async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade,
     await service.idle()
     assert (await facade.review(id))["review"] == "Good"
     assert await eventually(partial(refused, service, product)) == {(id, "id-taken")}
+
+
+@pytest.mark.long
+async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade: Facade, tmp_path: Path) -> None:
+    id, product = new_id("review"), new_id()
+    file, other = tmp_path / "shop.csv", tmp_path / "other-shop.jsonl"
+    columns = "id,entityId,entityType,review,rating,writtenDate"
+    file.write_text(f"{columns}\n{id},{product},Product,Good,5,2023-05-06T07:08:09Z\n")
+    await service.run("import", str(file))
+    await facade.until_listed(product, 1)
+    before = await facade.review(id)
+    row = {
+        **{"id": id, "entityId": new_id(), "entityType": "Product", "review": "Bad", "rating": 1, "source": "import"},
+        **{"reviewStatus": "Approved", "createdDate": "2023-05-06T07:08:09Z", "modifiedDate": "2023-05-07T07:08:09Z"},
+        **{"moderator": "eve", "reply": {"text": "Sorry", **dict.fromkeys(DATES, "2023-05-07T07:08:09Z")}},
+    }
+    votes = {"reviewId": id, "votes": [{"userId": "u", "helpful": True}]}
+    report = {"reviewId": id, "reported": [{"reason": "spam", "explanation": "It is", "at": "2023-05-07T07:08:09Z"}]}
+    other.write_text("".join(json.dumps(line) + "\n" for line in (row, votes, report)))
+    await service.run("import", str(other))
+    await service.idle()
+    assert await facade.review(id) == before
+    assert (await facade.get(f"/api/customerReviews/{id}/reports"))["totalCount"] == 0
+    # Its own past comes, also in two lines of which the text is known by the first.
+    row |= {"review": "Good", "rating": 5, "entityId": product}
+    other.write_text("".join(json.dumps(line) + "\n" for line in (row, votes, report)))
+    await service.run("import", str(other))
+    await service.idle()
+    restored = await facade.review(id)
+    assert (restored["reviewStatus"], restored["reply"]["text"]) == ("Approved", "Sorry")
+    assert (restored["helpful"], restored["reports"]) == (1, 1)
 
 
 async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:

@@ -219,6 +219,19 @@ def test_whose_business_it_is(command: Feedback, stores: tuple[str, ...] | None)
 
 
 @pytest.mark.parametrize("command", EACH, ids=lambda command: command.action.value)
+def test_feedback_on_another_text_is_refused(command: Feedback) -> None:
+    known = {"a": replace(REVIEW, text_hash="0a")}
+    for text in (None, "0a"):
+        assert outcomes(taken(replace(command, text_hash=text), reviews=known)) in (
+            [Outcome.APPLIED],
+            [Outcome.UNCHANGED],
+        )
+    result = taken(replace(command, text_hash="0b"), reviews=known)
+    assert result.results == [FeedbackResult(Outcome.REFUSED, FeedbackRefusal.TEXT_CHANGED)]
+    assert (result.reviews, result.votes, result.reports) == ({}, {}, [])
+
+
+@pytest.mark.parametrize("command", EACH, ids=lambda command: command.action.value)
 def test_there_is_none_on_what_is_gone(command: Feedback) -> None:
     result = taken(replace(command, review_id="gone"))
     assert result.results == [FeedbackResult(Outcome.NOT_FOUND)]
@@ -286,7 +299,10 @@ commands = st.one_of(
         },
     ),
 )
-about = st.fixed_dictionaries({"reviewId": texts}, optional={"commandId": texts, "stores": st.lists(texts, max_size=2)})
+about = st.fixed_dictionaries(
+    {"reviewId": texts},
+    optional={"commandId": texts, "stores": st.lists(texts, max_size=2), "textHash": st.just("0a" * 32)},
+)
 origins = st.builds(
     Origin,
     st.builds(RecordPosition, st.integers(0, 9), st.integers(0, 2**60), st.integers(0, 4_000_000_000_000)),
@@ -308,6 +324,7 @@ def test_what_is_kept_or_replayed_is_read_again(command: dict[str, Any], about: 
     assert FEEDBACK_COMMAND.validate_json(told(feedback_value(feedback))).feedback(origin) == feedback
     document = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_feedback(feedback)}
     assert feedback_from(bson.decode(bson.encode(document))) == feedback
+    assert "textHash" not in document["command"]
 
 
 REPORT = {"action": "report", "reviewId": "a", "reason": "spam", "explanation": "No", "goodFaith": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from domain.csv_cells import cell_of
+from domain.moderation_rules_text import text_hash
 from messaging.feedback import FEEDBACK_COMMAND, FEEDBACK_LENGTH
 from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
@@ -22,6 +24,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.latest import MOST
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
@@ -60,6 +63,44 @@ def test_feedback_in_an_export() -> None:
     lines = {"votes": [{"userId": "u", "helpful": False}] * 2, "reported": [REPORT]}
     told = [each for name, line in lines.items() for each in messages({"reviewId": "r", name: line}).followers]
     assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in told] == ["vote", "vote", "report"]
+
+
+def hashes_in(told: RowMessages) -> list[str | None]:
+    """The texts that the commands behind a review, or in a line of feedback, are about."""
+    values = [json.loads(each.value or b"") for each in told.followers]
+    return [value.get("textHash") or next(iter(value.get("textHashes", {}).values()), None) for value in values]
+
+
+def test_a_past_names_the_text_of_its_review() -> None:
+    reply = {"text": "Thanks", "createdDate": "2023-05-06T07:08:09Z", "modifiedDate": "2023-05-06T07:08:09Z"}
+    votes = {"votes": [{"userId": "u", "helpful": True}]}
+    rows = reader(ColumnMapping())
+
+    def hashes(columns: dict[str, Any]) -> list[str | None]:
+        return hashes_in(rows.messages(Row(1, 1, 1, columns)))
+
+    text, other = text_hash("", "Good"), text_hash("Fine", "Bad")
+    assert hashes({**ROW, **PAST, "id": "r", "reply": reply}) == [text, text]
+    assert hashes({"reviewId": "r", **votes}) == [text]
+    assert hashes({"reviewId": "r", "reported": [REPORT]}) == [text]
+    # The first of two rows with an id is the review.
+    assert hashes({**ROW, **PAST, "id": "r", "review": "Bad", "title": "Fine"}) == [other]
+    assert hashes({"reviewId": "r", **votes}) == [text]
+    assert hashes({"reviewId": "elsewhere", **votes}) == [None]
+    for n in range(MOST):
+        hashes({**ROW, **PAST, "id": f"r-{n}"})
+    assert len(rows.latest.texts) == MOST
+    assert hashes({"reviewId": "r", **votes}) == [None]
+    assert hashes({"reviewId": "r-0", **votes}) == [text]
+
+
+def test_feedback_is_the_same_event_whatever_text_it_names() -> None:
+    rows = reader(ColumnMapping())
+    line = Row(1, 1, 1, {"reviewId": "r", "reported": [REPORT]})
+    before = rows.messages(line)
+    rows.messages(Row(1, 1, 1, {**ROW, **PAST, "id": "r"}))
+    ids = [dict(each.headers)["ce_id"] for told in (before, rows.messages(line)) for each in told.followers]
+    assert ids[0] == ids[1]
 
 
 def test_the_longest_lines_of_an_export() -> None:

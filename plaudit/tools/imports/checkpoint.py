@@ -18,7 +18,8 @@ _HASHED_BYTES: Final = 64 * 1024
 class Checkpoint(BaseModel):
     """Everything before byte `offset`, the end of line `line`, is done: published, or reported in the first
     `report_bytes` of the report. `job` tells this import from others of the same file. `left_out` are the columns that
-    no field is made of so far, `mapped` those of the mapping that were there."""
+    no field is made of so far, `mapped` those of the mapping that were there, `latest` the texts of the latest
+    reviews."""
 
     job: str
     offset: int = 0
@@ -30,6 +31,7 @@ class Checkpoint(BaseModel):
     report_bytes: int = 0
     left_out: list[str] = []
     mapped: list[str] = []
+    latest: dict[str, str] = {}
 
     @classmethod
     def read(cls, path: Path, job: str) -> Checkpoint | None:

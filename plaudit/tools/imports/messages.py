@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.delivery import OutgoingMessage
+from domain.moderation_rules_text import text_hash
 from domain.places import entity_key
 from domain.reviews_facts import Source
 from messaging.envelope import Envelope
+from messaging.moderation import routed_value
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import FoundImage, ImageFolder, count_without_files
+from plaudit.tools.imports.latest import LatestReviews
 from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
 from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
@@ -39,7 +42,10 @@ class RowMessages:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images."""
+    """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images.
+
+    A past names the text of its review: it changes no other review that has the id.
+    """
 
     mapping: ColumnMapping
     columns: SeenColumns
@@ -47,6 +53,7 @@ class RowReader:
     is_text: bool
     as_new: bool = False
     folder: ImageFolder | None = None
+    latest: LatestReviews = field(default_factory=LatestReviews)
     envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
 
     def messages(self, row: Row) -> RowMessages:
@@ -55,7 +62,8 @@ class RowReader:
             raise BadRowError(row.fault)
         feedback = None if self.is_text else feedback_in(row.columns)
         if feedback:
-            return RowMessages(None, [] if self.as_new else list(self._feedback(feedback.commands())))
+            text = self.latest.text_of(feedback.review_id)
+            return RowMessages(None, [] if self.as_new else list(self._feedback(feedback.commands(), text)))
         return self._review(row.columns)
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
@@ -75,9 +83,12 @@ class RowReader:
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
             return RowMessages(submission, followers, images, without_file, review.store_id)
-        moderation = self.topics.name(Topic.MODERATION_COMMANDS)
-        restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
-        followers = [restoration, *self._feedback(past.feedback(review.id)), *followers]
+        moderation, text = self.topics.name(Topic.MODERATION_COMMANDS), text_hash(review.title, review.review)
+        command = routed_value(past.restoration(), review.id, text)
+        restoration = self.envelope.wrap(moderation, review.id, "review.moderation", command)
+        followers = [restoration, *self._feedback(past.feedback(review.id), text), *followers]
+        if not self.is_text:
+            self.latest.note(review.id, text)
         return RowMessages(submission, followers, images, without_file, review.store_id)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
@@ -86,11 +97,12 @@ class RowReader:
             self.topics.name(Topic.IMAGE_UPLOADS), image.told.id, "image.uploaded", image.upload()
         )
 
-    def _feedback(self, commands: Iterable[dict[str, Any]]) -> Iterator[OutgoingMessage]:
-        topic = self.topics.name(Topic.REVIEW_FEEDBACK)
+    def _feedback(self, commands: Iterable[dict[str, Any]], text: str | None) -> Iterator[OutgoingMessage]:
+        """The messages of feedback on a review with this text, None for any."""
+        topic, texts = self.topics.name(Topic.REVIEW_FEEDBACK), {"textHash": text} if text else {}
         for command in commands:
             id = feedback_identity(command)
-            yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command, id=id)
+            yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command | texts, id=id)
 
 
 def _named(images: Sequence[FoundImage]) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class Past(Message):
         """The fields of its submission that an import alone can give."""
         return {"writtenDate": timestamp(self.created_date)}
 
-    def restoration(self, review_id: str) -> dict[str, Any]:
-        """The moderation command that restores it."""
+    def restoration(self) -> dict[str, Any]:
+        """The moderation command that restores it, but for its review."""
         restored = Restored(
             self.review_status,
             self.modified_date,
@@ -91,7 +91,6 @@ class Past(Message):
         )
         fields = {
             "action": "restore",
-            "ids": [review_id],
             "moderator": self.moderator,
             "reason": self.moderation_reason,
             "reasonCode": self.reason_code,

@@ -26,6 +26,7 @@ from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
 from plaudit.tools.imports.columns import SeenColumns, listed
 from plaudit.tools.imports.images import FoundImage, Uploader
+from plaudit.tools.imports.latest import LatestReviews
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.registered import Registered
@@ -71,7 +72,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         try:
             is_text = order.format is FileFormat.CSV
             columns = SeenColumns(order.mapping, start.left_out, start.mapped, as_new=order.as_new)
-            reader = RowReader(order.mapping, columns, settings.topics, is_text, order.as_new, order.image_folder)
+            has_past = (order.as_new, order.image_folder, LatestReviews(start.latest))
+            reader = RowReader(order.mapping, columns, settings.topics, is_text, *has_past)
             await _Import(order, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
         finally:
             if stores is not None:

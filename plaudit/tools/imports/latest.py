@@ -1,0 +1,30 @@
+"""The texts of the latest reviews of an import: votes and reports stand in lines of their own behind their review."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+MOST: Final = 1_000
+"""An export writes such lines behind each 500 reviews."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestReviews:
+    """Remembers the texts of the latest reviews, so many at most. `texts` are the hashes by id, the oldest first; a
+    checkpoint keeps them.
+
+    Of two rows with an id the first one counts: the other one is refused unless it says the same.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def note(self, review_id: str, text_hash: str) -> None:
+        """Note the review of a row."""
+        self.texts.setdefault(review_id, text_hash)
+        if len(self.texts) > MOST:
+            del self.texts[next(iter(self.texts))]
+
+    def text_of(self, review_id: str) -> str | None:
+        """The hash of this review's text, None for one that isn't among the latest."""
+        return self.texts.get(review_id)
