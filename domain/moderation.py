@@ -77,7 +77,8 @@ class ModeratedReview(NamedTuple):
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
     `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
-    `imported`: when an import brought it, until its past is `restored`. `is_held`: a rule wants a moderator to see it.
+    `imported`: when an import brought it. `restored_at`: the last change in the past that an import has `restored`; it
+    is `modified` until somebody changes the review here. `is_held`: a rule wants a moderator to see it.
     `is_uncertain`: something is missing that its rating goes by, so that the tally has to be counted. `seen` are the
     records of moderation that it has taken into account, `verdicts` those of classifiers.
     """
@@ -96,6 +97,7 @@ class ModeratedReview(NamedTuple):
     user_id: str | None = None
     created: datetime | None = None
     imported: datetime | None = None
+    restored_at: datetime | None = None
     restored: Restored | None = None
     flags: tuple[str, ...] = ()
     is_held: bool = False

@@ -40,19 +40,13 @@ class Restored(NamedTuple):
 
 
 def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
-    """The review as it was; one that wasn't imported, began here later, or has changed here since then, stays as it is.
-    Its reports and the flags of classifiers stay.
+    """The review as it was; one that wasn't imported, began here later, has a past that isn't older, or has changed
+    here since then, stays as it is. Its reports and the flags of classifiers stay.
 
-    A classifier's approval is no decision against one that a moderator made there. A repeat comes to the same. No
-    change is from the future.
+    A repeat comes to the same. No change is from the future.
     """
     modified = min(restored.modified, command.at)
-    if review.imported is None or review.modified is None:
-        return review._replace(seen=seen)
-    if review.imported == review.created and modified < review.imported:
-        return review._replace(seen=seen)
-    is_by_verdict = (review.moderator or "").startswith(BY_VERDICT) and restored.status is not ReviewStatus.NEW
-    if review.modified > max(modified, review.imported) and not is_by_verdict:
+    if not _takes(review, restored.status, modified):
         return review._replace(seen=seen)
     if restored.flags is not None:
         restored = restored._replace(flags=tuple(dict.fromkeys((*restored.flags, *verdict_flags(review.flags)))))
@@ -63,6 +57,21 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
         moderator=command.moderator,
         reason=command.reason,
         reason_code=command.reason_code,
-        imported=review.imported if restored.source is Source.IMPORT else None,
+        restored_at=modified,
         restored=restored.behind(review.restored) if review.restored else restored,
     )
+
+
+def _takes(review: ModeratedReview, status: ReviewStatus, modified: datetime) -> bool:
+    """True if the review takes a past with this status, of that moment.
+
+    A classifier's approval is no decision against one that a moderator made there.
+    """
+    is_by_verdict = (review.moderator or "").startswith(BY_VERDICT) and status is not ReviewStatus.NEW
+    if review.modified is None:
+        return False
+    if review.restored_at is not None:
+        return modified > review.restored_at and (review.modified == review.restored_at or is_by_verdict)
+    if review.imported is None or (review.imported == review.created and modified < review.imported):
+        return False
+    return review.modified <= max(modified, review.imported) or is_by_verdict

@@ -62,7 +62,8 @@ Status = Annotated[ReviewStatus, BeforeValidator(read_status), WithJsonSchema(ST
 
 
 class RestoredModeration(ClosedMessage):
-    """The moderation of a review where it comes from. Only for one whose source is `import`."""
+    """The moderation of a review where it comes from. Only for one that an import brought along, and that nobody has
+    changed since."""
 
     status: Status
     modified_date: Moment

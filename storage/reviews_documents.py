@@ -40,7 +40,7 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(
         ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
-    **dict.fromkeys(("title", "review", "flags", "held", "images", "verdictsSeen"), 1),
+    **dict.fromkeys(("title", "review", "flags", "held", "images", "verdictsSeen", "restoredAt"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -135,7 +135,7 @@ def moderated_fields(review: ModeratedReview) -> Document:
     if any(image.is_pending or image.ready_at for image in review.images):
         fields["images"] = [image_fields(image) for image in review.images]
     if review.restored:
-        fields |= restored_fields(review.restored)
+        fields |= {"restoredAt": review.restored_at, **restored_fields(review.restored)}
     return fields
 
 
@@ -172,6 +172,7 @@ def _moderated(document: Document) -> ModeratedReview:
         user_id=document["userId"],
         created=document["createdDate"],
         imported=_imported(document),
+        restored_at=_restored_at(document),
         flags=tuple(document.get("flags", ())),
         is_held=document.get("held", False),
         images=images_from(document),
@@ -183,6 +184,12 @@ def _moderated(document: Document) -> ModeratedReview:
 def _imported(document: Document) -> datetime | None:
     is_imported = document.get("source") == Source.IMPORT
     return document.get("submittedAt", document["createdDate"]) if is_imported else None
+
+
+def _restored_at(document: Document) -> datetime | None:
+    """Of a review that was restored before this was kept: it changed before it came."""
+    came, modified = document.get("submittedAt"), document["modifiedDate"]
+    return document.get("restoredAt", modified if came is not None and modified < came else None)
 
 
 def written_fields(written: Written) -> Document:

@@ -180,11 +180,12 @@ class Model:
         return "unchanged" if review.status == before else "applied"
 
     def restore(self, id: str, command: Json) -> str:
-        """Give a review that was brought along its past, unless that is settled. Returns the outcome."""
+        """Give a review that was brought along its past, unless it has a newer one, or is settled. Returns the
+        outcome."""
         review, restored = self.reviews[id], command["restored"]
         if review.status is None:
             return "not-found"
-        if id in self.settled:
+        if id in self.settled or restored["modifiedDate"] <= self.pasts[id].get("modifiedDate", ""):
             return "unchanged"
         before, review.status = review.status, restored["status"]
         review.is_proven |= restored["verifiedPurchase"]
@@ -193,8 +194,6 @@ class Model:
         past = {name: restored[name] for name in ("modifiedDate", "source", "language")}
         flags = {} if restored["flags"] is None else {"flags": restored["flags"]}
         self.pasts[id] |= {**told, **past, **flags}
-        if restored["source"] != "import":
-            self.settled.add(id)
         return "unchanged" if review.status == before else "applied"
 
     def decide_moved(self, action: str, id: str, moderator: str) -> str:

@@ -52,7 +52,7 @@ class Mover(Actor):
         await self.tell_past(self.chance.choice(self.mine))
 
     async def tell_past(self, id: str) -> None:
-        """One more past, which counts if the one before left the review an import, and nobody has decided since."""
+        """One more past, which counts if it is newer than the one before, and nobody has decided since."""
         past = self.past(id)
         await self.tell("moderation-commands", id, past)
         self.restore(id, past)

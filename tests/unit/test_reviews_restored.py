@@ -17,7 +17,8 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event
 from messaging.statements import statement_of_reasons
-from storage.reviews_documents import restored_fields
+from storage.database import Document
+from storage.reviews_documents import moderated_fields, moderated_from, restored_fields
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WRITTEN = NOW - timedelta(days=100)
@@ -28,7 +29,7 @@ IMPORTED = ModeratedReview(ENTITY, "s", 400, ReviewStatus.NEW, modified=WRITTEN,
 pasts = st.builds(
     Restored,
     st.sampled_from(ReviewStatus),
-    st.just(DECIDED),
+    st.integers(0, 2).map(lambda days: DECIDED + timedelta(days=days)),
     st.none() | st.lists(st.sampled_from(("links", "words")), unique=True).map(tuple),
     st.sampled_from((Source.IMPORT, Source.IMPORT, Source.API)),
     st.none() | st.just("en"),
@@ -83,17 +84,35 @@ def test_an_import_is_a_change_that_comes_before_its_past() -> None:
     assert moderate([command()], {"a": changed}).reviews["a"].restored is None
 
 
-def test_a_review_that_keeps_its_import_for_a_source_is_restored_again() -> None:
-    after = moderate([command()], {"a": IMPORTED}).reviews["a"]
-    assert after.imported == IMPORTED.imported
-    assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.REJECTED
-
-
-def test_a_review_that_has_its_source_back_is_restored_no_more() -> None:
-    past = Restored(ReviewStatus.APPROVED, DECIDED, source=Source.API)
+@pytest.mark.parametrize("source", [None, Source.IMPORT, Source.API])
+@pytest.mark.parametrize("later", [-1, 0, 1])
+def test_of_two_pasts_the_newer_one_counts(source: Source | None, later: int) -> None:
+    past = Restored(ReviewStatus.APPROVED, DECIDED, source=source)
     after = moderate([command()._replace(restored=past)], {"a": IMPORTED}).reviews["a"]
-    assert after.imported is None
-    assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.APPROVED
+    assert after.restored_at == DECIDED
+    at = DECIDED + timedelta(milliseconds=later)
+    again = moderate([command(1, ReviewStatus.REJECTED, at)], {"a": after}).reviews["a"]
+    assert again.status is (ReviewStatus.REJECTED if later > 0 else ReviewStatus.APPROVED)
+    assert again.restored_at == again.modified == max(at, DECIDED)
+    # Nothing that was decided here since is older than a past.
+    rejection = Moderation("a", ModerationAction.REJECT, RecordPosition(0, 1, 9), DECIDED + timedelta(milliseconds=1))
+    here = moderate([rejection], {"a": after}).reviews["a"]
+    newest = command(2, at=NOW)
+    assert moderate([newest], {"a": here}).reviews["a"].status is ReviewStatus.REJECTED
+    by_verdict = here._replace(moderator="verdict:ai")
+    assert moderate([newest], {"a": by_verdict}).reviews["a"].status is ReviewStatus.APPROVED
+
+
+def test_a_review_that_was_restored_before_its_past_was_noted() -> None:
+    document: Document = {
+        **{"_id": "a", "entityType": "Product", "entityId": "p1", "storeId": "s", "userId": None, "title": None},
+        **{"review": "Good", "ratingHundredths": 400, "status": 1, "createdDate": WRITTEN, "modifiedDate": DECIDED},
+    }
+    assert moderated_from({**document, "submittedAt": NOW}).restored_at == DECIDED
+    assert moderated_from({**document, "submittedAt": DECIDED}).restored_at is None
+    assert moderated_from(document).restored_at is None
+    stored = moderate([command()], {"a": IMPORTED}).reviews["a"]
+    assert moderated_from(document | moderated_fields(stored)).restored_at == DECIDED
 
 
 @given(st.lists(pasts, min_size=1, max_size=4))
