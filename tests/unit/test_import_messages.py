@@ -16,12 +16,13 @@ from domain.moderation_rules_text import text_hash
 from messaging.feedback import FEEDBACK_COMMAND, FEEDBACK_LENGTH
 from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
-from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
+from messaging.schemas import ID_LENGTH, NAME_LENGTH, REVIEW_LENGTH
 from messaging.topics import TopicNames
 from plaudit.tools.export import review_writer
 from plaudit.tools.export_feedback import REPORTS_IN_LINE, VOTES_IN_LINE
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import ImageFolder
 from plaudit.tools.imports.latest import MOST
@@ -92,6 +93,50 @@ def test_a_past_names_the_text_of_its_review() -> None:
     assert len(rows.latest.texts) == MOST
     assert hashes({"reviewId": "r", **votes}) == [None]
     assert hashes({"reviewId": "r-0", **votes}) == [text]
+
+
+VOTES: dict[str, Any] = {"reviewId": "r", "votes": [{"userId": "u", "helpful": True}] * 2}
+OF_A_TYPO: dict[str, Any] = {**ROW, **PAST, "id": "r", "storeId": "Typo"}
+
+
+def test_feedback_on_a_bad_row_is_left_out() -> None:
+    rows = reader(ColumnMapping())
+
+    def told(columns: dict[str, Any]) -> tuple[int, int]:
+        messages = rows.messages(Row(1, 1, 1, columns))
+        return len(messages.followers), messages.feedback_left_out
+
+    assert told(VOTES) == (2, 0)
+    for row in ({**ROW, **PAST, "id": "r", "rating": 6}, {**ROW, **PAST, "id": "x" * (ID_LENGTH + 1)}):
+        with pytest.raises(BadRowError):
+            told(row)
+    assert rows.latest.texts == {"r": None}
+    assert told(VOTES) == (0, 2)
+    assert told({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
+    assert told({**ROW, **PAST, "id": "r"}) == (1, 0)
+    with pytest.raises(BadRowError):
+        told({**ROW, **PAST, "id": "r", "rating": 6})
+    assert told(VOTES) == (2, 0)
+
+
+def test_feedback_on_a_row_of_a_store_that_there_is_not_is_left_out() -> None:
+    rows, batch = reader(ColumnMapping()), Batch()
+    lines: tuple[dict[str, Any], ...] = (OF_A_TYPO, {**ROW, **PAST, "id": "s"}, VOTES, {**VOTES, "reviewId": "s"})
+    for number, columns in enumerate(lines, 1):
+        batch.add(number, rows.messages(Row(number, number, 1, columns)))
+    rows.latest.note_bad(batch.refuse({"Typo"}))
+    assert [number for number, _ in batch.bad] == [1]
+    assert [number for number, _ in batch.good] == [2, 4]
+    assert batch.feedback_left_out == 2
+    assert rows.messages(Row(5, 5, 1, VOTES)).feedback_left_out == 2
+
+
+def test_a_row_of_another_store_with_the_id_keeps_its_feedback() -> None:
+    rows, batch = reader(ColumnMapping()), Batch()
+    for columns in (OF_A_TYPO, {**OF_A_TYPO, "storeId": None}, VOTES):
+        batch.add(1, rows.messages(Row(1, 1, 1, columns)))
+    assert not batch.refuse({"Typo"})
+    assert (len(batch.good), batch.feedback_left_out) == (2, 0)
 
 
 def test_feedback_is_the_same_event_whatever_text_it_names() -> None:

@@ -19,7 +19,7 @@ class Checkpoint(BaseModel):
     """Everything before byte `offset`, the end of line `line`, is done: published, or reported in the first
     `report_bytes` of the report. `job` tells this import from others of the same file. `left_out` are the columns that
     no field is made of so far, `mapped` those of the mapping that were there, `latest` the texts of the latest
-    reviews."""
+    reviews, none for bad rows."""
 
     job: str
     offset: int = 0
@@ -31,7 +31,8 @@ class Checkpoint(BaseModel):
     report_bytes: int = 0
     left_out: list[str] = []
     mapped: list[str] = []
-    latest: dict[str, str] = {}
+    feedback_left_out: int = 0
+    latest: dict[str, str | None] = {}
 
     @classmethod
     def read(cls, path: Path, job: str) -> Checkpoint | None:

@@ -12,26 +12,30 @@ from domain.places import entity_key
 from domain.reviews_facts import Source
 from messaging.envelope import Envelope
 from messaging.moderation import routed_value
+from messaging.schemas import ID_LENGTH
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import FoundImage, ImageFolder, count_without_files
 from plaudit.tools.imports.latest import LatestReviews
 from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
-from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
+from plaudit.tools.imports.past import PastFeedback, feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
 class RowMessages:
     """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
-    number of those that have no file, the commands that come behind it, and the store that it is of."""
+    number of those that have no file, the commands that come behind it, the store that it is of, and its review.
+    `feedback_left_out` is the number of votes and reports whose review has a bad row."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
     images: list[FoundImage] = field(default_factory=list)
     without_file: int = 0
     store_id: str | None = None
+    review_id: str | None = None
+    feedback_left_out: int = 0
 
     @property
     def bytes(self) -> int:
@@ -62,9 +66,26 @@ class RowReader:
             raise BadRowError(row.fault)
         feedback = None if self.is_text else feedback_in(row.columns)
         if feedback:
-            text = self.latest.text_of(feedback.review_id)
-            return RowMessages(None, [] if self.as_new else list(self._feedback(feedback.commands(), text)))
-        return self._review(row.columns)
+            return self._told(feedback)
+        try:
+            return self._review(row.columns)
+        except BadRowError:
+            self.latest.note_bad(id for id in self._ids(row.columns) if self.latest.text_of(id) is None)
+            raise
+
+    def _told(self, feedback: PastFeedback) -> RowMessages:
+        if self.as_new:
+            return RowMessages(None)
+        if self.latest.is_bad(feedback.review_id):
+            return RowMessages(None, feedback_left_out=len(feedback.votes) + len(feedback.reported))
+        text = self.latest.text_of(feedback.review_id)
+        return RowMessages(None, list(self._feedback(feedback.commands(), text)), review_id=feedback.review_id)
+
+    def _ids(self, columns: Mapping[str, Any]) -> Iterator[str]:
+        """The ids in a bad row that feedback could name."""
+        for column, value in columns.items():
+            if isinstance(value, str) and len(value) <= ID_LENGTH and self.mapping.field_of(column) == "id":
+                yield value
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
@@ -82,14 +103,14 @@ class RowReader:
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
-            return RowMessages(submission, followers, images, without_file, review.store_id)
+            return RowMessages(submission, followers, images, without_file, review.store_id, review.id)
         moderation, text = self.topics.name(Topic.MODERATION_COMMANDS), text_hash(review.title, review.review)
         command = routed_value(past.restoration(), review.id, text)
         restoration = self.envelope.wrap(moderation, review.id, "review.moderation", command)
         followers = [restoration, *self._feedback(past.feedback(review.id), text), *followers]
         if not self.is_text:
             self.latest.note(review.id, text)
-        return RowMessages(submission, followers, images, without_file, review.store_id)
+        return RowMessages(submission, followers, images, without_file, review.store_id, review.id)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """Behind the submission: an image that no review has would go after a day."""

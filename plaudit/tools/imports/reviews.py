@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import BinaryIO, Final
 import orjson
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from domain.delivery import OutgoingMessage
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
@@ -23,11 +22,12 @@ from plaudit.config import MissingAddressError, Settings
 from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
 from plaudit.tools.imports.columns import SeenColumns, listed
-from plaudit.tools.imports.images import FoundImage, Uploader
+from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.latest import LatestReviews
-from plaudit.tools.imports.messages import RowMessages, RowReader
+from plaudit.tools.imports.messages import RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.registered import Registered
 from plaudit.tools.imports.rows import Row, rows_of
@@ -90,14 +90,17 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
 def _tell(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
     report = order.report_file if done.bad else None
     counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": order.dry_run}
-    columns = {"leftOut": done.left_out, "missingColumns": missing, "imagesWithoutFile": done.without_file}
-    out.tell({**counts, **columns, "report": report and str(report)})
+    left_out = {"imagesWithoutFile": done.without_file, "feedbackLeftOut": done.feedback_left_out}
+    columns = {"leftOut": done.left_out, "missingColumns": missing}
+    out.tell({**counts, **columns, **left_out, "report": report and str(report)})
     what = "Would publish" if order.dry_run else "Published"
     out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
     if done.images:
         out.print(f"{done.images} images belong to them; workers show each once it is rebuilt.")
     if done.without_file:
         out.print(f"{done.without_file} images are left out: the export has them without their files.")
+    if done.feedback_left_out:
+        out.print(f"{done.feedback_left_out} votes and reports are left out: the rows of their reviews are bad.")
     if report:
         out.print(f"Line and reason of each are in {report}.")
     if done.left_out:
@@ -153,8 +156,8 @@ class _Import:
                 )
             progress.update(task, completed=size or 1)
 
-    def _batches(self, rows: Iterator[Row]) -> Iterator[_Batch]:
-        batch = _Batch()
+    def _batches(self, rows: Iterator[Row]) -> Iterator[Batch]:
+        batch = Batch()
         for row in rows:
             batch.last = row
             batch.rows += 1
@@ -164,14 +167,14 @@ class _Import:
                 batch.bad.append((row.line, str(error)))
             if max(batch.rows, batch.commands) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
-                batch = _Batch()
+                batch = Batch()
         if batch.rows:
             yield batch
 
-    async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
+    async def _take(self, batch: Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if self._stores is not None:
-            batch.refuse(await self._stores.missing(batch.stores))
+            self._reader.latest.note_bad(batch.refuse(await self._stores.missing(batch.stores)))
         if publisher is not None:
             await self._uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
@@ -188,53 +191,11 @@ class _Import:
         checkpoint.published += len(batch.submissions)
         checkpoint.images += len(batch.images)
         checkpoint.without_file += batch.without_file
+        checkpoint.feedback_left_out += batch.feedback_left_out
         checkpoint.bad += len(bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
             checkpoint.write(checkpoint_of(self._order.file))
-
-
-class _Batch:
-    """Rows that are acknowledged together."""
-
-    def __init__(self) -> None:
-        self.rows = self.bytes = self.commands = 0
-        self.good: list[tuple[int, RowMessages]] = []
-        self.bad: list[tuple[int, str]] = []
-        self.last = Row(0, 0, 0)
-
-    def add(self, line: int, messages: RowMessages) -> None:
-        """Add what a row has become."""
-        self.good.append((line, messages))
-        self.bytes += messages.bytes
-        self.commands += len(messages.followers)
-
-    def refuse(self, stores: Collection[str]) -> None:
-        """Make the rows of these stores bad ones."""
-        refused = [(line, each.store_id) for line, each in self.good if each.store_id in stores]
-        self.bad += [(line, f"There is no store {id}: register it, by PUT /api/stores/{id}") for line, id in refused]
-        self.good = [(line, each) for line, each in self.good if each.store_id not in stores]
-
-    @property
-    def stores(self) -> set[str]:
-        return {each.store_id for _, each in self.good if each.store_id is not None}
-
-    @property
-    def submissions(self) -> list[OutgoingMessage]:
-        return [each.submission for _, each in self.good if each.submission]
-
-    @property
-    def followers(self) -> list[OutgoingMessage]:
-        """Commands about reviews, which are published behind them."""
-        return [follower for _, each in self.good for follower in each.followers]
-
-    @property
-    def images(self) -> list[FoundImage]:
-        return [image for _, each in self.good for image in each.images]
-
-    @property
-    def without_file(self) -> int:
-        return sum(each.without_file for _, each in self.good)
 
 
 async def _destination(settings: Settings) -> tuple[str, str]:

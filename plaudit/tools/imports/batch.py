@@ -1,0 +1,68 @@
+"""Rows of an import that are acknowledged together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from domain.delivery import OutgoingMessage
+from plaudit.tools.imports.images import FoundImage
+from plaudit.tools.imports.messages import RowMessages
+from plaudit.tools.imports.rows import Row
+
+
+class Batch:
+    """Rows, good ones with their messages and bad ones with their reasons."""
+
+    def __init__(self) -> None:
+        self.rows = self.bytes = self.commands = self.feedback_left_out = 0
+        self.good: list[tuple[int, RowMessages]] = []
+        self.bad: list[tuple[int, str]] = []
+        self.last = Row(0, 0, 0)
+
+    def add(self, line: int, messages: RowMessages) -> None:
+        """Add what a row has become."""
+        self.good.append((line, messages))
+        self.bytes += messages.bytes
+        self.commands += len(messages.followers)
+        self.feedback_left_out += messages.feedback_left_out
+
+    def refuse(self, stores: Collection[str]) -> set[str]:
+        """Make the rows of these stores bad ones, and leave out the feedback on their reviews. Returns the ids of
+        these."""
+        refused = [(line, each) for line, each in self.good if each.store_id in stores]
+        self.bad += [
+            (line, f"There is no store {each.store_id}: register it, by PUT /api/stores/{each.store_id}")
+            for line, each in refused
+        ]
+        good = [(line, each) for line, each in self.good if each.store_id not in stores]
+        ids = {each.review_id for _, each in refused if each.review_id}
+        ids -= {each.review_id for _, each in good if each.submission and each.review_id}
+        left_out = [each for _, each in good if each.review_id in ids]
+        self.feedback_left_out += sum(len(each.followers) for each in left_out)
+        self.good = [(line, each) for line, each in good if each.review_id not in ids]
+        return ids
+
+    @property
+    def stores(self) -> set[str]:
+        """The stores that rows name."""
+        return {each.store_id for _, each in self.good if each.store_id is not None}
+
+    @property
+    def submissions(self) -> list[OutgoingMessage]:
+        """The reviews."""
+        return [each.submission for _, each in self.good if each.submission]
+
+    @property
+    def followers(self) -> list[OutgoingMessage]:
+        """Commands about reviews, which are published behind them."""
+        return [follower for _, each in self.good for follower in each.followers]
+
+    @property
+    def images(self) -> list[FoundImage]:
+        """The images that must be in the store before the reviews."""
+        return [image for _, each in self.good for image in each.images]
+
+    @property
+    def without_file(self) -> int:
+        """The number of images without a file."""
+        return sum(each.without_file for _, each in self.good)
