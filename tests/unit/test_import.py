@@ -131,6 +131,24 @@ def test_a_row_that_is_no_review(change: dict[str, str], place: str) -> None:
     assert "secret" not in str(failure.value)
 
 
+def test_spaces_around_names_in_a_table() -> None:
+    names = {"id": "17", "entityId": "lens-1", "entityType": "Product", "userId": "u", "language": "de"}
+    spaced = {name: f" {value}\t" for name, value in names.items()}
+    row = {**ROW, **spaced, "storeId": " ", "title": " Good ", "userName": " Anna"}
+    review = ColumnMapping(defaults={"storeId": "S"}).submission(row, is_text=True)
+    told = (review.id, review.entity_id, review.entity_type, review.user_id, review.language)
+    assert told == tuple(names.values())
+    assert (review.store_id, review.title, review.user_name) == ("S", " Good ", " Anna")
+
+
+def test_spaces_around_names_that_were_exported_or_quoted_stay() -> None:
+    dates = dict.fromkeys(("reviewStatus", "createdDate", "modifiedDate"), "2023")
+    spaced = {"id": " 17", "entityType": " Product"}
+    for row, is_text in (({**ROW, **dates, **spaced}, True), ({**ROW, **spaced, "rating": 4}, False)):
+        review = ColumnMapping().submission(row, is_text=is_text)
+        assert (review.id, review.entity_type) == (" 17", " Product")
+
+
 def identity(row: dict[str, Any], *, is_text: bool = True) -> str | None:
     return ColumnMapping().submission(row, is_text=is_text).id
 

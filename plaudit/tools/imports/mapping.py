@@ -17,6 +17,7 @@ from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+from plaudit.tools.imports.past import is_exported
 from plaudit.tools.imports.rows import Row, csv_header
 
 FIELDS: Final = (
@@ -35,6 +36,9 @@ FIELDS: Final = (
     "language",
 )
 _MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
+_NAMES: Final = ("id", "storeId", "userId", "entityId", "entityType", "language")
+"""Fields in which spaces around a value of a table mean nothing, but in our own export."""
+
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
 _WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -104,12 +108,15 @@ class ColumnMapping:
     def submission(self, columns: Mapping[str, Any], *, is_text: bool) -> SubmittedReview:
         """The review in a row, its id included; raises BadRowError.
 
-        `is_text`: every value is text, as in CSV, and an empty one is missing. Without an id of its own the id
-        follows from the content: the same row twice is one review, from whichever file.
+        `is_text`: every value is text, as in CSV, an empty one is missing, and spaces around ids, types and languages
+        are none of theirs. Without an id of its own the id follows from the content: the same row twice is one review,
+        from whichever file.
         """
         values: dict[str, Any] = {}
+        is_stripped = is_text and not is_exported(columns)
         for column, value in columns.items():
             name = self.field_of(column)
+            value = value.strip() if is_stripped and name in _NAMES else value
             if name is None or value is None or (value == "" and (is_text or name not in _MAY_BE_EMPTY)):
                 continue
             if name in values:
