@@ -7,11 +7,26 @@ from typing import Final
 
 from pymongo.asynchronous.collection import AsyncCollection
 
-from storage.database import Document
+from storage.database import Database, Document
 from storage.reviews_search import ReviewSearch
 
 MOST_TYPES: Final = 100
 """With more types MongoDB is left to look at everything."""
+
+_REVIEWS: Final = "reviews"
+_MOST_LISTED: Final = 10_000
+
+
+async def reviewed_types(database: Database) -> list[str] | None:
+    """The types of all objects that have a review, in order; None if there are too many to name."""
+    types = await types_of(database[_REVIEWS], _MOST_LISTED + 1)
+    return None if len(types) > _MOST_LISTED else sorted(type for type in types if type is not None)
+
+
+async def types_of(reviews: AsyncCollection[Document], limit: int) -> set[str | None]:
+    """The types that these reviews or tallies have, so many at most."""
+    found = await reviews.aggregate([{"$group": {"_id": "$entityType"}}, {"$limit": limit}])
+    return {document["_id"] async for document in found}
 
 
 async def with_types(reviews: AsyncCollection[Document], search: ReviewSearch) -> ReviewSearch:
@@ -21,6 +36,5 @@ async def with_types(reviews: AsyncCollection[Document], search: ReviewSearch) -
     """
     if search.entity_ids is None or search.entity_types is not None:
         return search
-    found = await reviews.aggregate([{"$group": {"_id": "$entityType"}}, {"$limit": MOST_TYPES + 1}])
-    types = {document["_id"] async for document in found}
+    types = await types_of(reviews, MOST_TYPES + 1)
     return search if len(types) > MOST_TYPES else replace(search, entity_types=[*types | {None}])

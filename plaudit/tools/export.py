@@ -28,7 +28,7 @@ from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside, remove_folder_before
 from plaudit.tools.servers import reached
-from plaudit.tools.stores import check_store
+from plaudit.tools.stores import check_entity_type, check_store
 from plaudit.tools.whole_files import put_on_disk, whole_file
 from storage.database import in_batches
 from storage.reviews import ReviewRepository
@@ -61,11 +61,14 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
     """Write every review that matches, in the order of ids, and return how many images have lost their file.
 
     In JSON Lines the votes and reports about a page of reviews follow it. Memory holds a page. A review that is there
-    all the time is written once. A file is whole or not there, and so is the folder of its images.
+    all the time is written once. A file is whole or not there, and so is the folder of its images. Raises CommandError
+    for a store or a type that there is not.
     """
     count = named = 0
     async with reached(settings) as (database, _):
         await check_store(database, order.search.store_id)
+        for entity_type in order.search.entity_types or ():
+            await check_entity_type(database, entity_type)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
             # Its lock is that of the folder, too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import httpx
 import pytest
@@ -55,12 +56,19 @@ async def test_the_policy_and_the_report_count_decisions(
 
 
 @pytest.mark.long
-async def test_a_store_that_is_not_there_and_a_time_that_never_was(service: Service, facade: Facade) -> None:
+async def test_a_store_that_is_not_there_and_a_time_that_never_was(
+    service: Service, facade: Facade, tmp_path: Path
+) -> None:
     store, other = await facade.open_store(), new_id("store")
     commands = [("reviews", "report"), ("ratings", "rebuild"), ("export", "--format", "jsonl")]
     for command in commands:
         said = (await service.run(*command, "--store", other, code=1)).stderr
         assert f"There is no store {other}. The stores are: " in " ".join(said.split())
         await service.run(*command, "--store", store)
+    file = tmp_path / "reviews.jsonl"
+    file.write_text("an earlier export")
+    said = (await service.run("export", "-o", str(file), "--entity-type", "Typo", code=1)).stderr
+    assert "No review is of the type Typo. The types are: " in " ".join(said.split())
+    assert file.read_text() == "an earlier export"
     said = (await service.run("reviews", "report", "--from", "2026-02-01", "--to", "2026-01-01", code=2)).stderr
     assert "--from must be before --to" in said

@@ -16,7 +16,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.count",
         "reviews.ReviewRepository.search",
         "reviews_ranked.ranked",
-        "reviews_types.with_types",
+        "reviews_types.types_of",
         "reviews_queue.Queue.holds",
         "ratings.RatingRepository.count_reviews",
         "feedback_reports.reported_reviews",
