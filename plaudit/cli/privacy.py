@@ -35,7 +35,7 @@ def export_person(
     customer: Customer,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", dir_okay=False, resolve_path=True, help="By default standard output."),
+        typer.Option("-o", "--output", dir_okay=False, help="By default standard output."),
     ] = None,
     as_json: AlwaysJson = True,
 ) -> None:

@@ -114,7 +114,7 @@ def export_reviews(
     status: Annotated[list[StatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option("-o", "--output", dir_okay=False, resolve_path=True, help="By default standard output."),
+        typer.Option("-o", "--output", dir_okay=False, help="By default standard output."),
     ] = None,
     images: Annotated[
         bool | None,

@@ -18,7 +18,8 @@ _NAME: Final = re.compile(IMAGE_ID_PATTERN.rstrip("$") + re.escape(_SUFFIX))
 
 
 def images_beside(file: Path) -> Path:
-    """The folder of the images of an export."""
+    """The folder of the images of an export: beside the file itself, by whatever links that is named."""
+    file = file.resolve()
     return file.with_name(file.name + ".images")
 
 

@@ -46,11 +46,13 @@ def put_on_disk(file: BinaryIO) -> None:
 def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
     """The draft of a file, which stands in its place after the block; after an error the file is as it was.
 
-    `then` is called once it stands there, before another run may write it. Raises UsageError for what is there and is
-    no regular file: a device or a pipe that it would take the place of.
+    A link leads to its file, and stays. `then` is called once the file stands there, before another run may write it.
+    Raises UsageError for what is there and is no regular file: a device or a pipe that it would take the place of.
     """
     if file.exists() and not file.is_file():
         raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
+    # Not before: what a pipe's name in /proc leads to is no file that exists.
+    file = file.resolve()
     with locked_draft(file) as draft:
         try:
             yield draft

@@ -215,3 +215,9 @@ async def test_an_export_without_room_for_images(service: Service, tmp_path: Pat
     assert "mine.txt" in said
     await service.run("export", "--no-images", "-o", str(tmp_path / "reviews.jsonl"))
     assert [each.name for each in taken.iterdir()] == ["mine.txt"]
+    environment = service.command_environment()
+    for command in (("export",), ("privacy", "export", "--customer", "nobody")):
+        into_pipe = [sys.executable, "-m", "plaudit", *command, "-o", "/dev/stdout"]
+        ended = await asyncio.to_thread(subprocess.run, into_pipe, env=environment, capture_output=True, check=False)
+        assert ended.returncode == 2
+        assert "write to standard output instead" in " ".join(ended.stderr.decode().split())

@@ -18,6 +18,7 @@ from plaudit.cli.command_line import UsageError
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint
+from plaudit.tools.imports.images import ImageFolder
 from plaudit.tools.imports.lines import MAX_LINE_BYTES
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.order import ImportOrder, check_text
@@ -184,6 +185,12 @@ def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:
     for taken in (other, Path("/dev/null"), file, tmp_path / "r.jsonl.plaudit-import.json"):
         with pytest.raises(UsageError, match="name another file"):
             an_order(file, taken).check()
+
+
+def test_images_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    link = tmp_path / "latest.jsonl"
+    link.symlink_to(tmp_path / "2026.jsonl")
+    assert an_order(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
 
 
 def test_a_pipe_is_no_file_to_go_on_in(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.tools.image_folder import images_beside
 from plaudit.tools.whole_files import draft_of, locked_draft, whole_file
 
 
@@ -51,6 +52,29 @@ def test_nothing_takes_the_place_of_a_device(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="standard output"), whole_file(special):
             pass
     assert sorted(each.name for each in tmp_path.iterdir()) == ["null", "pipe"]
+
+
+def test_nothing_takes_the_place_of_a_pipe_without_a_name() -> None:
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(reading, "rb"),
+        os.fdopen(writing, "wb"),
+        pytest.raises(UsageError, match="standard output"),
+        whole_file(Path(f"/dev/fd/{writing}")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_leads_to_its_file(tmp_path: Path, *, is_there: bool) -> None:
+    real, link = tmp_path / "2026.jsonl", tmp_path / "latest.jsonl"
+    link.symlink_to(real)
+    if is_there:
+        real.write_text("before")
+    with whole_file(link) as draft:
+        draft.write(b"after")
+    assert (real.read_text(), link.readlink()) == ("after", real)
+    assert images_beside(link) == images_beside(real) == tmp_path / "2026.jsonl.images"
 
 
 @pytest.mark.parametrize("is_named", [True, False])
