@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Final
 
-from consumers.parking import Overdue, entities_or_parked, give_up_overdue
+import structlog
+
+from consumers.parking import MOST_OVERDUE, Overdue, entities_or_parked, give_up
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -26,7 +29,13 @@ from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
+from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
+
+log = structlog.get_logger()
+
+_MOST_AT_ONCE: Final = 1_000
+"""Far more can wait for one review than a transaction, or a query of its votes, can take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +44,9 @@ class FeedbackConsumer:
 
     Delivered at least once, in the order of each review, effective once: a vote, and a review for its reply, knows the
     last record about it, and a report is known by its id. Reviews, votes, reports, audit entries, answers and events
-    of a batch are one transaction, whose cost follows the number of commands. Feedback on a review that is unknown is
-    parked; on one that is gone it is answered "not-found".
+    of a batch are one transaction, whose cost follows the number of commands; very much that was parked is applied in
+    several, in its order. Feedback on a review that is unknown is parked; on one that is gone it is answered
+    "not-found".
     """
 
     services: Services
@@ -52,8 +62,24 @@ class FeedbackConsumer:
         await self._apply((), review_ids)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was."""
-        return await give_up_overdue(self.services, self.services.parked_feedback, before, _overdue)
+        """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was.
+
+        Feedback on a review that has come is applied; on a damaged one it waits until somebody has mended that.
+        """
+        parking, damaged, count = self.services.parked_feedback, set[str](), 0
+        # However much waits for something damaged, the rest gets its turn.
+        while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
+            entities = await self.services.reviews.entities({each.review_id for each in waiting})
+            come = {id for id, entity in entities.items() if entity is not None}
+            for id in come:
+                try:
+                    await self.release({id})
+                except StoredDocumentError as error:
+                    log.error("feedback waits for something damaged", review=id, error=str(error))
+                    damaged.add(id)
+            overdue = [each for each in waiting if each.review_id not in come]
+            count += len(await give_up(self.services, parking, overdue, _overdue))
+        return count
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, each behind those that were parked about its review before it came."""
@@ -61,15 +87,17 @@ class FeedbackConsumer:
         parked = await parking.about(review_ids) if review_ids else []
         known = {(command.position, command.review_id) for command in parked}
         all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
-        if not all_commands:
-            return
-        taken = await self.services.transactions.run(partial(self._take, all_commands))
-        if parked:
-            await parking.release(parked)
-        for command, result in zip(all_commands, taken.results, strict=True):
-            FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
+        for start in range(0, len(all_commands), _MOST_AT_ONCE):
+            some = all_commands[start : start + _MOST_AT_ONCE]
+            released = [command for command in some if (command.position, command.review_id) in known]
+            taken = await self.services.transactions.run(partial(self._take, some, released))
+            for command, result in zip(some, taken.results, strict=True):
+                FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
 
-    async def _take(self, commands: Sequence[Feedback], work: UnitOfWork) -> TakenFeedback:
+    async def _take(
+        self, commands: Sequence[Feedback], released: Collection[Feedback], work: UnitOfWork
+    ) -> TakenFeedback:
+        """Take feedback, of which some waits no longer."""
         stored, session = work.repositories, work.session
         names_texts = any(command.text_hash for command in commands)
         known = KnownFeedback(
@@ -82,6 +110,7 @@ class FeedbackConsumer:
         await stored.feedback.save(taken.reviews, session)
         await stored.votes.save(taken.votes, session)
         await stored.reports.add(taken.reports, session)
+        await stored.parked_feedback.release(released, session)
         applied = list(_applied(commands, taken))
         work.emit(event for command, review in applied for event in self._events(command, review))
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))

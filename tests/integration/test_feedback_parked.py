@@ -1,0 +1,80 @@
+"""Feedback that comes before its review, however much it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.delivery import RecordPosition
+from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
+from storage.database import Session
+from storage.feedback_votes import VoteRepository
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.service import Servers
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as opened:
+        yield opened
+
+
+def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:
+    """A vote of each of these, by voters of which every third one votes again."""
+    return [
+        Feedback(id, FeedbackAction.VOTE, Origin(RecordPosition(0, n, n)), NOW, user_id=f"u-{n % 900}", helpful=each)
+        for n, each in enumerate(helpful)
+    ]
+
+
+async def counts(desk: Desk, id: str) -> tuple[int, int, int]:
+    """Helpful and other votes on a review, and how many wait for it."""
+    stored = await desk.stored(id)
+    waiting = await desk.database["parkedCommands"].count_documents({"reviewId": id})
+    return stored.get("helpful", 0), stored.get("notHelpful", 0), waiting
+
+
+async def test_very_much_feedback_is_applied_in_parts_and_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consumers.feedback._MOST_AT_ONCE", 100)
+    sizes: list[int] = []
+    load = VoteRepository.load
+
+    async def noted(self: VoteRepository, keys: Collection[VoteKey], session: Session) -> Mapping[VoteKey, Vote]:
+        sizes.append(len(keys))
+        return await load(self, keys, session)
+
+    monkeypatch.setattr(VoteRepository, "load", noted)
+    review = desk.review()
+    # The last 900 are those that count.
+    await desk.services.parked_feedback.park(votes(review["id"], [True] * 500 + [False] * 900))
+    await desk.submit(desk.records(review))
+    assert sizes == [100] * 14
+    assert await counts(desk, review["id"]) == (0, 900, 0)
+
+
+async def test_what_waits_for_a_review_that_has_come_is_applied_in_the_end(desk: Desk) -> None:
+    review, other = desk.review(), new_id("review")
+    await desk.submit(desk.records(review))
+    await desk.services.parked_feedback.park([*votes(review["id"], [True] * 3), *votes(other, [True] * 2)])
+    assert await desk.parked.report_overdue(datetime.now(UTC)) == 2
+    assert await counts(desk, review["id"]) == (3, 0, 0)
+    letters = [message for message in desk.kafka.published if message.topic == "test.review-feedback.dlq"]
+    assert [message.key for message in letters] == [other.encode()] * 2
+
+
+async def test_what_waits_for_a_damaged_review_keeps_nothing_else_waiting(desk: Desk) -> None:
+    review, other = desk.review(), new_id("review")
+    await desk.submit(desk.records(review))
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"repliedAt": "x"}})
+    await desk.services.parked_feedback.park([*votes(review["id"], [True]), *votes(other, [True])])
+    for given_up in (1, 0):
+        assert await desk.parked.report_overdue(datetime.now(UTC)) == given_up
+    assert await counts(desk, review["id"]) == (0, 0, 1)
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$unset": {"repliedAt": ""}})
+    assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
+    assert await counts(desk, review["id"]) == (1, 0, 0)
