@@ -22,8 +22,9 @@ from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
+from storage.reviews_extents import Extent
 from storage.reviews_ids import IdHolder
-from storage.reviews_search import Extent, ReviewSearch
+from storage.reviews_search import ReviewSearch
 from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
@@ -101,7 +102,7 @@ class Lookups:
         return await self._decisions.of(store_ids)
 
     async def extent_of_feed(self, store_id: str) -> Extent:
-        """The approved reviews of a store, as far as a feed of one file may have them, and their bytes."""
+        """The size of a store's approved reviews, as far as a feed of one file may have them."""
         return (await self._feeds.of([store_id]))[store_id]
 
     async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:

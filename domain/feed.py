@@ -25,6 +25,9 @@ MOST_BYTES: Final = 100_000_000
 _ENVELOPE_BYTES: Final = 600
 """The bytes that a review has in a feed beyond those that it takes where it is stored, about, and rather too many."""
 
+_IMAGE_BYTES: Final = 100
+"""Likewise an image."""
+
 MOST_REVIEWS: Final = MOST_BYTES // _ENVELOPE_BYTES
 """So many are too large for a file, whatever they say."""
 
@@ -41,9 +44,13 @@ _KEPT_IN_URLS: Final = "%/:@!$&'()*+,;=~"
 _COLLECTED: Final[Mapping[Source | None, str]] = {Source.WIDGET: "unsolicited", Source.REMINDER: "post_fulfillment"}
 
 
-def feed_bytes(reviews: int, stored_bytes: int) -> int:
-    """The bytes of a feed of so many reviews, about, from the bytes of their documents."""
-    return stored_bytes + reviews * _ENVELOPE_BYTES
+def feed_bytes(reviews: int, stored_bytes: int, images: int = 0, object_bytes: int = 0) -> int:
+    """The bytes of a feed of so many reviews with so many images, about, from the bytes of their documents, and of
+    those of the objects of each.
+
+    An object's address comes twice, and the name of each of its codes is longer than where it is stored.
+    """
+    return stored_bytes + reviews * _ENVELOPE_BYTES + images * _IMAGE_BYTES + 2 * object_bytes
 
 
 def feed_head(store_name: str) -> str:

@@ -31,6 +31,7 @@ from storage.images import ImageRepository
 from storage.keyset import position_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
+from storage.reviews_extents import Extent, extent
 from storage.reviews_ids import (
     HOLDER,
     IdHolder,
@@ -41,7 +42,7 @@ from storage.reviews_ids import (
     refused_document,
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import Extent, ReviewPage, ReviewSearch, criteria, order, sorts_everything
+from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, sorts_everything
 from storage.reviews_shape import APPROVED, IS_REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
@@ -267,10 +268,8 @@ class ReviewRepository:
             yield review_from(document)
 
     async def extent(self, search: ReviewSearch) -> Extent:
-        """The number of matching reviews and their bytes; MongoDB looks at each of them, at `take` at most."""
-        sums = {"_id": None, "reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
-        found = await self._reviews.aggregate([{"$match": criteria(search)}, {"$limit": search.take}, {"$group": sums}])
-        return next((Extent(each["reviews"], each["bytes"]) for each in await found.to_list()), Extent(0, 0))
+        """The size of the matching reviews; MongoDB looks at each of them, at `take` at most."""
+        return await extent(self._reviews, search)
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from domain.letter_case import pattern_in_any_case
 from domain.ratings import Hundredths
@@ -100,13 +100,6 @@ class ReviewPage:
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]
     end: Sequence[SortValue] | None = None
-
-
-class Extent(NamedTuple):
-    """So many reviews, and the bytes that they take."""
-
-    reviews: int
-    bytes: int
 
 
 _THERE: Final[Document] = {"$elemMatch": {"pending": {"$ne": True}}}

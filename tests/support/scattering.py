@@ -102,7 +102,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "ratings.RatingRepository.entities",
         "ratings.RatingRepository.entities_recounted_since",
         "reviews.ReviewRepository.entities_reviewed_since",
-        "reviews.ReviewRepository.extent",
+        "reviews_extents.extent",
         "reviews.ReviewRepository.stream",
         "reviews_changes.ReviewChanges.next",
         "reviews_changes.ReviewChanges.opened",

@@ -8,7 +8,9 @@ import re
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import UUID
 
+import bson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,6 +207,20 @@ async def test_a_zip_is_written_while_it_is_sent() -> None:
         assert names == [f"product-reviews-{number + 1}.xml" for number in range(len(names))]
         assert len(names) > 1
         assert sum(len(reviews_in(archive.read(name))) for name in names) == 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 100])
+def test_the_estimate_knows_what_is_told_of_objects(count: int) -> None:
+    codes = {name: tuple(f"{place:013}" for place in range(count)) for name in ("gtins", "mpns", "skus", "brands")}
+    facts: dict[str, Fact] = {"url": f"{PAGE}/{'x' * 1_000}", "name": "The camera", **codes}
+    about = description({ObjectKey(CAMERA, None): ObjectFacts(facts)}, ObjectKey(CAMERA, "s"))
+    images = tuple(ReviewImage(str(UUID(int=n))) for n in range(5))
+    review = review_of(images=images)
+    stored = {"_id": review.id, "review": review.text, "images": [{"id": image.id} for image in images]}
+    told = {"_id": {"entityType": "Product", "entityId": "p1", "storeId": None}, "facts": facts}
+    sizes = [len(bson.encode(json.loads(json.dumps(each)))) for each in (stored, told)]
+    written = len(review_element(review, about, str(about.url), IMAGES).encode())
+    assert written < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * written
 
 
 def test_a_feed_of_too_many_reviews_is_too_large_whatever_they_say() -> None:

@@ -1,0 +1,50 @@
+"""The size of a store's reviews, with what is told of their objects and images: of a feed, before it is written."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from pymongo.asynchronous.collection import AsyncCollection
+
+from storage.database import Document
+from storage.objects import COLLECTION as OBJECTS
+from storage.reviews_search import ReviewSearch, criteria
+
+
+class Extent(NamedTuple):
+    """So many reviews, the bytes that they take, their images, and the bytes that what is told of their objects takes,
+    as often as there are reviews of these."""
+
+    reviews: int
+    bytes: int
+    images: int = 0
+    object_bytes: int = 0
+
+
+_OBJECT: Final = {"entityType": "$entityType", "entityId": "$entityId"}
+_IMAGES: Final = {"$cond": [{"$isArray": "$images"}, {"$size": {"$ifNull": ["$images", []]}}, 0]}
+_TOLD: Final = {"$sum": {"$map": {"input": "$objects", "in": {"$bsonSize": "$$this"}}}}
+
+
+async def extent(reviews: AsyncCollection[Document], search: ReviewSearch) -> Extent:
+    """The extent of the matching reviews; MongoDB looks at each of them, at `take` at most, and at their objects."""
+    sums = {"reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}, "images": {"$sum": _IMAGES}}
+    # What was told for the store, and for all stores.
+    stores = [{"$literal": search.store_id}, None]
+    keys = [{"entityType": "$_id.entityType", "entityId": "$_id.entityId", "storeId": store} for store in stores]
+    found = await reviews.aggregate(
+        [
+            {"$match": criteria(search)},
+            {"$limit": search.take},
+            {"$group": {"_id": _OBJECT, **sums}},
+            {"$set": {"keys": keys}},
+            {"$lookup": {"from": OBJECTS, "localField": "keys", "foreignField": "_id", "as": "objects"}},
+            {"$group": {"_id": None, **_summed(), "told": {"$sum": {"$multiply": ["$reviews", _TOLD]}}}},
+        ]
+    )
+    sizes = [Extent(each["reviews"], each["bytes"], each["images"], each["told"]) for each in await found.to_list()]
+    return next(iter(sizes), Extent(0, 0))
+
+
+def _summed() -> dict[str, Any]:
+    return {name: {"$sum": f"${name}"} for name in ("reviews", "bytes", "images")}

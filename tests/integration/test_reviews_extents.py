@@ -1,0 +1,44 @@
+"""The size of a store's feed, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import bson
+import pytest
+
+from domain.reviews import ReviewStatus
+from storage.reviews import ReviewRepository
+from storage.reviews_search import ReviewSearch
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.service import Json, Servers
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as opened:
+        yield opened
+
+
+async def test_what_is_told_of_objects_counts_with_each_of_their_reviews(desk: Desk) -> None:
+    store, other = await desk.open_store(), new_id()
+    given = [desk.review(storeId=store, userId=f"u-{n}") for n in range(3)]
+    given.append(desk.review(storeId=store, userId="v", EntityId=other))
+    await desk.submit(desk.records(*given))
+    search = ReviewSearch(statuses=[ReviewStatus.NEW], store_id=store, take=100)
+    before = await ReviewRepository(desk.database).extent(search)
+    assert (before.reviews, before.images, before.object_bytes) == (4, 0, 0)
+    documents = [await desk.stored(each["id"]) for each in given]
+    assert before.bytes == sum(len(bson.encode(each)) for each in documents)
+    places = [(desk.product, store), (desk.product, None), (desk.product, "elsewhere"), (other, None)]
+    objects: list[Json] = [
+        {"_id": {"entityType": "Product", "entityId": id, "storeId": place}, "facts": {"gtins": ["1"] * number}}
+        for number, (id, place) in enumerate(places, 1)
+    ]
+    await desk.database["objects"].insert_many(objects)
+    of_store, of_all, _, others = (len(bson.encode(each)) for each in objects)
+    assert await ReviewRepository(desk.database).extent(search) == before._replace(
+        object_bytes=3 * (of_store + of_all) + others
+    )
+    assert (await ReviewRepository(desk.database).extent(ReviewSearch(store_id=new_id(), take=9))).reviews == 0
