@@ -22,9 +22,9 @@ from domain.moderation_rules import (
     is_duplicate,
     judged,
     language_of_stranger,
-    rule_set,
     text_keys,
 )
+from domain.moderation_rules_compiled import rule_set
 from domain.places import entity_key
 from domain.publications import Publication
 from domain.ratings import RatingTally, TallyKey
@@ -53,10 +53,10 @@ class Ruled(NamedTuple):
     trace: str = ""
 
 
-def rules_of(stores: Mapping[str, Store], store_id: str | None) -> RuleSet | None:
-    """The rules of a store; None where there are none."""
-    store = stores.get(store_id) if store_id is not None else None
-    return rule_set(store.settings.moderation_rules) if store and store.settings.moderation_rules else None
+async def compiled_rules(stores: Iterable[Store]) -> dict[str | None, RuleSet]:
+    """The rules of those of these stores that have any, by id. In a thread, for they may have to be compiled."""
+    rules = {store.id: store.settings.moderation_rules for store in stores if store.settings.moderation_rules}
+    return await asyncio.to_thread(lambda: {id: rule_set(each) for id, each in rules.items()}) if rules else {}
 
 
 async def rulings_about(
@@ -65,8 +65,9 @@ async def rulings_about(
     """The rulings about reviews that are about to be stored, by id; those for which no rule fires are left out."""
     # One that is brought along from elsewhere has been decided about there.
     own = [review for review in reviews if review.facts.source is not Source.IMPORT]
-    sets = {store_id: rules_of(stores, store_id) for store_id in {review.store_id for review in own}}
-    ruled = {review.id: (review, rules) for review in own if (rules := sets[review.store_id])}
+    used = {review.store_id for review in own}
+    sets = await compiled_rules(store for id, store in stores.items() if id in used)
+    ruled = {review.id: (review, sets[review.store_id]) for review in own if review.store_id in sets}
     is_long = sum(len(review.text) for review, _ in ruled.values()) > _LONG
     keys = await _apart(partial(_keys, ruled), is_long)
     languages = await languages_of_strangers((id, *each) for id, each in ruled.items())

@@ -10,18 +10,18 @@ from consumers.images_claims import checked_edits, save_images
 from consumers.languages import detect_languages
 from consumers.moderation_rules import (
     approved,
+    compiled_rules,
     count_ruling,
     entries,
     languages_of_strangers,
     publication,
-    rules_of,
 )
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.languages import detectable
-from domain.moderation_rules import Ruling, is_duplicate, text_keys
+from domain.moderation_rules import RuleSet, Ruling, is_duplicate, text_keys
 from domain.places import entity_key
 from domain.publications import Publication
 from domain.reviews_edits import (
@@ -54,13 +54,24 @@ class ReviewEditor:
         """Apply edits in their order; returns a result for each. `uploaded`: images that are to be rebuilt yet."""
         if not edits:
             return ()
-        results = (await self.services.transactions.run(partial(self._edit, edits, uploaded))).results
+        stores = await self._stores({edit.review_id for edit in edits})
+        # Not in the transaction: others end one that stands still for as long as this may take.
+        rules = await compiled_rules(stores.values())
+        edit = partial(self._edit, edits, uploaded, stores, rules)
+        results = (await self.services.transactions.run(edit)).results
         for result in results:
             if result.ruling:
                 count_ruling(result.ruling)
         return results
 
-    async def _edit(self, wanted: Sequence[Edit], uploaded: Collection[str], work: UnitOfWork) -> EditedReviews:
+    async def _edit(
+        self,
+        wanted: Sequence[Edit],
+        uploaded: Collection[str],
+        stores: Mapping[str, Store],
+        rules: Mapping[str | None, RuleSet],
+        work: UnitOfWork,
+    ) -> EditedReviews:
         reviews, ratings, outcomes = (
             work.repositories.review_edits,
             work.repositories.ratings,
@@ -69,11 +80,10 @@ class ReviewEditor:
         present = await reviews.load({edit.review_id for edit in wanted}, work.session)
         edits = await checked_edits(wanted, present, uploaded, work)
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
-        stores = await self._stores(present.values())
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
         drafts = _drafts(edits, present, answered, keeping)
         languages = await _languages(present, drafts)
-        judge = await self._judge(edits, present, stores, drafts)
+        judge = await self._judge(edits, present, rules, drafts)
         edited = edit_reviews(edits, present, answered, keeping, judge, languages)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
@@ -95,37 +105,38 @@ class ReviewEditor:
             work.answer(edit.command_id, edit.review_id, result.outcome, reason, mark=edit.mark)
         return edited
 
-    async def _stores(self, reviews: Collection[EditableReview]) -> dict[str, Store]:
-        ids = {review.identity.store_id for review in reviews if review.identity.store_id is not None}
-        return await self.services.stores.of_ids(ids)
+    async def _stores(self, review_ids: Collection[str]) -> dict[str, Store]:
+        """The stores of these reviews, which are stored: no review moves to another store."""
+        identities = [holder.identity for holder in (await self.services.reviews.holders(review_ids)).values()]
+        return await self.services.stores.of_ids({each.store_id for each in identities if each and each.store_id})
 
     async def _judge(
         self,
         edits: Iterable[Edit],
         present: Mapping[str, EditableReview],
-        stores: Mapping[str, Store],
+        rules: Mapping[str | None, RuleSet],
         drafts: Mapping[str, EditableReview],
     ) -> Judge:
         """The judge by the rules of these stores, who knows the texts of other reviews, and the languages of these."""
         wanted = []
         for edit in edits:
             review = present.get(edit.review_id)
-            rules = rules_of(stores, review.identity.store_id) if review else None
-            if review and rules and rules.looks_for_duplicates and edit.right is EditRight.AUTHOR:
+            own = rules.get(review.identity.store_id) if review else None
+            if review and own and own.looks_for_duplicates and edit.right is EditRight.AUTHOR:
                 wanted.append((edit.review_id, text_keys(review.identity, edit.content.review)))
         # Not in the transaction: a note counts only once its review has the text.
         holders = await self.services.texts.holders(wanted)
         languages = await languages_of_strangers(
-            (id, draft, rules_of(stores, draft.identity.store_id)) for id, draft in drafts.items()
+            (id, draft, rules.get(draft.identity.store_id)) for id, draft in drafts.items()
         )
 
         def judge(id: str, review: EditableReview) -> Ruling | None:
-            rules = rules_of(stores, review.identity.store_id)
-            if rules is None:
+            own = rules.get(review.identity.store_id)
+            if own is None:
                 return None
-            keys = text_keys(review.identity, review.content.review) if rules.looks_for_duplicates else ()
+            keys = text_keys(review.identity, review.content.review) if own.looks_for_duplicates else ()
             judged = review.judged(is_duplicate=is_duplicate(id, keys, holders))
-            return rules.judge(judged._replace(language=languages.get(id, judged.language)))
+            return own.judge(judged._replace(language=languages.get(id, judged.language)))
 
         return judge
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -31,8 +30,6 @@ MOST_CHARACTERS: Final = 200_000  # of a store; some 200 bytes of memory each
 LONGEST_RULE_ID: Final = 64
 MOST_PUBLISH_HOURS: Final = 336
 MOST_PIECES, LONGEST_PIECE = 5, 128
-
-_COMPILED: Final = 32
 
 
 class RuleKind(StrEnum):
@@ -274,12 +271,6 @@ def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, R
 def are_too_long(rules: Iterable[ModerationRule]) -> bool:
     """True if words have more than MOST_CHARACTERS together."""
     return sum(len(word) for rule in rules for word in rule.words) > MOST_CHARACTERS
-
-
-@lru_cache(maxsize=_COMPILED)
-def rule_set(rules: tuple[ModerationRule, ...]) -> RuleSet:
-    """The compiled rules, made once for each version of the settings."""
-    return RuleSet(rules)
 
 
 def faults(rule: ModerationRule) -> Iterable[str]:

@@ -13,7 +13,8 @@ from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.moderation_rules import ModerationRule, RuleKind, judged, rule_set, text_keys
+from domain.moderation_rules import ModerationRule, RuleKind, judged, text_keys
+from domain.moderation_rules_compiled import rule_set
 from domain.reviews import Review
 
 

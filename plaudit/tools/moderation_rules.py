@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from domain.moderation_rules import ModerationRule, rule_set, tried
+from domain.moderation_rules import ModerationRule, tried
+from domain.moderation_rules_compiled import rule_set
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.moderation_rules_trial import TriedRow, trial_summary, tried_row

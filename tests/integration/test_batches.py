@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from threading import current_thread, main_thread
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
 from pymongo.errors import AutoReconnect
 
-from consumers import inbox
+from consumers import inbox, moderation_rules
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
+from domain.moderation_rules import ModerationRule, RuleSet
 from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
 from domain.publications import Publication
@@ -23,12 +26,16 @@ from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
 from storage.moderation_rules import PublicationRepository
+from storage.outbox import Owed
 from storage.reviews_facts import images_from
 from storage.reviews_ids import RefusedSubmission
+from storage.unit_of_work import UnitOfWork
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
 from tests.support.service import Json, Servers
+
+T = TypeVar("T")
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
 LONG_AGO = 1_700_000_000_000
@@ -90,6 +97,35 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
         if kind == "ReviewSubmitted":
             created = (await desk.stored(data["reviewId"]))["createdDate"]
             assert data["at"] == timestamp(created)
+
+
+async def test_rules_are_compiled_beside_other_work_and_in_no_transaction(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes seconds for many words: a worker's heartbeats don't wait, and nobody ends a transaction that stands."""
+    store, found = await desk.open_store(moderationRules=RULES), list[tuple[bool, bool]]()
+    transactions = desk.services.transactions
+    commit, in_hand = transactions.commit, 0
+
+    def compiled(rules: tuple[ModerationRule, ...]) -> RuleSet:
+        found.append((current_thread() is main_thread(), in_hand > 0))
+        return RuleSet(rules)
+
+    async def counted(function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:
+        nonlocal in_hand
+        in_hand += 1
+        try:
+            return await commit(function)
+        finally:
+            in_hand -= 1
+
+    monkeypatch.setattr(transactions, "commit", counted)
+    monkeypatch.setattr(moderation_rules, "rule_set", compiled)
+    review = desk.review(storeId=store, userId="anna")
+    await desk.submit(desk.records(review))
+    await desk.submit(desk.records({**review, "review": "A scam."}))
+    assert set(found) == {(False, False)}
+    assert (await desk.stored(review["id"]))["flags"] == ["words"]
 
 
 async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: Desk) -> None:

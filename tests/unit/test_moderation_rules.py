@@ -28,10 +28,10 @@ from domain.moderation_rules import (
     is_duplicate,
     judged,
     language_of_stranger,
-    rule_set,
     text_keys,
     tried,
 )
+from domain.moderation_rules_compiled import RuleSets, rule_set
 from domain.moderation_rules_text import (
     WordLists,
     contacts,
@@ -480,6 +480,22 @@ def test_any_hold_wins_over_any_flag_over_any_approval(wishes: list[tuple[RuleOu
 
 def test_rules_are_compiled_once() -> None:
     assert rule_set((rule("a", RuleKind.ALWAYS),)) is rule_set((rule("a", RuleKind.ALWAYS),))
+
+
+def test_compiled_rules_of_many_stores_are_kept_as_far_as_their_words_have_room() -> None:
+    sets, few = RuleSets(most=90_000), [(rule(str(n), RuleKind.WORDS, words=("scam",)),) for n in range(80)]
+    large = (rule("l", RuleKind.WORDS, words=tuple(f"{n:09}" for n in range(2_000))),)
+    compiled = [sets.of(each) for each in few]
+    assert [sets.of(each) for each in few] == compiled
+    first = sets.of(large)
+    # Some of those that were asked for first have gone instead, and come back instead of others.
+    assert [sets.of(each) is old for each, old in zip(few[40:], compiled[40:], strict=True)] == [True] * 40
+    assert sets.of(few[0]) is not compiled[0]
+    assert sets.of(large) is first
+    # One that is larger than all room is there alone.
+    alone = RuleSets(most=10)
+    assert alone.of(large) is alone.of(large)
+    assert alone.of(few[0]) is alone.of(few[0])
 
 
 def test_hashes_and_keys_of_texts() -> None:
