@@ -68,7 +68,7 @@ async def rulings_about(
     used = {review.store_id for review in own}
     sets = await compiled_rules(store for id, store in stores.items() if id in used)
     ruled = {review.id: (review, sets[review.store_id]) for review in own if review.store_id in sets}
-    is_long = sum(len(review.text) for review, _ in ruled.values()) > _LONG
+    is_long = sum(len(review.text) + len(review.title or "") for review, _ in ruled.values()) > _LONG
     keys = await _apart(partial(_keys, ruled), is_long)
     languages = await languages_of_strangers((id, *each) for id, each in ruled.items())
     told = {

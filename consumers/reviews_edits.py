@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from consumers.images_claims import checked_edits, save_images
 from consumers.languages import detect_languages
@@ -39,13 +41,16 @@ from messaging.events import review_edited, submission_refused
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
+_AT_ONCE: Final = 200_000
+"""Characters of the edits of one transaction, which take some seconds at the worst; 1,000 usual reviews have fewer."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewEditor:
     """Applies edits, keeps the ratings in step, and logs who changed which fields.
 
     Called at least once, effective once: each review knows the record and the messages that it was written by.
-    Contents, tallies, audit entries, answers and events of a batch are one transaction.
+    Contents, tallies, audit entries, answers and events of so many edits as are judged soon are one transaction.
     """
 
     services: Services
@@ -57,8 +62,10 @@ class ReviewEditor:
         stores = await self._stores({edit.review_id for edit in edits})
         # Not in the transaction: others end one that stands still for as long as this may take.
         rules = await compiled_rules(stores.values())
-        edit = partial(self._edit, edits, uploaded, stores, rules)
-        results = (await self.services.transactions.run(edit)).results
+        results = list[Edited]()
+        for part in _parts(edits):
+            edit = partial(self._edit, part, uploaded, stores, rules)
+            results += (await self.services.transactions.run(edit)).results
         for result in results:
             if result.ruling:
                 count_ruling(result.ruling)
@@ -84,7 +91,9 @@ class ReviewEditor:
         drafts = _drafts(edits, present, answered, keeping)
         languages = await _languages(present, drafts)
         judge = await self._judge(edits, present, rules, drafts)
-        edited = edit_reviews(edits, present, answered, keeping, judge, languages)
+        # In a thread: heartbeats to Kafka don't wait for what rules take long to look at.
+        editing = partial(edit_reviews, edits, present, answered, keeping, judge, languages)
+        edited = await asyncio.to_thread(editing)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
         uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
@@ -118,14 +127,9 @@ class ReviewEditor:
         drafts: Mapping[str, EditableReview],
     ) -> Judge:
         """The judge by the rules of these stores, who knows the texts of other reviews, and the languages of these."""
-        wanted = []
-        for edit in edits:
-            review = present.get(edit.review_id)
-            own = rules.get(review.identity.store_id) if review else None
-            if review and own and own.looks_for_duplicates and edit.right is EditRight.AUTHOR:
-                wanted.append((edit.review_id, text_keys(review.identity, edit.content.review)))
+        keys = await asyncio.to_thread(_keys, edits, present, rules)
         # Not in the transaction: a note counts only once its review has the text.
-        holders = await self.services.texts.holders(wanted)
+        holders = await self.services.texts.holders((id, each) for (id, _), each in keys.items())
         languages = await languages_of_strangers(
             (id, draft, rules.get(draft.identity.store_id)) for id, draft in drafts.items()
         )
@@ -134,8 +138,8 @@ class ReviewEditor:
             own = rules.get(review.identity.store_id)
             if own is None:
                 return None
-            keys = text_keys(review.identity, review.content.review) if own.looks_for_duplicates else ()
-            judged = review.judged(is_duplicate=is_duplicate(id, keys, holders))
+            of_text = keys.get((id, review.content.review), ())
+            judged = review.judged(is_duplicate=is_duplicate(id, of_text, holders))
             return own.judge(judged._replace(language=languages.get(id, judged.language)))
 
         return judge
@@ -157,6 +161,33 @@ class ReviewEditor:
     def _refused(self, edit: Edit, reason: Refusal) -> OutgoingMessage:
         told = submission_refused(edit.review_id, edit.target.key, reason)
         return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", told, cause=edit.trace)
+
+
+def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
+    """The edits in their order, so many at once as are judged long before others end a transaction that stands still.
+    Each is known by itself when it comes again."""
+    part, size = list[Edit](), 0
+    for edit in edits:
+        length = len(edit.content.review) + len(edit.content.title or "")
+        if part and size + length > _AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(edit)
+        size += length
+    yield part
+
+
+def _keys(
+    edits: Iterable[Edit], present: Mapping[str, EditableReview], rules: Mapping[str | None, RuleSet]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The keys of the texts of authors' edits in stores that look for duplicates, by review and text."""
+    keys = {}
+    for edit in edits:
+        review, text = present.get(edit.review_id), edit.content.review
+        own = rules.get(review.identity.store_id) if review else None
+        if review and own and own.looks_for_duplicates and edit.right is EditRight.AUTHOR:
+            keys[edit.review_id, text] = text_keys(review.identity, text)
+    return keys
 
 
 def _drafts(

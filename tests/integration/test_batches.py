@@ -12,16 +12,17 @@ from uuid import uuid4
 import pytest
 from pymongo.errors import AutoReconnect
 
-from consumers import inbox, moderation_rules
+from consumers import inbox, moderation_rules, reviews_edits
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
-from domain.moderation_rules import ModerationRule, RuleSet
+from domain.moderation_rules import JudgedReview, ModerationRule, RuleSet, Ruling
 from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
 from domain.publications import Publication
 from domain.review_tokens import ReviewToken, signed
-from domain.reviews import ReviewStatus
+from domain.reviews import ReviewIdentity, ReviewStatus
+from domain.reviews_edits import EditedReviews
 from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
@@ -126,6 +127,50 @@ async def test_rules_are_compiled_beside_other_work_and_in_no_transaction(
     await desk.submit(desk.records({**review, "review": "A scam."}))
     assert set(found) == {(False, False)}
     assert (await desk.stored(review["id"]))["flags"] == ["words"]
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True], ids=["once", "again"])
+async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_transaction(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_cut_off: bool
+) -> None:
+    rules = [RULES[-1], {"id": "same", "kind": "duplicate", "outcome": "hold"}]
+    store, main, commits = await desk.open_store(moderationRules=rules), list[bool](), list[int]()
+    reviews = [desk.review(storeId=store, userId=f"a {n}", title=None, review=f"The {n}.{'.' * 34}") for n in range(6)]
+    await desk.submit(desk.records(reviews))
+    *reviews, unchanged = reviews
+    run, keys = desk.services.transactions.run, reviews_edits.text_keys
+
+    def keys_of(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
+        main.append(current_thread() is main_thread())
+        return keys(identity, text)
+
+    class Judge(RuleSet):
+        def judge(self, review: JudgedReview) -> Ruling:
+            main.append(current_thread() is main_thread())
+            return super().judge(review)
+
+    async def counted(function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
+        result = await run(function)
+        if isinstance(result, EditedReviews):
+            commits.append(len(result.results))
+        if is_cut_off and len(commits) == 2:
+            commits.append(0)
+            raise AutoReconnect("away")
+        return result
+
+    monkeypatch.setattr(desk.services.transactions, "run", counted)
+    monkeypatch.setattr(reviews_edits, "text_keys", keys_of)
+    monkeypatch.setattr(reviews_edits, "_AT_ONCE", 100)
+    monkeypatch.setattr(moderation_rules, "_LONG", 0)
+    monkeypatch.setattr(moderation_rules, "rule_set", Judge)
+    texts = ["A scam." + "!" * 33, "Fine." * 8, "Good." * 8, "Long." * 8, unchanged["review"]]
+    await desk.submit(desk.records(*({**r, "review": text} for r, text in zip(reviews, texts, strict=True))))
+    # What was written before it was cut off is known.
+    assert commits == [2, 2, *([0] if is_cut_off else []), 1]
+    assert not any(main)
+    assert [(await desk.stored(each["id"]))["review"] for each in reviews] == texts
+    assert [(await desk.stored(each["id"])).get("flags", []) for each in reviews] == [["words"], [], [], [], ["same"]]
+    assert [desk.told(each["id"]) for each in reviews] == [["ReviewSubmitted", "ReviewEdited"]] * 5
 
 
 async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: Desk) -> None:
