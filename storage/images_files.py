@@ -123,15 +123,18 @@ class ImageFiles:
 
     async def _remove(self, paths: Sequence[str]) -> list[str]:
         """Remove files; returns those that stay. Raises what the store raises where it removes none of those that it
-        is asked for at the same time: it is away."""
-        left = list[str]()
+        is asked for at the same time, nor says of one that isn't there that it is gone: it is away."""
+        left, is_there = list[str](), False
         for start in range(0, len(paths), _AT_ONCE):
             part = paths[start : start + _AT_ONCE]
             outcomes = await asyncio.gather(*map(self._remove_one, part), return_exceptions=True)
             failed = {path: each for path, each in zip(part, outcomes, strict=True) if each is not None}
             for error in failed.values():
-                if len(failed) == len(part) or not is_store_away(error):
+                if not is_store_away(error):
                     raise error
+            if len(failed) == len(part) and not is_there:
+                await self._remove_one(f"incoming/{uuid4()}")
+                is_there = True
             left += failed
         return left
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from unittest.mock import AsyncMock
 from uuid import uuid4
 
@@ -12,10 +13,11 @@ import pytest
 
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
-from domain.images import digest_of
+from domain.images import SIZES, digest_of
 from domain.reviews import ReviewStatus
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, image_command_in
+from storage.images_files import ImageFiles, open_store
 from storage.mending import Mender
 from storage.privacy import PersonalData
 from storage.reviews_facts import images_from
@@ -65,6 +67,24 @@ async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
     for left, is_done in ((1, False), (0, True)):
         assert await forget_images(desk.services, now, timedelta(days=21)) is is_done
         assert await images.count_documents({}) == left
+
+
+async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, tmp_path: Path) -> None:
+    """As under a legal hold, also where it is the only one to be removed."""
+    files, held = ImageFiles(open_store(str(tmp_path))), str(uuid4())
+    now = datetime.now(UTC).replace(microsecond=0)
+    desk.services.image_files = files
+    unused = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))
+    for size in SIZES:
+        (tmp_path / "images" / held / str(size) / "a folder in its place").mkdir(parents=True)
+    gone = {"_id": held, "state": "gone", "goneAt": now - timedelta(days=30), "unswept": True}
+    await desk.database["images"].insert_one(gone)
+    await files.put_upload(str(uuid4()), "abc", b"upload")
+    await sweep_images(desk.services, now + timedelta(days=2), read_up_to(now + timedelta(days=2)))
+    assert await desk.database["images"].find_one({"_id": unused, "state": "gone"})
+    assert await forget_images(desk.services, now + timedelta(days=22), timedelta(days=21))
+    assert not [*(tmp_path / "incoming").rglob("abc")]
+    assert await desk.database["images"].find_one({"_id": held}) == gone
 
 
 async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
