@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
 from uuid import uuid4
@@ -25,6 +25,8 @@ _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
 _NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 """Errors of file systems that keep folders by themselves, and of folders that can be written and not read."""
+_WRITTEN_FOR: Final = timedelta(hours=1)
+"""No file is still being written after that."""
 _AT_ONCE: Final = 16
 """Files that are removed at the same time: one request for many is known to S3 alone, and not to all that speak it."""
 
@@ -87,9 +89,13 @@ class ImageFiles:
         return await self._read(_file(id, size))
 
     async def remove(self, ids: Collection[str]) -> set[str]:
-        """Remove all files of images; those that aren't there are removed already. Returns the ids of those of which
-        one can't be removed."""
+        """Remove all files of images, and what a process that died has left of one; those that aren't there are removed
+        already. Returns the ids of those of which one can't be removed."""
         files = {_file(id, size): id for id in ids for size in SIZES}
+        if folder := self._folder:
+            # Here alone: to look at the images of all reviews takes long, and their folders stay.
+            of_images = [folder / "images" / id for id in ids]
+            await asyncio.to_thread(_remove_remains, of_images, datetime.now(UTC) - _WRITTEN_FOR)
         return {files[path] for path in await self._remove(list(files))}
 
     async def probe(self) -> None:
@@ -101,18 +107,24 @@ class ImageFiles:
         await self._remove([path])
 
     async def remove_old_uploads(self, before: datetime) -> int:
-        """Remove uploads from before that moment, and what a process that died has left of a file; returns how many."""
-        if isinstance(self._store, LocalStore) and self._store.prefix:
-            await asyncio.to_thread(_remove_remains, Path(self._store.prefix), before)
+        """Remove uploads from before that moment, and what a process that died has left of one; returns how many."""
+        if folder := self._folder:
+            of_uploads = await asyncio.to_thread(lambda: [*(folder / "incoming").glob("*")])
+            await asyncio.to_thread(_remove_remains, of_uploads, before)
         old: list[str] = []
         async for listed in obstore.list(self._store, prefix="incoming"):
             old += [each["path"] for each in listed if each["last_modified"] < before]
         return len(old) - len(await self._remove(old))
 
+    @property
+    def _folder(self) -> Path | None:
+        """The folder that is the store, if one is."""
+        return Path(self._store.prefix) if isinstance(self._store, LocalStore) and self._store.prefix else None
+
     async def _put(self, path: str, content: bytes) -> None:
         await obstore.put_async(self._store, path, content, use_multipart=False)
-        if isinstance(self._store, LocalStore) and self._store.prefix:
-            await asyncio.to_thread(_put_on_disk, Path(self._store.prefix), path)
+        if folder := self._folder:
+            await asyncio.to_thread(_put_on_disk, folder, path)
 
     async def _read(self, path: str) -> bytes | None:
         try:
@@ -163,13 +175,16 @@ def _put_on_disk(folder: Path, path: str) -> None:
         raise GenericError(f"{folder / path}: {error}") from error
 
 
-def _remove_remains(folder: Path, before: datetime) -> None:
-    """Remove files under the names that they have while they are written: no listing of the store has them."""
-    for path in folder.glob("*/*/*#*"):
-        if path.stat().st_mtime < before.timestamp():
-            path.unlink(missing_ok=True)
-            with suppress(OSError):  # other files are beside it
-                path.parent.rmdir()
+def _remove_remains(folders: Iterable[Path], before: datetime) -> None:
+    """Remove files in these folders that have the names that they have while they are written: no listing of the store
+    has them. What can't be removed stays, and what somebody else has removed meanwhile is gone."""
+    for folder in folders:
+        with suppress(OSError):
+            for path in folder.glob("*#*"):
+                if path.stat().st_mtime < before.timestamp():
+                    path.unlink()
+                    with suppress(OSError):  # other files are beside it
+                        folder.rmdir()
 
 
 def _sync(path: Path) -> None:

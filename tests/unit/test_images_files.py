@@ -37,17 +37,49 @@ async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: 
 
 async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: Path) -> None:
     """It has the name of a file that is written, which no listing tells."""
-    files, id, now = ImageFiles(open_store(str(tmp_path))), str(uuid4()), datetime.now(UTC)
-    await files.put(id, [b"large", b"small"])
-    remains = [tmp_path / "incoming" / id / "abc#1", tmp_path / "images" / id / "1600#1"]
-    for file in remains:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    files, gone, other, now = ImageFiles(open_store(str(tmp_path))), str(uuid4()), str(uuid4()), datetime.now(UTC)
+    for id in (gone, other):
+        await files.put(id, [b"large", b"small"])
+    upload = tmp_path / "incoming" / gone / "abc#1"
+    of_images = [tmp_path / "images" / id / "1600#1" for id in (gone, other)]
+    upload.parent.mkdir(parents=True)
+    for file in (upload, *of_images):
         file.write_bytes(b"a part")
     await files.remove_old_uploads(now - timedelta(days=1))
-    assert all(file.exists() for file in remains)
+    assert upload.exists()
     await files.remove_old_uploads(now + timedelta(days=1))
+    assert not upload.parent.exists()
+    # An image is looked at once it is to be removed itself.
+    await files.remove([gone])
+    assert all(file.exists() for file in of_images)
+    for file in of_images:
+        os.utime(file, (0, 0))
+    await files.remove([gone])
+    assert [file.exists() for file in of_images] == [False, True]
+    assert not of_images[0].parent.exists()
+    assert await files.get(other, 1600) == b"large"
+
+
+async def test_remains_that_somebody_else_removes_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, look = ImageFiles(open_store(str(tmp_path))), Path.stat
+    remains = [tmp_path / f"incoming/{uuid4()}/abc#1" for _ in range(2)]
+    for file in remains:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"a part")
+
+    def removed_first(path: Path, **options: Any) -> os.stat_result:
+        if path in remains and not removed:
+            removed.append(path)
+            path.unlink()
+        return look(path, **options)
+
+    removed = list[Path]()
+    monkeypatch.setattr(Path, "stat", removed_first)
+    await files.remove_old_uploads(datetime.now(UTC) + timedelta(days=1))
+    assert len(removed) == 1
     assert not any(file.exists() for file in remains)
-    assert await files.get(id, 1600) == b"large"
 
 
 async def test_a_file_that_cannot_be_removed_holds_up_no_other_one(tmp_path: Path) -> None:
