@@ -80,15 +80,14 @@ async def keep_house(
     objections = Objections(lag, services.transactions.outbox)
     tasks = _Tasks(database, services, lag, of_images, commands, returns, remember, clock, objections)
     try:
-        # Nothing that is parked is given up before the time without any worker is left out of its time.
-        of_servers = _in_turn(database, tasks.tick, *tasks.of_servers())
+        of_servers = _in_turn(database, *tasks.of_servers())
         await side_by_side(of_servers, _in_turn(database, tasks.forget), _in_turn(database, tasks.sweep_images))
     finally:
         await asyncio.gather(lag.stop(), of_images.stop())
 
 
-async def _in_turn(database: Database, first: Task, *others: Task) -> None:
-    """Do tasks one after the other, again and again; the others in each turn only where the first did not fail.
+async def _in_turn(database: Database, *tasks: Task) -> None:
+    """Do tasks one after the other, again and again.
 
     They go by the server's clock: by his own, a worker an hour ahead would give up all that has been parked.
     """
@@ -99,8 +98,8 @@ async def _in_turn(database: Database, first: Task, *others: Task) -> None:
         now = await server_time(database)
 
     while True:
-        if await _apart(look, now) and await _apart(first, now):
-            for task in others:
+        if await _apart(look, now):
+            for task in tasks:
                 await _apart(task, now)
         await asyncio.sleep(_PAUSE_S)
 
@@ -137,13 +136,18 @@ class _Tasks:
 
     def of_servers(self) -> Sequence[Task]:
         """Those that ask MongoDB and Kafka alone; what others wait for comes first."""
-        parked = (self.give_up_commands, self.publish_reviews, self.give_up_returns)
-        return (self.abort_abandoned, self.settle_outbox, *parked, self.name_rated_objects)
+        awaited = (self.abort_abandoned, self.settle_outbox, self.publish_reviews)
+        return (*awaited, self.give_up_parked, self.name_rated_objects)
 
-    async def tick(self, _: datetime) -> None:
-        """Note that a worker is there."""
-        if away := await self.clock.tick(AWAY_FOR):
+    async def give_up_parked(self, now: datetime) -> None:
+        """Note that a worker is there, and give up what has waited for too long; nothing before the time without any
+        worker is left out of its time."""
+        away, is_left_out = await self.clock.tick(AWAY_FOR)
+        if away:
             log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
+        if is_left_out:
+            for task in (self.give_up_commands, self.give_up_returns):
+                await _apart(task, now)
 
     async def forget(self, now: datetime) -> None:
         """Forget what has been gone for long, now and then."""

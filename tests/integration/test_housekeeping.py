@@ -9,13 +9,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
+from pymongo.errors import AutoReconnect
 
 from consumers import housekeeping, publications
-from consumers.housekeeping import PARKING_LIMIT, keep_house
+from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT, keep_house
 from consumers.publications import Objections, publish_due
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
@@ -29,10 +31,12 @@ from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.topics import Topic, TopicNames
+from storage import parking_clock
 from storage.database import Database
 from storage.images_files import ImageFiles
 from storage.outbox import Outbox, Publish
 from storage.parking import ParkingRepository
+from storage.parking_clock import ParkingClock
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.app import NOWHERE
 from tests.support.consumers import TOPICS, opened_desk
@@ -401,3 +405,74 @@ async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_p
         await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": [message]})
         await eventually(lambda: database["outbox"].count_documents({}), lambda count: count == 0)
         assert len(await service.keyed("events", key)) == 1
+
+
+class FailingClock(ParkingClock):
+    """One that can't be set."""
+
+    async def tick(self, longest: timedelta) -> tuple[timedelta, bool]:
+        raise AutoReconnect(f"away, for longer than {longest}")
+
+
+async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(housekeeping, "ParkingClock", FailingClock)
+    async with opened_desk(servers) as desk:
+        lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
+        overdue, returns = AsyncMock(return_value=False), ReturnConsumer(desk.services)
+        monkeypatch.setattr(ReturnConsumer, "are_overdue", overdue)
+        keeping = asyncio.create_task(
+            keep_house(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+        )
+        try:
+            owed = desk.database["outbox"]
+            await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
+            await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+        finally:
+            await cancel_and_wait(keeping)
+        overdue.assert_not_awaited()
+
+
+async def a_day_passes(database: Database) -> None:
+    """All that is noted of times is a day older."""
+    day = timedelta(days=1) // timedelta(milliseconds=1)
+    for name in ("parkedCommands", "parkedReturns"):
+        await database[name].update_many({}, [{"$set": {"parkedAt": {"$subtract": ["$parkedAt", day]}}}])
+    earlier = {"$mergeObjects": ["$$move", {"before": {"$subtract": ["$$move.before", day]}}]}
+    moves = {"$map": {"input": "$moves", "as": "move", "in": earlier}}
+    await database["parkingClock"].update_one({}, [{"$set": {"at": {"$subtract": ["$at", day]}, "moves": moves}}])
+
+
+@pytest.mark.parametrize("is_absent_again", [False, True])
+async def test_the_times_of_all_that_is_parked_follow_in_parts(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
+) -> None:
+    """Each once, whoever moves them, also where workers are gone again meanwhile."""
+    monkeypatch.setattr(parking_clock, "_AT_ONCE", 10)
+    monkeypatch.setattr(parking_clock, "_IN_A_TURN", 3)
+    async with opened_desk(servers) as desk:
+        clock, noted = ParkingClock(desk.database), desk.database["parkingClock"]
+        assert await clock.tick(AWAY_FOR) == (timedelta(), True)
+        (ticked,) = await noted.find().to_list()
+        day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
+        # Some of one moment, and over more than the gap; the first three in its last minute.
+        times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}
+        for collection in collections:
+            await collection.insert_many([{"_id": id, "parkedAt": at} for id, at in times.items()])
+        gaps = list[timedelta]()
+        for _ in range(2 if is_absent_again else 1):
+            await a_day_passes(desk.database)
+            away, is_done = await clock.tick(AWAY_FOR)
+            assert (day <= away < day + AWAY_FOR, is_done) == (True, False)
+            gaps.append(away)
+        while not is_done:
+            ticks = await asyncio.gather(*(clock.tick(AWAY_FOR) for _ in range(2)))
+            is_done = all(done for _, done in ticks)
+        passed, late = len(gaps) * day, [*times][:3]
+        later = {id: sum(gaps[1:] if id in late else gaps, start=-passed) for id in times}
+        for collection in collections:
+            found = {each["_id"]: each["parkedAt"] async for each in collection.find()}
+            assert found == {id: at + later[id] for id, at in times.items()}
+        assert await clock.tick(AWAY_FOR) == (timedelta(), True)
