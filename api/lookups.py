@@ -11,13 +11,13 @@ from typing import Final
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.together import Kept, Together
-from domain.feed import MOST_REVIEWS
+from domain.feed import MOST_BYTES, MOST_REVIEWS
 from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.reviews import ReviewStatus
 from domain.stores import GeneralSettings, Store
-from storage.database import soon, unless_away
+from storage.database import is_too_slow, soon, unless_away
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
@@ -33,6 +33,7 @@ _AGE_OF_COUNTS_S: Final = 600.0
 """Decisions are counted by looking at every review of a store."""
 _AGE_OF_EXTENTS_S: Final = 60.0
 """So is the extent of a feed, for which everybody may ask."""
+_UNCOUNTED: Final = Extent(MOST_REVIEWS, MOST_BYTES)
 
 
 class Lookups:
@@ -102,7 +103,8 @@ class Lookups:
         return await self._decisions.of(store_ids)
 
     async def extent_of_feed(self, store_id: str) -> Extent:
-        """The size of a store's approved reviews, as far as a feed of one file may have them."""
+        """The size of a store's approved reviews, as far as a feed of one file may have them; too much for one file
+        where finding it out takes too long."""
         return (await self._feeds.of([store_id]))[store_id]
 
     async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:
@@ -121,9 +123,17 @@ class Lookups:
         self._is_any_closed.forget()
 
     async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        statuses = [ReviewStatus.APPROVED]
-        searches = {id: ReviewSearch(statuses=statuses, store_id=id, take=MOST_REVIEWS) for id in store_ids}
-        return {id: await self._reviews.extent(search) for id, search in searches.items()}
+        """The extents of feeds, one after the other; that of a store which takes too long is no other store's fault."""
+        extents = {}
+        for id in store_ids:
+            search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=id, take=MOST_REVIEWS)
+            try:
+                extents[id] = await self._reviews.extent(search)
+            except Exception as error:
+                if not is_too_slow(error):
+                    raise
+                extents[id] = _UNCOUNTED
+        return extents
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""

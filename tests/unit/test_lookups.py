@@ -1,0 +1,41 @@
+"""Look-ups for all requests that come at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pymongo.errors import AutoReconnect, ExecutionTimeout, NetworkTimeout, PyMongoError
+
+from api.services import Services
+from domain.feed import MOST_BYTES, feed_bytes
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import connect
+from storage.reviews_search import Extent, ReviewSearch
+from tests.support.app import NOWHERE
+
+
+@pytest.mark.parametrize("error", [ExecutionTimeout("slow"), NetworkTimeout("slow"), AutoReconnect("away")], ids=repr)
+async def test_a_feed_that_takes_too_long_to_count_is_no_fault_of_others(
+    monkeypatch: pytest.MonkeyPatch, error: PyMongoError
+) -> None:
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
+    services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
+
+    async def extent(search: ReviewSearch) -> Extent:
+        if search.store_id == "slow":
+            raise error
+        return Extent(1, 100)
+
+    monkeypatch.setattr(services.reviews, "extent", extent)
+    async with client:
+        asked = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
+        small, slow, other = await asyncio.gather(*asked, return_exceptions=True)
+    if type(error) is AutoReconnect:
+        assert [small, slow, other] == [error] * 3
+        return
+    assert (small, other) == (Extent(1, 100), Extent(1, 100))
+    assert isinstance(slow, Extent)
+    assert feed_bytes(*slow) > MOST_BYTES
