@@ -74,9 +74,24 @@ class _Client(aiosmtplib.SMTP):
     has_mail = False
 
     async def data(self, message: str | bytes, /, **_: Any) -> aiosmtplib.SMTPResponse:
-        """Send the content."""
-        self.has_mail = True
-        return await super().data(message, timeout=_DATA_S)
+        """Send the content, once the server asks for it."""
+        protocol = self.protocol
+        if protocol is None:
+            return await super().data(message)
+        read_response = protocol.read_response
+
+        async def noted(**given: Any) -> aiosmtplib.SMTPResponse:
+            response = await read_response(**given | ({"timeout": _DATA_S} if self.has_mail else {}))
+            # The content is sent behind this answer.
+            self.has_mail = self.has_mail or response.code == aiosmtplib.SMTPStatus.start_input
+            return response
+
+        # aiosmtplib sends the command and the content by one call.
+        protocol.read_response = noted  # type: ignore[method-assign]
+        try:
+            return await super().data(message)
+        finally:
+            del protocol.read_response
 
 
 class SmtpConnection:
@@ -150,9 +165,9 @@ class SmtpConnection:
         try:
             await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
         except aiosmtplib.SMTPRecipientsRefused as error:
-            _judge(error.recipients[0])
+            _judge(error.recipients[0], has_mail=False)
         except aiosmtplib.SMTPResponseException as error:
-            _judge(error)
+            _judge(error, has_mail=client.has_mail)
         except aiosmtplib.SMTPNotSupported as error:
             raise MailRefusedError(error.message) from error
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
@@ -169,9 +184,10 @@ class SmtpConnection:
             client.close()
 
 
-def _judge(error: aiosmtplib.SMTPResponseException) -> NoReturn:
+def _judge(error: aiosmtplib.SMTPResponseException, *, has_mail: bool) -> NoReturn:
+    # Below zero it is no answer that can be read.
     if error.code in _SERVER_MATTERS or error.code < 0:
-        raise ServerAwayError(str(error.code)) from error
+        raise ServerAwayError(str(error.code), has_mail=has_mail) from error
     if error.code >= _PERMANENT:
         raise MailRefusedError(f"{error.code} {error.message}") from error
     raise MailDelayedError(str(error.code)) from error

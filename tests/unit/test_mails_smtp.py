@@ -156,6 +156,36 @@ async def test_a_server_that_has_a_mail_and_says_nothing_has_judged_it(
     assert away.value.is_silent is False
 
 
+@pytest.mark.parametrize(
+    ("to_data", "to_content", "is_silent"),
+    [
+        (None, None, True),
+        (b"nonsense\r\n", None, True),
+        (b"354 go ahead\r\n", None, False),
+        (b"354 go ahead\r\n", b"nonsense\r\n", False),
+    ],
+    ids=["silent", "nonsense", "silent behind the content", "nonsense behind the content"],
+)
+async def test_only_a_server_that_asked_for_the_content_can_have_it(
+    monkeypatch: pytest.MonkeyPatch, to_data: bytes | None, to_content: bytes | None, is_silent: bool
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers = {b"DATA": to_data, b".": to_content}
+        writer.write(b"220 here\r\n")
+        while line := await reader.readline():
+            is_text = line[:4] not in (b"EHLO", b"MAIL", b"RCPT", b"RSET", b"QUIT")
+            if answer := answers.get(line.strip()) if is_text else b"250 fine\r\n":
+                writer.write(answer)
+        writer.close()
+
+    # Before that the time of other answers holds.
+    monkeypatch.setattr(smtp, "_DATA_S", 0.2 if to_data else 60)
+    async with listening(serve) as port:
+        with pytest.raises(ServerAwayError) as away:
+            await SmtpConnection(SmtpServer("127.0.0.1", port, timeout=60 if to_data else 0.2)).send(a_mail())
+    assert away.value.is_silent is is_silent
+
+
 async def test_a_silent_server_is_away() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
