@@ -87,7 +87,7 @@ class _Client(aiosmtplib.SMTP):
             return response
 
         # aiosmtplib sends the command and the content by one call.
-        protocol.read_response = noted  # type: ignore[method-assign]
+        protocol.read_response = noted  # type: ignore[assignment, method-assign]
         try:
             return await super().data(message)
         finally:

@@ -16,7 +16,7 @@ from consumers import inbox, moderation_rules, reviews_edits
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
-from domain.moderation_rules import JudgedReview, ModerationRule, RuleSet, Ruling
+from domain.moderation_rules import JudgedReview, ModerationRule, RuleSet, Ruling, text_keys
 from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
 from domain.publications import Publication
@@ -138,11 +138,11 @@ async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_tra
     reviews = [desk.review(storeId=store, userId=f"a {n}", title=None, review=f"The {n}.{'.' * 34}") for n in range(6)]
     await desk.submit(desk.records(reviews))
     *reviews, unchanged = reviews
-    run, keys = desk.services.transactions.run, reviews_edits.text_keys
+    run = desk.services.transactions.run
 
     def keys_of(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
         main.append(current_thread() is main_thread())
-        return keys(identity, text)
+        return text_keys(identity, text)
 
     class Judge(RuleSet):
         def judge(self, review: JudgedReview) -> Ruling:
