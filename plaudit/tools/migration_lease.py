@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
 
+from plaudit.cli.command_line import CommandError
+from plaudit.processes.waiting import patiently
 from storage.database import Database
 from storage.leases import LeaseRepository, new_holder
+from storage.unit_of_work import is_unavailable
+
+HELD_UP: Final = "This was held up for a minute, and another run may have gone on. Run it again."
 
 _LEASE: Final = "migration"
 _LEASE_S: Final = 60.0
@@ -41,6 +46,18 @@ class Turn:
         held = await self.leases.take(_LEASE, self.holder, _LEASE_S)
         return held is not None and not held.is_new
 
+    async def note(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write how far one is, once MongoDB takes it. Raises CommandError where it wasn't ours all the time."""
+
+        async def write_in_turn() -> bool:
+            is_mine = await self.is_still_mine()
+            if is_mine:
+                await write()
+            return is_mine
+
+        if not await patiently("MongoDB", write_in_turn):
+            raise CommandError(HELD_UP)
+
 
 @asynccontextmanager
 async def turn(database: Database, progress: Console) -> AsyncIterator[Turn]:
@@ -50,4 +67,9 @@ async def turn(database: Database, progress: Console) -> AsyncIterator[Turn]:
     try:
         yield mine
     finally:
-        await mine.leases.release(_LEASE, mine.holder)
+        try:
+            await mine.leases.release(_LEASE, mine.holder)
+        except Exception as error:
+            # It runs out by itself, and the error that ended the work says more.
+            if not is_unavailable(error):
+                raise

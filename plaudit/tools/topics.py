@@ -19,8 +19,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Final, TypedDict
 
@@ -36,7 +37,7 @@ from plaudit.cli.command_line import CommandError, UsageError, short
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
-from plaudit.tools.migration_lease import Turn, turn
+from plaudit.tools.migration_lease import HELD_UP, Turn, turn
 from plaudit.tools.servers import reached
 from storage.database import Database
 from storage.schema import SchemaMarks
@@ -97,8 +98,8 @@ class Grower:
         if undivided:
             try:
                 await self._divide(undivided, held)
-            except BaseException:
-                await self._go_on_as_before(undivided, held)
+            except BaseException as error:
+                await self._go_on_as_before(count, undivided, held, error)
                 raise
         await self._settle_in_turn({t: growth for t, growth in growing.items() if t != Topic.REVIEW_CHANGES}, wait_s)
         return list(growing)
@@ -107,7 +108,7 @@ class Grower:
         """Make partitions, and have all our processes divide keys among them from one moment on; notes in `held` of
         which topics there may be new ones."""
         for topic, growth in growing.items():
-            await self._repository.save(topic, growth)
+            await self.turn.note(partial(self._repository.save, topic, growth))
         await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
         changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
         await self._until_applied(dict.fromkeys(changes, sys.maxsize), _nothing)
@@ -121,18 +122,24 @@ class Grower:
     async def _switch(self, topics: Collection[Topic]) -> None:
         while True:
             began = monotonic()
-            await self._repository.go_to(Step.SWITCHING, topics)
+            await self.turn.note(partial(self._repository.go_to, Step.SWITCHING, topics))
             await self._wait(_SWITCHING_S, "until nobody publishes as before")
             if monotonic() < began + _SWITCH_BY_S:
+                # Once and no more: later, nobody may wait for it any longer.
                 await self._repository.go_to(Step.SWITCHED, topics)
                 return
             # Whoever waits for it goes on as before soon.
-            await self._repository.go_to(Step.ANNOUNCED, topics)
+            await self.turn.note(partial(self._repository.go_to, Step.ANNOUNCED, topics))
             await self._wait(_SWITCHING_S, "as that took too long")
 
-    async def _go_on_as_before(self, growing: Collection[Topic], held: Collection[Topic]) -> None:
+    async def _go_on_as_before(
+        self, count: int, growing: Collection[Topic], held: Collection[Topic], why: BaseException
+    ) -> None:
         """Have all that wait for a topic go on, its keys divided as before. Of those that others publish to, new
-        partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost."""
+        partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost.
+
+        Raises CommandError for the error that ended the run where MongoDB doesn't take it.
+        """
 
         async def go_on() -> None:
             if not await self.turn.is_still_mine():
@@ -141,9 +148,19 @@ class Grower:
             await self._repository.give_up(free)
             await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
 
-        # What ended the run may be what this asks: all moderation waits until it is answered.
-        async with asyncio.timeout(_GIVE_UP_S):
-            await patiently("MongoDB", go_on)
+        # What ended the run may be what this asks: all moderation waits until it is answered. In a task, for whoever
+        # ends a command ends it again soon.
+        going_on = asyncio.ensure_future(asyncio.wait_for(patiently("MongoDB", go_on), _GIVE_UP_S))
+        while not going_on.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([going_on])
+        try:
+            going_on.result()
+        except TimeoutError:
+            raise CommandError(
+                "MongoDB doesn't answer, and moderation stands still: it waits for topics to grow. Once MongoDB is "
+                f"back, run `plaudit topics grow {count}` again: that goes on, and moderation with it."
+            ) from why
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once all that came before is applied."""
@@ -229,7 +246,7 @@ class Grower:
 
     async def _look_again(self) -> None:
         if not await patiently("MongoDB", self.turn.hold):
-            raise CommandError("This was held up for a minute, and another run may have gone on. Run it again.")
+            raise CommandError(HELD_UP)
         await asyncio.sleep(_LOOK_S)
 
     async def _counts(self) -> dict[Topic, int]:
