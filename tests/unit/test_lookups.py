@@ -13,7 +13,8 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
-from storage.reviews_search import Extent, ReviewSearch
+from storage.reviews_extents import Extent
+from storage.reviews_search import ReviewSearch
 from tests.support.app import NOWHERE
 
 
