@@ -141,7 +141,7 @@ REPORT: Final[Json] = {
     **{"reason": "off-topic", "explanation": "Of another lens", "name": "Berta", "email": "b@example.org"},
     "goodFaith": True,
 }
-FEEDBACK: Final[Json] = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
+FEEDBACK: Final[Json] = {"reviewId": "r", "commandId": "c", "stores": ["s"], "textHash": TEXT}
 OLD_REPORT: Final[Json] = {
     "reportId": "o",
     "reportedDate": "2026-03-14T09:26:53Z",
