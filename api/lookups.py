@@ -6,18 +6,19 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import repeat
+from time import monotonic
 from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.together import Kept, Together
-from domain.feed import MOST_BYTES, MOST_REVIEWS
+from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes
 from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.reviews import ReviewStatus
 from domain.stores import GeneralSettings, Store
-from storage.database import is_too_slow, soon, unless_away
+from storage.database import SOON_S, is_too_slow, soon, unless_away, within
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
@@ -33,6 +34,8 @@ _AGE_OF_COUNTS_S: Final = 600.0
 """Decisions are counted by looking at every review of a store."""
 _AGE_OF_EXTENTS_S: Final = 60.0
 """So is the extent of a feed, for which everybody may ask."""
+_COUNTING_S: Final = 5.0
+"""For the feeds of all stores that are asked for together."""
 _UNCOUNTED: Final = Extent(MOST_REVIEWS, MOST_BYTES)
 
 
@@ -123,17 +126,25 @@ class Lookups:
         self._is_any_closed.forget()
 
     async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        """The extents of feeds, one after the other; that of a store which takes too long is no other store's fault."""
-        extents = {}
+        """The extents of feeds, one after the other, as far as there is time for them."""
+        extents, end = {}, monotonic() + _COUNTING_S
         for id in store_ids:
-            search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=id, take=MOST_REVIEWS)
             try:
-                extents[id] = await self._reviews.extent(search)
+                # Those that waited behind others have a moment, too.
+                with within(max(SOON_S, end - monotonic())):
+                    extents[id] = await self._extent(id)
             except Exception as error:
                 if not is_too_slow(error):
                     raise
                 extents[id] = _UNCOUNTED
         return extents
+
+    async def _extent(self, store_id: str) -> Extent:
+        search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store_id, take=MOST_REVIEWS)
+        extent = await self._reviews.extent(search)
+        if feed_bytes(*extent) > MOST_BYTES:
+            return extent
+        return extent._replace(object_bytes=await self._reviews.object_bytes(search))
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""

@@ -77,7 +77,7 @@ class Services(Repositories):
         self.review_counts = LargeCounts()
         self.recent_commands = RecentCommands()
         # Seconds, for a body full of characters that NFKC makes many of: one at a time, beside other requests.
-        self.rules_in_turn = asyncio.Semaphore(1)
+        self.rule_trials = asyncio.Semaphore(1)
 
     def message(self, topic: Topic, key: str, kind: str, value: object) -> OutgoingMessage:
         """A message of ours to a topic; `kind` is its CloudEvents type."""

@@ -62,24 +62,26 @@ class FeedbackConsumer:
         await self._apply((), review_ids)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was.
+        """Give up some feedback parked before that moment: dead-letter and answer it. Returns how much there was.
 
         Feedback on a review that has come is applied; on a damaged one it waits until somebody has mended that.
         """
-        parking, damaged, count = self.services.parked_feedback, set[str](), 0
-        # However much waits for something damaged, the rest gets its turn.
+        parking, damaged = self.services.parked_feedback, set[str]()
+        # Of what waits for something damaged all is passed over, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
-            entities = await self.services.reviews.entities({each.review_id for each in waiting})
-            come = {id for id, entity in entities.items() if entity is not None}
-            for id in come:
+            ids, come = {each.review_id for each in waiting}, set[str]()
+            for id in ids:
                 try:
-                    await self.release({id})
+                    if (await self.services.reviews.entities({id})).get(id) is not None:
+                        await self.release({id})
+                        come.add(id)
                 except StoredDocumentError as error:
                     log.error("feedback waits for something damaged", review=id, error=str(error))
                     damaged.add(id)
-            overdue = [each for each in waiting if each.review_id not in come]
-            count += len(await give_up(self.services, parking, overdue, _overdue))
-        return count
+            if not ids <= damaged:
+                overdue = [each for each in waiting if each.review_id not in come | damaged]
+                return len(await give_up(self.services, parking, overdue, _overdue))
+        return 0
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, each behind those that were parked about its review before it came."""

@@ -74,4 +74,4 @@ def _takes(review: ModeratedReview, status: ReviewStatus, modified: datetime) ->
         return modified > review.restored_at and (review.modified == review.restored_at or is_by_verdict)
     if review.imported is None or (review.imported == review.created and modified < review.imported):
         return False
-    return review.modified <= max(modified, review.imported) or is_by_verdict
+    return review.modified <= review.imported or is_by_verdict

@@ -19,10 +19,7 @@ from messaging.reading import InputError, Reader
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
 
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
-_DAY_BEGINS: Final = timedelta(hours=-14)
-"""The first beginning of a day on earth, at UTC+14, seen from its beginning in UTC."""
-_DAY_ENDS: Final = timedelta(hours=24 + 12)
-"""Its last end, at UTC-12."""
+_TO_ITS_END: Final = timedelta(days=1) - timedelta(milliseconds=1)
 _MOST_AHEAD: Final = timedelta(days=1)
 """Clocks that tell local time as UTC are ahead of it by 14 hours at most."""
 _TO_COME: Final = (
@@ -72,8 +69,7 @@ class OrderEvent(Message):
     modified_date: Annotated[
         OrderDate,
         Field(
-            description="At most a day ahead. "
-            "Missing, or the day of the record somewhere: when the record was first published"
+            description="At most a day ahead. Missing, or a day alone: when the record was first published, on that day"
         ),
     ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
@@ -101,11 +97,12 @@ class OrderEvent(Message):
 
 
 def _modified(told: datetime | None, at: datetime) -> datetime:
-    """The time of the change. Of a day alone, that of its record where it is that day anywhere on earth then: nothing
-    says where its sender is, and changes of a day follow each other."""
-    if told is None or (isinstance(told, _Day) and _DAY_BEGINS <= at - told < _DAY_ENDS):
-        return at
-    return told
+    """The time of the change. Of a day alone, that of its record, as far as it is on that day in UTC, else the day's
+    first or last moment: nothing says where its sender is. So changes of a day follow each other, of those at one
+    moment the later record counts, and those of the next day stay behind them."""
+    if isinstance(told, _Day):
+        return min(max(at, told), told + _TO_ITS_END)
+    return at if told is None else told
 
 
 ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)

@@ -122,7 +122,12 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
 
 def soon() -> AbstractContextManager[None]:
     """A block in which MongoDB is asked for SOON_S at most."""
-    return pymongo.timeout(SOON_S)
+    return within(SOON_S)
+
+
+def within(seconds: float) -> AbstractContextManager[None]:
+    """A block in which MongoDB is asked for so many seconds at most, all its questions together."""
+    return pymongo.timeout(seconds)
 
 
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:

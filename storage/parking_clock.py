@@ -45,7 +45,7 @@ class ParkingClock:
         """Note the time, and the moves of parking times that a gap makes: what was parked before waits for longer."""
         limit = longest // timedelta(milliseconds=1)
         at = {"$ifNull": ["$at", "$$NOW"]}
-        noted = {"gap": {"$subtract": ["$$NOW", at]}, "before": {"$subtract": [at, limit]}, "at": "$$NOW"}
+        noted = {"gap": {"$subtract": ["$$NOW", at]}, "before": {"$subtract": ["$$NOW", limit]}, "at": "$$NOW"}
         move = {"by": "$gap", "before": "$before"}
         new = [{"in": name, **move} for name in PARKED.values()]
         moves = {"$concatArrays": [{"$ifNull": ["$moves", []]}, {"$cond": [{"$gt": ["$gap", limit]}, new, []]}]}
@@ -71,6 +71,7 @@ class ParkingClock:
             # With all of that very time.
             times = {"$gte": last[0]["parkedAt"], **times}
             others.insert(0, {**move, "before": last[0]["parkedAt"]})
+        # First: others that note the time wait then, instead of having all of it done again.
+        await self._clock.update_one({"_id": _ID}, {"$set": {"moves": others}}, session=session)
         later = {"$set": {"parkedAt": {"$add": ["$parkedAt", move["by"]]}}}
         await parked.update_many({"parkedAt": times}, [later], session=session)
-        await self._clock.update_one({"_id": _ID}, {"$set": {"moves": others}}, session=session)

@@ -114,13 +114,15 @@ class RatedObjectRepository:
         return [UnnamedTally(str(d["_id"]), key_from(d), d.get("namings", 0)) async for d in found]
 
     async def name_in_reviews(self, key: TallyKey) -> str | None:
-        """The name that the newest review of the object in the store has, if one of the newest has any."""
-        condition = {"entityType": key.entity.type, "entityId": key.entity.id}
-        newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(NEWEST)
-        async for review in newest.limit(_NAMES_LOOKED_AT):
-            if review.get("entityName") and review.get("storeId") == key.store_id:
-                name: str = review["entityName"]
-                return name
+        """The name that the newest approved review of the object in the store has, if one of the newest has any; else
+        that of the newest one of any status."""
+        of_object = {"entityType": key.entity.type, "entityId": key.entity.id}
+        for condition in ({**of_object, "status": int(ReviewStatus.APPROVED)}, of_object):
+            newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(NEWEST)
+            async for review in newest.limit(_NAMES_LOOKED_AT):
+                if review.get("entityName") and review.get("storeId") == key.store_id:
+                    name: str = review["entityName"]
+                    return name
         return None
 
     async def name(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:

@@ -22,7 +22,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_late, reviews_queue
+from storage import reviews_extents, reviews_late, reviews_queue
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
@@ -31,7 +31,6 @@ from storage.images import ImageRepository
 from storage.keyset import position_of
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
-from storage.reviews_extents import Extent, extent
 from storage.reviews_ids import (
     HOLDER,
     IdHolder,
@@ -267,9 +266,13 @@ class ReviewRepository:
         async for document in ranges if search.ids is None else listed:
             yield review_from(document)
 
-    async def extent(self, search: ReviewSearch) -> Extent:
+    async def extent(self, search: ReviewSearch) -> reviews_extents.Extent:
         """The size of the matching reviews; MongoDB looks at each of them, at `take` at most."""
-        return await extent(self._reviews, search)
+        return await reviews_extents.extent(self._reviews, search)
+
+    async def object_bytes(self, search: ReviewSearch) -> int:
+        """The size of what is told of their objects, once for each of them."""
+        return await reviews_extents.object_bytes(self._reviews, search)
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pymongo.asynchronous.collection import AsyncCollection
 
@@ -23,12 +23,22 @@ class Extent(NamedTuple):
 
 _OBJECT: Final = {"entityType": "$entityType", "entityId": "$entityId"}
 _IMAGES: Final = {"$cond": [{"$isArray": "$images"}, {"$size": {"$ifNull": ["$images", []]}}, 0]}
+_SUMS: Final = {"reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}, "images": {"$sum": _IMAGES}}
 _TOLD: Final = {"$sum": {"$map": {"input": "$objects", "in": {"$bsonSize": "$$this"}}}}
 
 
 async def extent(reviews: AsyncCollection[Document], search: ReviewSearch) -> Extent:
-    """The extent of the matching reviews; MongoDB looks at each of them, at `take` at most, and at their objects."""
-    sums = {"reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}, "images": {"$sum": _IMAGES}}
+    """The extent of the matching reviews, without what is told of their objects; MongoDB looks at `take` at most."""
+    found = await reviews.aggregate(
+        [{"$match": criteria(search)}, {"$limit": search.take}, {"$group": {"_id": None, **_SUMS}}]
+    )
+    sizes = [Extent(each["reviews"], each["bytes"], each["images"]) for each in await found.to_list()]
+    return next(iter(sizes), Extent(0, 0))
+
+
+async def object_bytes(reviews: AsyncCollection[Document], search: ReviewSearch) -> int:
+    """The bytes that what is told of the objects of the matching reviews takes, once for each review; MongoDB looks at
+    each review, at `take` at most, and at each object."""
     # What was told for the store, and for all stores.
     stores = [{"$literal": search.store_id}, None]
     keys = [{"entityType": "$_id.entityType", "entityId": "$_id.entityId", "storeId": store} for store in stores]
@@ -36,15 +46,10 @@ async def extent(reviews: AsyncCollection[Document], search: ReviewSearch) -> Ex
         [
             {"$match": criteria(search)},
             {"$limit": search.take},
-            {"$group": {"_id": _OBJECT, **sums}},
+            {"$group": {"_id": _OBJECT, "reviews": {"$sum": 1}}},
             {"$set": {"keys": keys}},
             {"$lookup": {"from": OBJECTS, "localField": "keys", "foreignField": "_id", "as": "objects"}},
-            {"$group": {"_id": None, **_summed(), "told": {"$sum": {"$multiply": ["$reviews", _TOLD]}}}},
+            {"$group": {"_id": None, "told": {"$sum": {"$multiply": ["$reviews", _TOLD]}}}},
         ]
     )
-    sizes = [Extent(each["reviews"], each["bytes"], each["images"], each["told"]) for each in await found.to_list()]
-    return next(iter(sizes), Extent(0, 0))
-
-
-def _summed() -> dict[str, Any]:
-    return {name: {"$sum": f"${name}"} for name in ("reviews", "bytes", "images")}
+    return sum([int(each["told"]) for each in await found.to_list()])

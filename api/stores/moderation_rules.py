@@ -50,7 +50,7 @@ async def try_rules(
             raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it, or give `rules`.")
         rules = store.settings.moderation_rules
     reviews = [review.as_review(index, store_id) for index, review in enumerate(trial.reviews)]
-    async with services.rules_in_turn:
+    async with services.rule_trials:
         rows = await asyncio.to_thread(_rows, rules, reviews)
     return JsonResponse({"results": rows, "summary": trial_summary(rows)})
 

@@ -141,12 +141,13 @@ class Grower:
         Raises CommandError for the error that ended the run where MongoDB doesn't take it.
         """
 
-        async def go_on() -> None:
+        async def go_on() -> bool:
             if not await self.turn.is_still_mine():
-                return
+                return False
             free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
             await self._repository.give_up(free)
             await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
+            return True
 
         # What ended the run may be what this asks: all moderation waits until it is answered. In a task, for whoever
         # ends a command ends it again soon.
@@ -154,13 +155,13 @@ class Grower:
         while not going_on.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([going_on])
+        stands = "moderation stands still, for it waits for topics to grow."
         try:
-            going_on.result()
+            if not going_on.result():
+                raise CommandError(f"{HELD_UP} Until then {stands}") from why
         except TimeoutError:
-            raise CommandError(
-                "MongoDB doesn't answer, and moderation stands still: it waits for topics to grow. Once MongoDB is "
-                f"back, run `plaudit topics grow {count}` again: that goes on, and moderation with it."
-            ) from why
+            again = f"Run `plaudit topics grow {count}` again once it does: until then"
+            raise CommandError(f"MongoDB doesn't answer. {again} {stands}") from why
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once all that came before is applied."""

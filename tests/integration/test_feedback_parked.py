@@ -67,6 +67,15 @@ async def test_what_waits_for_a_review_that_has_come_is_applied_in_the_end(desk:
     assert [message.key for message in letters] == [other.encode()] * 2
 
 
+async def test_very_much_that_is_overdue_is_given_up_over_several_turns(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others wait for is done in between."""
+    monkeypatch.setattr("consumers.feedback.MOST_OVERDUE", 10)
+    await desk.services.parked_feedback.park(votes(new_id("review"), [True] * 25))
+    assert [await desk.parked.report_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
+
+
 async def test_what_waits_for_a_damaged_review_keeps_nothing_else_waiting(desk: Desk) -> None:
     review, other = desk.review(), new_id("review")
     await desk.submit(desk.records(review))

@@ -103,6 +103,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "ratings.RatingRepository.entities_recounted_since",
         "reviews.ReviewRepository.entities_reviewed_since",
         "reviews_extents.extent",
+        "reviews_extents.object_bytes",
         "reviews.ReviewRepository.stream",
         "reviews_changes.ReviewChanges.next",
         "reviews_changes.ReviewChanges.opened",

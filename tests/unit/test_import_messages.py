@@ -88,6 +88,9 @@ def test_a_past_names_the_text_of_its_review() -> None:
     assert hashes({**ROW, **PAST, "id": "r", "review": "Bad", "title": "Fine"}) == [other]
     assert hashes({"reviewId": "r", **votes}) == [text]
     assert hashes({"reviewId": "elsewhere", **votes}) == [None]
+    # Also of one that brings no past along.
+    assert hashes({**ROW, "id": "plain"}) == []
+    assert hashes({**votes, "reviewId": "plain"}) == [text]
     for n in range(MOST):
         hashes({**ROW, **PAST, "id": f"r-{n}"})
     assert len(rows.latest.texts) == MOST
@@ -137,6 +140,11 @@ def test_a_row_of_another_store_with_the_id_keeps_its_feedback() -> None:
         batch.add(1, rows.messages(Row(1, 1, 1, columns)))
     assert not batch.refuse({"Typo"})
     assert (len(batch.good), batch.feedback_left_out) == (2, 0)
+    # Nor does one behind it take that away.
+    batch = Batch()
+    batch.add(2, rows.messages(Row(2, 2, 1, OF_A_TYPO)))
+    assert not batch.refuse({"Typo"})
+    assert len(rows.messages(Row(3, 3, 1, VOTES)).followers) == 2
 
 
 def test_feedback_is_the_same_event_whatever_text_it_names() -> None:

@@ -30,13 +30,17 @@ async def test_a_feed_that_takes_too_long_to_count_is_no_fault_of_others(
             raise error
         return Extent(1, 100)
 
+    async def object_bytes(search: ReviewSearch) -> int:
+        return 7
+
     monkeypatch.setattr(services.reviews, "extent", extent)
+    monkeypatch.setattr(services.reviews, "object_bytes", object_bytes)
     async with client:
         asked = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
         small, slow, other = await asyncio.gather(*asked, return_exceptions=True)
     if type(error) is AutoReconnect:
         assert [small, slow, other] == [error] * 3
         return
-    assert (small, other) == (Extent(1, 100), Extent(1, 100))
+    assert (small, other) == (Extent(1, 100, object_bytes=7), Extent(1, 100, object_bytes=7))
     assert isinstance(slow, Extent)
     assert feed_bytes(*slow) > MOST_BYTES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,26 @@ async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatc
         await asyncio.sleep(0.1)
         answered.set()
         assert (await trial).is_success
+
+
+async def test_trials_take_one_thread_however_many_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    trying, most, lock = 0, 0, threading.Lock()
+
+    def judged(rules: RuleSet, review: JudgedReview) -> Ruling:
+        nonlocal trying, most
+        with lock:
+            trying += 1
+            most = max(most, trying)
+        time.sleep(0.01)  # so that others would come meanwhile
+        with lock:
+            trying -= 1
+        return NO_RULING
+
+    monkeypatch.setattr(RuleSet, "judge", judged)
+    async with app_without_servers() as application, client_of(application) as http:
+        trials = [http.post(URL, json={"reviews": REVIEWS, "rules": RULES}) for _ in range(3)]
+        assert all(answer.is_success for answer in await asyncio.gather(*trials))
+    assert most == 1
 
 
 async def test_what_rules_would_do() -> None:

@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -340,9 +340,8 @@ def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> No
         (None, AT),
         ("", AT),
         (" 2026-03-14 ", AT),  # its day: changes of one day follow each other
-        ("2026-03-13", AT),  # its day at UTC-12
-        ("2026-03-12", datetime(2026, 3, 12, tzinfo=UTC)),
-        ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),
+        ("2026-03-13", datetime(2026, 3, 13, 23, 59, 59, 999000, UTC)),  # as where a sender is west of UTC
+        ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),  # east of it
         ("2026-03-14T00:00:00Z", datetime(2026, 3, 14, tzinfo=UTC)),
         ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
     ],
@@ -351,27 +350,24 @@ def test_a_day_alone_says_when_an_order_was_changed(modified: str | None, at: da
     assert told({**VIRTO, "modifiedDate": modified}).modified == at
 
 
-@pytest.mark.parametrize(
-    ("at", "is_taken"),
-    [
-        (datetime(2026, 3, 13, 9, 59, 59, 999000, UTC), False),
-        (datetime(2026, 3, 13, 10, tzinfo=UTC), True),  # the day begins on the Line Islands
-        (datetime(2026, 3, 15, 11, 59, 59, 999000, UTC), True),
-        (datetime(2026, 3, 15, 12, tzinfo=UTC), False),  # it has ended on Baker Island
-    ],
-)
-def test_a_day_is_that_of_its_record_wherever_its_sender_is(at: datetime, is_taken: bool) -> None:
-    event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": "2026-03-14"}).encode())
-    assert event.order(b"", at).modified == (at if is_taken else datetime(2026, 3, 14, tzinfo=UTC))
+def change(status: str, day: str, at: datetime) -> tuple[Order, str]:
+    event, digest = order_event(json.dumps({**VIRTO, "status": status, "modifiedDate": day}).encode())
+    return event.order(b"", at), digest
 
 
-def test_changes_of_an_evening_west_of_utc_follow_each_other() -> None:
-    def change(status: str, at: datetime) -> tuple[Order, str]:
-        event, digest = order_event(json.dumps({**VIRTO, "status": status, "modifiedDate": "2026-03-14"}).encode())
-        return event.order(b"", at), digest
+def test_an_earlier_day_is_older_however_late_it_comes() -> None:
+    new = "New", "2026-03-14"
+    complete = change("Complete", "2026-03-15", datetime(2026, 3, 15, 9, tzinfo=UTC))
+    stored = after_event(after_event(None, *change(*new, datetime(2026, 3, 14, 15, tzinfo=UTC))), *complete)
+    again = after_event(stored, *change(*new, datetime(2026, 3, 15, 11, tzinfo=UTC)))
+    assert (again.status, again.modified) == (stored.status, stored.modified)
 
-    paid = change("Paid", datetime(2026, 3, 14, 23, tzinfo=UTC))
-    cancelled = change("Cancelled", datetime(2026, 3, 15, 1, tzinfo=UTC))
+
+@pytest.mark.parametrize(("hour", "next_hour"), [(3 - 24, 7 - 24), (9, 15), (23, 25), (25, 30)])
+def test_changes_of_a_day_follow_each_other_wherever_they_are_made(hour: int, next_hour: int) -> None:
+    day = datetime(2026, 3, 14, tzinfo=UTC)
+    paid = change("Paid", "2026-03-14", day + timedelta(hours=hour))
+    cancelled = change("Cancelled", "2026-03-14", day + timedelta(hours=next_hour))
     assert after_event(after_event(None, *paid), *cancelled).is_cancelled
 
 

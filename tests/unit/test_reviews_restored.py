@@ -68,13 +68,13 @@ def test_a_repeat_changes_nothing() -> None:
 
 
 def test_what_was_decided_here_since_then_stays() -> None:
-    here = IMPORTED._replace(status=ReviewStatus.REJECTED, modified=DECIDED + timedelta(milliseconds=1))
+    here = IMPORTED._replace(status=ReviewStatus.REJECTED, modified=WRITTEN + timedelta(milliseconds=1))
     moderated = moderate([command()], {"a": here})
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert moderated.reviews["a"]._replace(seen=here.seen) == here
     assert moderated.reviews["a"].seen.covers(command().position)
-    at_once = here._replace(modified=DECIDED)
-    assert moderate([command()], {"a": at_once}).reviews["a"].status is ReviewStatus.APPROVED
+    # Also where it was changed later at where it comes from.
+    assert moderate([command(at=NOW)], {"a": here}).reviews["a"].status is ReviewStatus.REJECTED
 
 
 def test_an_import_is_a_change_that_comes_before_its_past() -> None:

@@ -35,7 +35,7 @@ class Batch:
             for line, each in refused
         ]
         good = [(line, each) for line, each in self.good if each.store_id not in stores]
-        ids = {each.review_id for _, each in refused if each.review_id}
+        ids = {each.review_id for _, each in refused if each.review_id and each.counts}
         ids -= {each.review_id for _, each in good if each.submission and each.review_id}
         left_out = [each for _, each in good if each.review_id in ids]
         self.feedback_left_out += sum(len(each.followers) for each in left_out)

@@ -20,10 +20,12 @@ class LatestReviews:
 
     texts: dict[str, str | None] = field(default_factory=dict)
 
-    def note(self, review_id: str, text_hash: str) -> None:
-        """Note the review of a row."""
-        if self.texts.get(review_id) is None:
+    def note(self, review_id: str, text_hash: str) -> bool:
+        """Note the review of a row. False where a row before it counts."""
+        is_first = self.texts.get(review_id) is None
+        if is_first:
             self._put(review_id, text_hash)
+        return is_first
 
     def note_bad(self, review_ids: Iterable[str]) -> None:
         """Note that the rows of these reviews are bad."""

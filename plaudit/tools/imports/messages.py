@@ -27,7 +27,8 @@ from plaudit.tools.imports.rows import Row
 class RowMessages:
     """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
     number of those that have no file, the commands that come behind it, the store that it is of, and its review.
-    `feedback_left_out` is the number of votes and reports whose review has a bad row."""
+    `feedback_left_out` is the number of votes and reports whose review has a bad row. `counts`: feedback on its review
+    is about this row."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
@@ -36,6 +37,7 @@ class RowMessages:
     store_id: str | None = None
     review_id: str | None = None
     feedback_left_out: int = 0
+    counts: bool = False
 
     @property
     def bytes(self) -> int:
@@ -102,15 +104,14 @@ class RowReader:
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
-        if past is None or review.id is None:
-            return RowMessages(submission, followers, images, without_file, review.store_id, review.id)
-        moderation, text = self.topics.name(Topic.MODERATION_COMMANDS), text_hash(review.title, review.review)
-        command = routed_value(past.restoration(), review.id, text)
-        restoration = self.envelope.wrap(moderation, review.id, "review.moderation", command)
-        followers = [restoration, *self._feedback(past.feedback(review.id), text), *followers]
-        if not self.is_text:
-            self.latest.note(review.id, text)
-        return RowMessages(submission, followers, images, without_file, review.store_id, review.id)
+        text = text_hash(review.title, review.review)
+        counts = review.id is not None and not self.is_text and self.latest.note(review.id, text)
+        if past and review.id is not None:
+            moderation, command = self.topics.name(Topic.MODERATION_COMMANDS), past.restoration()
+            command = routed_value(command, review.id, text)
+            restoration = self.envelope.wrap(moderation, review.id, "review.moderation", command)
+            followers = [restoration, *self._feedback(past.feedback(review.id), text), *followers]
+        return RowMessages(submission, followers, images, without_file, review.store_id, review.id, counts=counts)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """Behind the submission: an image that no review has would go after a day."""
