@@ -16,7 +16,7 @@ from domain.commands import CommandMark, Outcome
 from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
 from domain.images import with_unseen_hidden
 from domain.permissions import is_within
-from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
+from domain.ratings import Entity, Hundredths, RatingTally, TallyKey, add_change
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_restored import Restored, restore
@@ -187,8 +187,7 @@ def moderate(
             if after.reports < review.reports:
                 settled[command.review_id] = command
             if after.status is not review.status:
-                before, now = (counted(r.status, r.rating) for r in (review, after))
-                tallies[review.key] = tallies.get(review.key, RatingTally()) + now - before
+                add_change(tallies, review.key, _change_of_rating(review, after))
             present[command.review_id] = touched[command.review_id] = after
     return Moderated(touched, results, tallies, settled, {id: reviews[id].reports for id in settled})
 
@@ -237,6 +236,12 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reports=0,
         images=with_unseen_hidden(review.images, command.sent) if status is ReviewStatus.APPROVED else review.images,
     )
+
+
+def _change_of_rating(before: ModeratedReview, after: ModeratedReview) -> RatingTally:
+    """The change of its rating by a review that goes from one status to another."""
+    is_taken_out = before.status is ReviewStatus.APPROVED
+    return -counted(before.status, before.rating) if is_taken_out else counted(after.status, after.rating)
 
 
 def _result(before: ModeratedReview, after: ModeratedReview, command: Moderation) -> ModerationResult:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from domain.moderation import ModeratedReview
-from domain.ratings import RatingTally, TallyKey
+from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ReviewStatus, counted
 
 
@@ -37,5 +37,5 @@ def publish(due: Iterable[Publication], reviews: Mapping[str, ModeratedReview], 
             continue
         after = review._replace(status=ReviewStatus.APPROVED, modified=now, moderator=each.rule, reason=None)
         published[each.review_id] = after
-        tallies[after.key] = tallies.get(after.key, RatingTally()) + counted(after.status, after.rating)
+        add_change(tallies, after.key, counted(after.status, after.rating))
     return Published(published, tallies)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,8 +101,13 @@ class RatingTally:
     def of(cls, ratings: Iterable[Hundredths]) -> RatingTally:
         """The tally of these ratings."""
         counted = list(ratings)
-        numbers = Counter(map(stars, counted))
-        return cls(len(counted), sum(counted), tuple(numbers[each] for each in STARS))
+        in_stars = [*map(stars, counted)]
+        return cls(len(counted), sum(counted), tuple(map(in_stars.count, STARS)))
+
+
+def add_change(changes: dict[TallyKey, RatingTally], key: TallyKey, change: RatingTally) -> None:
+    """Add what a rating changes by to what the ratings change by so far."""
+    changes[key] = changes[key] + change if key in changes else change
 
 
 class ChangedTally(NamedTuple):
@@ -201,7 +205,7 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
 def _added(one: Histogram | None, other: Histogram | None) -> Histogram | None:
     if one is None or other is None:
         return None
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    return tuple([a + b for a, b in zip(one, other, strict=True)])
 
 
 def _half_up(value: Decimal) -> Decimal:

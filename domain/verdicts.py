@@ -11,7 +11,7 @@ from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
-from domain.ratings import RatingTally, TallyKey
+from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ReviewStatus, counted
 from domain.reviews_facts import BY_VERDICT, verdict_flags
 
@@ -72,7 +72,7 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -
         is_approved = after.status is not review.status
         results.append(Judgement(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
         if is_approved:
-            tallies[review.key] = tallies.get(review.key, RatingTally()) + counted(after.status, after.rating)
+            add_change(tallies, review.key, counted(after.status, after.rating))
         after = after._replace(verdicts=review.verdicts.after(verdict.position))
         present[verdict.review_id] = touched[verdict.review_id] = after
     return Judged(touched, results, tallies)
