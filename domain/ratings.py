@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from domain.timestamps import milliseconds
@@ -137,7 +138,7 @@ def rating_value(tally: RatingTally, method: RatingMethod) -> float:
         case RatingMethod.AVERAGE:
             return (2 * tally.sum + tally.count) // (2 * tally.count) / _SCALE
         case RatingMethod.WILSON:
-            return float(_half_up(wilson_lower_bound(tally) * HIGHEST_RATING))
+            return _wilson_value(tally.count, tally.sum)
 
 
 def stars(rating: Hundredths) -> int:
@@ -200,6 +201,12 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
         # A damaged sum can be beyond what so many reviews give, and negative numbers have no root.
         margin = Z * (max(Decimal(0), p * (1 - p) + z2 / (4 * n)) / n).sqrt()
         return max(Decimal(0), (p + z2 / (2 * n) - margin) / (1 + z2 / n))
+
+
+@lru_cache(maxsize=4_096)
+def _wilson_value(count: int, sum_of_ratings: Hundredths) -> float:
+    """The value by Wilson, kept: most objects have few reviews, and of few reviews there are few sums."""
+    return float(_half_up(wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING))
 
 
 def _added(one: Histogram | None, other: Histogram | None) -> Histogram | None:
