@@ -28,6 +28,8 @@ class ClaimRepository:
         Of two reviews that want the same the first gets it. Who is refused gets none.
         """
         ids = {claim.id for claims in wanted.values() for claim in claims}
+        if not ids:
+            return {}
         found = self._claims.find({"_id": {"$in": list(ids)}}, session=session)
         holders: dict[str, str] = {document["_id"]: document["reviewId"] async for document in found}
         refused: dict[str, Refusal] = {}
