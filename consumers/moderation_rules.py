@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -27,8 +27,8 @@ from domain.moderation_rules import (
 from domain.moderation_rules_compiled import rule_set
 from domain.places import entity_key
 from domain.publications import Publication
-from domain.ratings import RatingTally, TallyKey
-from domain.reviews import Review, ReviewStatus, counted
+from domain.ratings import Hundredths, RatingTally, TallyKey
+from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Store
@@ -111,32 +111,29 @@ async def languages_of_strangers(
     }
 
 
-def with_ruling(review: Review, ruling: Ruling) -> Review:
-    """The review as a ruling leaves it."""
+def apply_ruling(ruling: Ruling, review: Review) -> None:
+    """Leave a review that is about to be stored as a ruling wants it."""
     approval = ruling.approval
-    return replace(
-        review,
-        status=ruling.status,
-        flags=ruling.flags,
-        is_held=ruling.is_held,
-        is_told=True,
-        moderator=approval.subject if approval else None,
-    )
+    review.status = ruling.status
+    review.moderator = approval.subject if approval else None
+    review.flags = ruling.flags
+    review.is_held = ruling.is_held
+    review.is_told = True
 
 
 async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:
     """Have ratings, events, audit log and planned approvals follow reviews that this transaction stores."""
-    tallies: dict[TallyKey, RatingTally] = {}
+    ratings = defaultdict[TallyKey, list[Hundredths]](list)
     for review, *_ in stored:
         if review.status is ReviewStatus.APPROVED:
-            key = review.identity.key
-            tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating)
+            ratings[review.identity.key].append(review.rating)
+    tallies = {key: RatingTally.of(each) for key, each in ratings.items()}
     after = await work.repositories.ratings.add(tallies, work.session)
     for review, ruling, told, command_id, trace in stored:
         key = review.identity.key
         work.emit([told])
-        if ruling.approval:
-            work.emit([approved(services, review.id, key, ruling.approval.subject, review.created, trace)])
+        if approval := ruling.approval:
+            work.emit([approved(services, review.id, key, approval.subject, review.created, trace)])
         work.audit(entries(ruling, review.id, key, review.created, command_id))
     work.emit(rating_events(services, after))
     plans = ((review.id, publication(review.id, ruling, review.created)) for review, ruling, *_ in stored)
@@ -163,12 +160,14 @@ def entries(
     ruling: Ruling, review_id: str, key: TallyKey, at: datetime, command_id: str | None
 ) -> Iterator[AuditEntry]:
     """The audit entries of the rules that decided."""
-    for rule in [ruling.approval] if ruling.approval else ruling.objections:
+    approval = ruling.approval
+    for rule in [approval] if approval else ruling.objections:
         action = AuditAction(rule.outcome.value)
         yield AuditEntry(at, rule.subject, action, review_id, *key, command_id=command_id)
 
 
-def count_ruling(ruling: Ruling) -> None:
+def count_rulings(rulings: Iterable[Ruling]) -> None:
     """Count what rules did, once it is done."""
-    if ruling.outcome:
-        RULINGS.labels(ruling.outcome.value).inc()
+    for outcome, number in Counter([ruling.outcome for ruling in rulings]).items():
+        if outcome:
+            RULINGS.labels(outcome.value).inc(number)

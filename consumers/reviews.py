@@ -16,7 +16,7 @@ from typing import Final
 from uuid_utils import UUID, uuid5
 
 from consumers.languages import detect_languages
-from consumers.moderation_rules import Ruled, rulings_about, with_ruling
+from consumers.moderation_rules import Ruled, apply_ruling, rulings_about
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
@@ -143,7 +143,7 @@ class SubmissionConsumer:
         attached = Beside(claims, ruled, decisions.rules.uploaded)
         insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], attached)
         taken_too, lost = await self.services.transactions.run(insert)
-        decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
+        decisions.follow([(accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost])
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()
 
@@ -154,8 +154,9 @@ class SubmissionConsumer:
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
         for id, ruling in (await rulings_about(self.services, reviews.values(), decisions.rules.stores)).items():
-            reviews[id] = review = with_ruling(reviews[id], ruling)
-            submission, told = accepted[id], self._submitted(accepted[id], review)
+            review, submission = reviews[id], accepted[id]
+            apply_ruling(ruling, review)
+            told = self._submitted(submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
@@ -208,7 +209,7 @@ class SubmissionConsumer:
         replace = partial(replace_whole, self.services, before, reviews[again.id], attached)
         is_replaced, reason = await self.services.transactions.run(replace)
         await self._refuse([(again, reason)] if reason else [], decisions)
-        decisions.follow((again, each) for each in ruled.values() if is_replaced)
+        decisions.follow([(again, each) for each in ruled.values() if is_replaced])
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:

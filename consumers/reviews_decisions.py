@@ -17,10 +17,10 @@ refuse is REFUSED where the id is free, or of a refused submission; an edit take
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from consumers.moderation_rules import Ruled, count_ruling
+from consumers.moderation_rules import Ruled, count_rulings
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import Decision, Key, Submission
 from domain.commands import Outcome
@@ -65,11 +65,10 @@ class SubmissionDecisions:
         """Those whose reviews are stored, and that may have to be told yet."""
         return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.told]
 
-    def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
+    def follow(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
         """Take into account what moderation rules did."""
-        for submission, each in ruled:
-            self.told.add(submission.key)
-            count_ruling(each.ruling)
+        self.told.update(submission.key for submission, _ in ruled)
+        count_rulings(each.ruling for _, each in ruled)
 
 
 def of_edit(edited: Edited) -> Decision:

@@ -13,7 +13,7 @@ from consumers.languages import detect_languages
 from consumers.moderation_rules import (
     approved,
     compiled_rules,
-    count_ruling,
+    count_rulings,
     entries,
     languages_of_strangers,
     publication,
@@ -66,9 +66,7 @@ class ReviewEditor:
         for part in _parts(edits):
             edit = partial(self._edit, part, uploaded, stores, rules)
             results += (await self.services.transactions.run(edit)).results
-        for result in results:
-            if result.ruling:
-                count_ruling(result.ruling)
+        count_rulings(result.ruling for result in results if result.ruling)
         return results
 
     async def _edit(

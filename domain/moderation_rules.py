@@ -104,7 +104,7 @@ class Ruling:
     @property
     def objections(self) -> tuple[ModerationRule, ...]:
         """The rules that hold it back or flag it."""
-        return tuple(rule for rule in self.fired if rule.outcome is not RuleOutcome.APPROVE)
+        return tuple([rule for rule in self.fired if rule.outcome is not RuleOutcome.APPROVE])
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class Ruling:
     @property
     def outcome(self) -> RuleOutcome | None:
         """The outcome that wins: any hold over any flag over any approval; None where no rule fired."""
-        outcomes = {rule.outcome for rule in self.fired}
+        outcomes = [rule.outcome for rule in self.fired]
         return next(
             (each for each in (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE) if each in outcomes), None
         )
