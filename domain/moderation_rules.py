@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from domain.moderation_rules_text import (
+    CONTACTS,
+    LINKS,
+    REPETITIONS,
+    Detector,
     WordLists,
-    contacts,
-    links,
     normalised,
-    repetitions,
     searched,
     text_key,
 )
@@ -149,10 +150,10 @@ class Ruling:
 NO_RULING: Final = Ruling()
 
 
-_DETECTORS: Final[Mapping[RuleKind, Callable[[str], Iterator[str]]]] = {
-    RuleKind.LINKS: links,
-    RuleKind.CONTACT: contacts,
-    RuleKind.REPEATED: repetitions,
+_DETECTORS: Final[Mapping[RuleKind, Detector]] = {
+    RuleKind.LINKS: LINKS,
+    RuleKind.CONTACT: CONTACTS,
+    RuleKind.REPEATED: REPETITIONS,
 }
 _MOST_FOUND: Final = 100
 
@@ -165,14 +166,14 @@ class RuleSet:
         self.looks_for_duplicates = RuleKind.DUPLICATE in kinds
         self.looks_at_languages = RuleKind.LANGUAGES in kinds
         self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})
-        self._detectors = {kind: detect for kind, detect in _DETECTORS.items() if kind in kinds}
+        self._detectors = {kind: detector for kind, detector in _DETECTORS.items() if kind in kinds}
         self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
         self._checks = [(rule, _check(rule)) for rule in rules]
 
     def judge(self, review: JudgedReview) -> Ruling:
         """The rules that fire for a review."""
         text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
-        found = {kind for kind, pieces in self._detectors.items() if any(pieces(text))}
+        found = {kind for kind, detector in self._detectors.items() if detector.finds(text)}
         lists = self._words.found_in(text)
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
         return Ruling(fired) if fired else NO_RULING
@@ -183,8 +184,8 @@ class RuleSet:
         words = self._words.words_in(text)
 
         def pieces(rule: ModerationRule) -> Iterable[str]:
-            detect = _DETECTORS.get(rule.kind)
-            return islice(detect(text), _MOST_FOUND) if detect else words.get(rule.id, ())
+            detector = _DETECTORS.get(rule.kind)
+            return islice(detector.pieces(text), _MOST_FOUND) if detector else words.get(rule.id, ())
 
         return {
             rule.id: tuple(islice(dict.fromkeys(piece[:LONGEST_PIECE] for piece in pieces(rule)), MOST_PIECES))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha256
-from itertools import groupby, islice
+from itertools import groupby
 from operator import eq
-from typing import Final
+from typing import Final, NamedTuple
 from unicodedata import category, combining, normalize
 
 from ahocorasick_rs import AhoCorasick, Implementation
@@ -57,6 +57,7 @@ _ADDRESSES: Final = (
     re.compile(rf"at ?[\])] ?(?<=[(\[ ]at[)\] ]){_DOMAIN}"),
     re.compile(rf"at ?[\])] {_DOMAIN}"),
 )
+_PLAIN_ADDRESSES: Final = _ADDRESSES[:1]
 _NUMBER: Final = re.compile(
     # Behind a letter, as in WhatsApp+49 or Tel.0170, a sign of the number or the end of a short form stands between.
     r"(?:(?<![\w.,/+-])|(?<=[^\W\d_]\.)|(?<=[^\W\d_])(?=\+))(?:\+ ?)?(?:\( ?)?"
@@ -193,13 +194,37 @@ _EDGES: Final = _Edges()
 
 def links(text: str) -> Iterator[str]:
     """The web addresses in a normalised text, with or without a scheme, each with what no blank parts from it."""
-    plain = text.replace("\u3002", ".")  # a full stop to whoever looks a domain up
+    plain = _with_full_stops(text)
     return (_around(text, match) for each in _LINKS for match in each.finditer(plain))
+
+
+def has_link(text: str) -> bool:
+    """True if there is one of `links`."""
+    plain = _with_full_stops(text)
+    return any(each.search(plain) for each in _LINKS)
+
+
+def _with_full_stops(text: str) -> str:
+    return text.replace("\u3002", ".")  # a full stop to whoever looks a domain up
 
 
 def contacts(text: str) -> Iterator[str]:
     """The e-mail addresses and phone numbers in a normalised text."""
-    yield from (_around(text, match) for each in _ADDRESSES for match in each.finditer(text))
+    yield from (_around(text, match) for each in _addresses(text) for match in each.finditer(text))
+    yield from _phones(text)
+
+
+def has_contact(text: str) -> bool:
+    """True if there is one of `contacts`."""
+    return any(each.search(text) for each in _addresses(text)) or any(_phones(text))
+
+
+def _addresses(text: str) -> Sequence[re.Pattern[str]]:
+    """The expressions that may find an e-mail address: most texts have no bracket for those with a written "at"."""
+    return _ADDRESSES if "]" in text or ")" in text else _PLAIN_ADDRESSES
+
+
+def _phones(text: str) -> Iterator[str]:
     if text.isascii() and len(text) - len(text.encode().translate(None, _DIGITS)) < _FEWEST_DIGITS:
         return
     yield from (match[0] for match in _NUMBER.finditer(text) if _is_phone(match[0]))
@@ -228,11 +253,35 @@ def repetitions(text: str) -> Iterator[str]:
     yield from (text[start:end] for _, start, end in _RUNS.find_matches_as_indexes(text))
     if not text.isascii():
         yield from (match[0] for match in _CHARACTERS.finditer(text))
+    yield from _same_words(text)
+
+
+def has_repetition(text: str) -> bool:
+    """True if there is one of `repetitions`."""
+    if _RUNS.find_matches_as_indexes(text) or (not text.isascii() and _CHARACTERS.search(text)):
+        return True
+    return any(_same_words(text))
+
+
+def _same_words(text: str) -> Iterator[str]:
     words: Sequence[str | bytes] = (
         text.encode().translate(_ASCII_PUNCTUATION).split() if text.isascii() else text.translate(_PUNCTUATION).split()
     )
-    if not any(map(eq, words, islice(words, 1, None))):
+    # Of four words in a row that are the same, two stand side by side from an even place on.
+    if not any(map(eq, words[::2], words[1::2])):
         return
     for word, same in groupby(words):
         if len(list(same)) > _MOST_SAME_WORDS:
             yield " ".join([word.decode() if isinstance(word, bytes) else word] * (_MOST_SAME_WORDS + 1))
+
+
+class Detector(NamedTuple):
+    """A search of normalised texts: `finds` tells whether there are `pieces`, and takes less time than they do."""
+
+    finds: Callable[[str], bool]
+    pieces: Callable[[str], Iterator[str]]
+
+
+LINKS: Final = Detector(has_link, links)
+CONTACTS: Final = Detector(has_contact, contacts)
+REPETITIONS: Final = Detector(has_repetition, repetitions)

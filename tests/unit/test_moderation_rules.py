@@ -33,11 +33,12 @@ from domain.moderation_rules import (
 )
 from domain.moderation_rules_compiled import RuleSets, rule_set
 from domain.moderation_rules_text import (
+    CONTACTS,
+    LINKS,
+    REPETITIONS,
+    Detector,
     WordLists,
-    contacts,
-    links,
     normalised,
-    repetitions,
     searched,
     text_hash,
     text_key,
@@ -261,6 +262,13 @@ def test_repetition(said: str, is_found: bool) -> None:
     assert fired(rule("r", RuleKind.REPEATED), said) is is_found
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_a_word_four_times_running_is_found_wherever_it_stands(number: int) -> None:
+    before = [f"word{n}" for n in range(number)]
+    assert REPETITIONS.finds(" ".join([*before, *["good"] * 4, "after"]))
+    assert not REPETITIONS.finds(" ".join([*before, *["good"] * 3, "after"]))
+
+
 @pytest.mark.parametrize(
     ("kind", "said", "pieces"),
     [
@@ -280,6 +288,20 @@ def test_the_pieces_for_which_a_rule_fires(kind: RuleKind, said: str, pieces: tu
     words = ("buy now", "Scam", "scam", "cam") if kind is RuleKind.WORDS else ()
     rules = RuleSet((rule("r", kind, words=words), rule("silent", RuleKind.VERIFIED, APPROVE)))
     assert rules.evidence(JudgedReview("a title", said, 400)) == {"r": pieces}
+
+
+PIECES = (
+    *("a", "no ", "no, ", "so ", "aaaa", "b", "!", "..........", "好好好好", "好", " ", "\0", "\n", "ü", "é é é "),
+    *("://", "http://a", "www.", "x", ".com", ".de ", "\u3002", "@", "a@b.c", "a (at) b.com", "at] ", "at )", "dot)"),
+    *("+49 170 ", "1234567", "(0170) ", "12/12/2020", "99 ", "\u0661\u0662\u0663\u0664\u0665\u0666\u0667"),
+)
+
+
+@pytest.mark.parametrize("detector", [LINKS, CONTACTS, REPETITIONS], ids=["links", "contacts", "repetitions"])
+@given(lists(sampled_from(PIECES), max_size=12))
+def test_a_detector_finds_something_where_there_are_pieces(detector: Detector, pieces: list[str]) -> None:
+    said = searched(None, "".join(pieces), "no no")
+    assert detector.finds(said) is bool(list(detector.pieces(said)))
 
 
 @given(text(alphabet="a.b@/ 0123好 !w", max_size=40), text(alphabet="a.@ w", max_size=9))
@@ -347,8 +369,8 @@ def test_of_many_marks_at_a_letter_a_few_count(marks: str) -> None:
 def test_hostile_texts_are_searched_in_no_time(bit: str) -> None:
     said = bit * (20_000 // len(bit))
     began = process_time()
-    for pieces in (links, contacts, repetitions):
-        any(pieces(said))
+    for detector in (LINKS, CONTACTS, REPETITIONS):
+        assert detector.finds(said) is any(detector.pieces(said))
     assert process_time() - began < 2  # of quadratic cost it would take a hundred times as long
 
 
