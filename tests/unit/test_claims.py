@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from domain.claims import Claim, only_review
 from domain.ratings import Entity
 from domain.reviews import ReviewIdentity
 from domain.stores import Refusal
+from storage.claims import COLLECTION, ClaimRepository
 
 ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
 
@@ -30,3 +33,8 @@ def test_the_claim_of_an_only_review_is_known_again() -> None:
 )
 def test_another_review_has_another_claim(other: ReviewIdentity) -> None:
     assert only_review(other).id != only_review(ANNAS).id
+
+
+async def test_where_no_claims_are_wanted_the_database_is_not_asked() -> None:
+    database = cast(Any, {COLLECTION: None})
+    assert await ClaimRepository(database).take({"a": ()}, cast(Any, None)) == {}

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
+from consumers.moderation_rules import count_rulings
 from domain.delivery import OutgoingMessage
+from domain.moderation_rules import NO_RULING, ModerationRule, RuleKind, RuleOutcome, Ruling
 from messaging import metrics
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
@@ -59,6 +61,17 @@ def test_published_messages_and_dead_letters_are_counted_apart() -> None:
     metrics.count_published([OutgoingMessage("p.events", None, b"{}"), letter, letter])
     after = count("published_messages", topic="events"), count("dead_letters", topic="events", code="empty")
     assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
+
+
+def test_rulings_are_counted_by_the_outcome_that_wins() -> None:
+    def counts() -> list[float]:
+        labels = [{"outcome": outcome.value} for outcome in RuleOutcome]
+        return [metrics.REGISTRY.get_sample_value("plaudit_rulings_total", each) or 0 for each in labels]
+
+    approve, hold = (ModerationRule("a", RuleKind.ALWAYS, each) for each in (RuleOutcome.APPROVE, RuleOutcome.HOLD))
+    before = counts()
+    count_rulings([Ruling((approve,)), Ruling((approve, hold)), NO_RULING, Ruling((hold,))])
+    assert [after - each for after, each in zip(counts(), before, strict=True)] == [1, 2, 0]
 
 
 def test_labels_are_few() -> None:
