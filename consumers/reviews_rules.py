@@ -17,7 +17,7 @@ from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import Review
-from domain.stores import Refusal, Store, refusal
+from domain.stores import Refusal, Store, is_open_to_customers, refusal
 from storage.review_tokens import UsedToken
 from storage.reviews_ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
@@ -57,14 +57,16 @@ async def rules_about(
     services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
 ) -> BatchRules:
     """Look up what the rules say, by one query of each kind. The tokens of those that may be stored are used up."""
-    objects = {s.key: ObjectKey(s.review.entity, s.review.store_id) for s in submissions}
-    proofs = {s.key: proof for s in submissions if (proof := s.review.proof(token_keys, s.created))}
+    objects = {s.key: ObjectKey(s.key.identity.entity, s.key.identity.store_id) for s in submissions}
+    with_token = [s for s in submissions if s.review.token]
+    proofs = {s.key: proof for s in with_token if (proof := s.review.proof(token_keys, s.created))}
     facts = await services.objects.of_keys(set(objects.values()))
     rules = await _rules_of_stores(services, submissions, proofs)
-    closed = {s.key for s in submissions if is_closed(facts, objects[s.key]) and not s.is_import}
-    rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
+    if facts:
+        closed = {s.key for s in submissions if is_closed(facts, objects[s.key]) and not s.is_import}
+        rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
+        rules.names = {key: name for key, each in objects.items() if (name := object_name(facts, each))}
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
-    rules.names = {key: name for key, each in objects.items() if (name := object_name(facts, each))}
     await _look_at_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
     return rules
@@ -114,25 +116,30 @@ async def _use_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> 
 
 
 async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> BatchRules:
-    with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
+    with_store = [(s, store_id) for s in submissions if (store_id := s.key.identity.store_id) is not None]
     stores = await services.stores.of_ids({store_id for _, store_id in with_store})
     known = [(s, stores[store_id]) for s, store_id in with_store if store_id in stores]
+    asking = {id for id, store in stores.items() if _asks_for_purchase(store)}
     purchases = {
-        s.key: Purchase(store.id, s.review.user_id, s.review.entity)
+        s.key: Purchase(store.id, s.key.identity.user_id, s.key.identity.entity)
         for s, store in known
-        if s.key not in proofs and s.review.user_id is not None and _asks_for_purchase(store)
+        if store.id in asking and s.key not in proofs and s.key.identity.user_id is not None
     }
     claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
     made = await services.purchases.made(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
     rules = BatchRules(claims=dict(claims), bought=bought, stores=stores)
+    has_purchased = (proofs.keys() | bought).__contains__
+    open_to_customers = {id for id, store in stores.items() if is_open_to_customers(store)}
     for submission, store_id in with_store:
-        key = submission.key
+        key, user_id = submission.key, submission.key.identity.user_id
+        if store_id in open_to_customers and user_id is not None:
+            continue
         reason = refusal(
             stores.get(store_id),
-            user_id=submission.review.user_id,
-            has_purchased=partial((proofs.keys() | bought).__contains__, key),
+            user_id=user_id,
+            has_purchased=partial(has_purchased, key),
             has_reviewed=partial(_is_another, key.id, written.get(key.identity, ())),
             is_import=submission.is_import,
         )
@@ -148,7 +155,7 @@ def _asks_for_purchase(store: Store) -> bool:
 
 
 def _wants_claim(submission: Submission, store: Store) -> bool:
-    return submission.review.user_id is not None and store.settings.one_review_per_customer
+    return store.settings.one_review_per_customer and submission.key.identity.user_id is not None
 
 
 def _is_another(id: str, ids: Collection[str]) -> bool:

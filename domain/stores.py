@@ -176,3 +176,9 @@ def refusal(
         store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed, is_import=is_import
     )
     return next(found, None)
+
+
+def is_open_to_customers(store: Store) -> bool:
+    """True if the store takes every review that names its author: `refusals` has nothing to look up."""
+    settings = store.settings
+    return settings.reviews_enabled and not settings.purchase_required and not settings.one_review_per_customer

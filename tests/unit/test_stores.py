@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from domain.ratings import RatingMethod
@@ -7,6 +9,7 @@ from domain.stores import (
     Refusal,
     Store,
     StoreSettings,
+    is_open_to_customers,
     rating_method,
     refusal,
     refusals,
@@ -98,3 +101,10 @@ def test_an_import_was_taken_under_other_rules(has_reviewed: bool) -> None:
             is_import=True,
         )
         assert found is reason
+
+
+@pytest.mark.parametrize("switches", product((False, True), repeat=4))
+def test_a_store_is_open_to_customers_that_refuses_none_of_them(switches: tuple[bool, bool, bool, bool]) -> None:
+    store = Store("s", settings=StoreSettings(*switches))
+    found = refusal(store, user_id="u", has_purchased=lambda: False, has_reviewed=lambda: True)
+    assert is_open_to_customers(store) is (found is None)
