@@ -9,6 +9,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
+from storage.answers import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 
 COLLECTION: Final = "objects"
@@ -32,7 +33,7 @@ class ObjectRepository:
         if not keys:
             return {}
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
-        found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, session=session)
+        found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, batch_size=ONE_ANSWER, session=session)
         return {_key(document["_id"]): _facts(document) async for document in found}
 
     async def is_any_closed(self) -> bool:

@@ -11,6 +11,7 @@ import orjson
 from domain.orders import NO_BODY, Order, Purchase
 from domain.purchases import VerifiableReview
 from domain.ratings import Entity
+from storage.answers import ONE_ANSWER
 from storage.database import Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
@@ -51,6 +52,7 @@ class PurchaseRepository:
                 "isCancelled": {"$ne": True},
             },
             shown,
+            batch_size=ONE_ANSWER,
         )
         bought: dict[tuple[str | None, str], set[tuple[str, str | None]]] = {}
         async for order in found:

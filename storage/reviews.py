@@ -23,6 +23,7 @@ from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_extents, reviews_late, reviews_queue
+from storage.answers import ONE_ANSWER
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
@@ -115,7 +116,7 @@ class ReviewRepository:
         """The documents stored under these ids, in brief; free ids are left out."""
         if not ids:
             return {}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, HOLDER, session=session)
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, HOLDER, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: holder_from(document) async for document in found}
 
     async def replace_refused(
@@ -142,7 +143,8 @@ class ReviewRepository:
 
     async def moderated(self, ids: Collection[str], session: Session) -> dict[str, ModeratedReview]:
         """The part of these reviews that moderation reads; those that don't exist are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, MODERATED, session=session)
+        wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
+        found = self._reviews.find(wanted, MODERATED, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: moderated_from(document) async for document in found}
 
     async def save_moderated(self, reviews: Mapping[str, ModeratedReview], session: Session) -> None:

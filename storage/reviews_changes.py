@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from uuid_utils import uuid7
 
 from domain.reviews import Review
+from storage.answers import ONE_ANSWER
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_documents import review_from
@@ -224,7 +225,8 @@ class ReviewChanges:
         if not ids:
             return States([], [], [])
         present, others, leaving = [], set(ids), []
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, session=self._session)
+        wanted = {"_id": {"$in": list(ids)}}
+        found = self._reviews.find(wanted, batch_size=ONE_ANSWER, session=self._session)
         async for document in found:
             # One that has lost something keeps the state that the topic has: it is mended from there.
             if is_whole(REVIEW, document):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews_edits import EditableReview
+from storage.answers import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, editable_from, edited_fields
@@ -22,7 +23,7 @@ class ReviewEditRepository:
     async def load(self, ids: Collection[str], session: Session) -> dict[str, EditableReview]:
         """These reviews by id; those that don't exist are left out."""
         wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
-        found = self._reviews.find(wanted, EDITABLE, session=session)
+        found = self._reviews.find(wanted, EDITABLE, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: editable_from(document) async for document in found}
 
     async def save(self, reviews: Mapping[str, EditableReview], session: Session) -> None:
