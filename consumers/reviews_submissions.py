@@ -247,11 +247,13 @@ async def known_submissions(
     has_places: bool,
 ) -> dict[Key, Submission]:
     """The submissions of a batch, under their other ids those that were stored by these."""
-    submissions = submissions_of(batch, token_keys, has_places=has_places).values()
-    taken = await reviews.holders({each.other_id for each in submissions if each.other_id})
+    submissions = submissions_of(batch, token_keys, has_places=has_places)
+    taken = await reviews.holders({each.other_id for each in submissions.values() if each.other_id})
+    if not taken:
+        return submissions
     found = (
         each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
-        for each in submissions
+        for each in submissions.values()
     )
     return {each.key: each for each in found}
 
@@ -288,12 +290,11 @@ def _ids(
     record: RawRecord, review: SubmittedReview, identity: str | None, index: int, *, has_places: bool
 ) -> tuple[str, str | None]:
     """The id of a submission, and its other one."""
-    bucket = bucket_of(review.entity)
     if review.id is None:
         content = identity.encode() if identity else record.value or b""
         derived = uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}")
-        plain, in_place = str(derived), placed(derived, bucket)
+        plain, in_place = str(derived), placed(derived, bucket_of(review.entity))
         return (in_place, plain) if has_places else (plain, in_place)
     if review.command_id and review.former_id is None and _FROM_A_KEY.fullmatch(review.id):
-        return review.id, placed(UUID(review.id), bucket)
+        return review.id, placed(UUID(review.id), bucket_of(review.entity))
     return review.id, review.former_id

@@ -32,6 +32,8 @@ def moment_in(text: str) -> datetime:
     return in_utc(datetime.fromisoformat(text))
 
 
+# The time of a record becomes one of its review, of its event and of its state.
+@lru_cache(maxsize=_REMEMBERED)
 def from_milliseconds(milliseconds: int) -> datetime:
     """The moment so many milliseconds after the beginning of 1970, in UTC. Raises OverflowError after the year 9999."""
     return EPOCH + timedelta(milliseconds=milliseconds)
