@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from domain.reviews import Review
-from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
+from domain.reviews_facts import NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.database import Document
 
 FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
@@ -18,18 +18,22 @@ _KNOWN: Final = frozenset(STORED_FACTS)
 
 def facts_fields(review: Review) -> Document:
     """The fields of what there is."""
-    reply = review.reply
-    fields: Document = {
-        **dict(zip(FACTS, review.facts, strict=True)),
-        **responses_fields(review.responses),
-        "reply": reply and reply_fields(reply),
-        "flags": list(review.flags),
-        "images": [image_fields(image) for image in review.images],
-        "reasonCode": review.reason_code,
-        "held": review.is_held,
-        "told": review.is_told,
-    }
-    return {name: value for name, value in fields.items() if value}
+    fields: Document = {name: fact for name, fact in zip(FACTS, review.facts, strict=True) if fact}
+    if review.responses != NO_RESPONSES:
+        fields |= {name: number for name, number in responses_fields(review.responses).items() if number}
+    if review.reply:
+        fields["reply"] = reply_fields(review.reply)
+    if review.flags:
+        fields["flags"] = list(review.flags)
+    if review.images:
+        fields["images"] = [image_fields(image) for image in review.images]
+    if review.reason_code:
+        fields["reasonCode"] = review.reason_code
+    if review.is_held:
+        fields["held"] = True
+    if review.is_told:
+        fields["told"] = True
+    return fields
 
 
 def reply_fields(reply: Reply) -> Document:
