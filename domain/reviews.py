@@ -36,6 +36,8 @@ class ReviewStatus(IntEnum):
 
 def is_blank(text: str) -> bool:
     """True if nothing of a text can be seen: it is empty, or has spaces and characters of no width alone."""
+    if "!" <= text[:1] <= "~":
+        return False  # as nearly always
     return all(category(each) in _UNSEEN or each in _UNSEEN_OTHERS for each in text)
 
 

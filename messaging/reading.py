@@ -119,7 +119,8 @@ class Reader(Generic[T]):
             if final := _final(error, value):
                 raise InvalidContentError(final) from None
             return self._read_slowly(value)
-        if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
+        fields = self._count_fields(content)
+        if value.count(b":") == fields or not _may_repeat(value, fields):
             return Read(content)
         return self._read_slowly(value)
 

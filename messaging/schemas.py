@@ -123,7 +123,7 @@ def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _at_most_two_decimals(value: float) -> float:
-    if rating_number(hundredths(value)) != value:
+    if not value.is_integer() and rating_number(hundredths(value)) != value:
         raise PydanticCustomError("too_many_decimals", "Must have at most two decimals")
     return value
 
