@@ -68,17 +68,11 @@ def _send_packed(
 ) -> list[asyncio.Future[Any]]:
     partition, futures = TopicPartition(topic, partition), []
     batch = producer.create_batch()
-    for message in messages:
-        content: dict[str, Any] = {
-            "key": message.key,
-            "value": message.value,
-            "timestamp": None,
-            "headers": list(message.headers),
-        }
-        if batch.append(**content) is None:
+    for _, key, value, headers in messages:
+        if batch.append(key=key, value=value, timestamp=None, headers=list(headers)) is None:
             futures.append(queue_batch(producer, batch, partition))
             batch = producer.create_batch()
-            batch.append(**content)
+            batch.append(key=key, value=value, timestamp=None, headers=list(headers))
     return [*futures, queue_batch(producer, batch, partition)]
 
 
