@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from bson import decode, encode
+from bson import Timestamp, decode, encode
 from pymongo import ASCENDING
 from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
@@ -54,6 +54,9 @@ _BRIEF: Final[list[Document]] = [
     {"$match": {"$nor": [LEFT_THE_QUEUE]}},
     {"$project": {"operationType": 1, "documentKey": 1, "clusterTime": 1}},
 ]
+
+_WITHOUT_MARKS: Final[Document] = dict.fromkeys(("writtenAt", "messages", "storedAt", "seen", "verdictsSeen"), 0)
+"""The projection without the marks of what a review has been through, an eighth of a new one."""
 
 
 class HistoryLostError(Exception):
@@ -204,7 +207,7 @@ class ReviewChanges:
     async def next(self) -> Changes:
         """The next changes, at most BATCH of them; none if there are none within a moment. Raises HistoryLostError."""
         ids: set[str] = set()
-        at: datetime | None = None
+        last: Timestamp | None = None
         try:
             end = monotonic() + _GATHER_S
             while len(ids) < BATCH and (monotonic() < end or not ids):
@@ -214,11 +217,11 @@ class ReviewChanges:
                 if change["operationType"] in _ENDS:
                     raise HistoryLostError(f"the collection of reviews was changed as a whole: {change}")
                 ids.add(change["documentKey"]["_id"])
-                at = change["clusterTime"].as_datetime()
+                last = change["clusterTime"]
         except PyMongoError as error:
             raise stream_error(error) from error
         token = self._stream.resume_token
-        return Changes(ids, encode(token) if token else None, at)
+        return Changes(ids, encode(token) if token else None, last.as_datetime() if last else None)
 
     async def states(self, ids: Collection[str]) -> States:
         """These reviews as they now are."""
@@ -226,7 +229,7 @@ class ReviewChanges:
             return States([], [], [])
         present, others, leaving = [], set(ids), []
         wanted = {"_id": {"$in": list(ids)}}
-        found = self._reviews.find(wanted, batch_size=ONE_ANSWER, session=self._session)
+        found = self._reviews.find(wanted, _WITHOUT_MARKS, batch_size=ONE_ANSWER, session=self._session)
         async for document in found:
             # One that has lost something keeps the state that the topic has: it is mended from there.
             if is_whole(REVIEW, document):
@@ -243,7 +246,8 @@ class ReviewChanges:
 
     async def page(self, after: str) -> Page:
         """The first BATCH reviews with ids behind `after`, in their order."""
-        found = self._reviews.find({"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}, session=self._session)
+        behind = {"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}
+        found = self._reviews.find(behind, _WITHOUT_MARKS, session=self._session)
         documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
         whole = [review_from(document) for document in documents if is_whole(REVIEW, document)]
         leaving = [document["_id"] for document in documents if has_to_leave(document)]

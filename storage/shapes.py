@@ -7,8 +7,9 @@ with their stand-ins, so that neither a list nor a command fails for it. `plaudi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 from storage.database import Document
@@ -62,12 +63,18 @@ class Field(NamedTuple):
     is_default: bool = True
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True)
+class Shape:
     """The fields of a collection's documents, of those that match `where`."""
 
     collection: str
     fields: Mapping[str, Field]
     where: Document
+
+    @cached_property
+    def classes(self) -> Mapping[str, tuple[type, ...]]:
+        """The classes that each field can have in Python."""
+        return {name: tuple(_PYTHON[each] for each in field.types) for name, field in self.fields.items()}
 
 
 def default(types: tuple[str, ...], value: Any = None) -> Field:
@@ -117,13 +124,17 @@ def filled(shape: Shape, document: Document) -> Document:
 
 def is_wanting(shape: Shape, document: Document, name: str) -> bool:
     """True if a field is missing or of another type."""
-    value, classes = document.get(name, _NOTHING), _classes(shape.fields[name].types)
+    value, classes = document.get(name, _NOTHING), shape.classes[name]
     return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
 
 
 def is_whole(shape: Shape, document: Document) -> bool:
     """True if no field is missing or of another type."""
-    return not any(is_wanting(shape, document, name) for name in shape.fields)
+    for name, classes in shape.classes.items():
+        # Nearly always a value is of the very class.
+        if type(document.get(name, _NOTHING)) not in classes and is_wanting(shape, document, name):
+            return False
+    return True
 
 
 def damaged(shape: Shape) -> Document:
@@ -131,11 +142,6 @@ def damaged(shape: Shape) -> Document:
     properties = {name: {"bsonType": list(field.types)} for name, field in shape.fields.items()}
     schema = {"required": list(shape.fields), "properties": properties}
     return {**shape.where, "$nor": [{"$jsonSchema": schema}]}
-
-
-@cache
-def _classes(types: tuple[str, ...]) -> tuple[type, ...]:
-    return tuple(_PYTHON[each] for each in types)
 
 
 def _is_missing(field: Field, document: Document, name: str) -> bool:
