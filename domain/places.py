@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from struct import iter_unpack
 from typing import Final
 from uuid import UUID
 
@@ -75,8 +76,8 @@ def murmur2(content: bytes) -> int:
     length = len(content)
     state = _SEED ^ length
     whole = length & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(content[at : at + 4], "little") * _MULTIPLIER & _WORD
+    for (read,) in iter_unpack("<I", content[:whole]):
+        word = read * _MULTIPLIER & _WORD
         state = state * _MULTIPLIER & _WORD ^ (word ^ word >> 24) * _MULTIPLIER & _WORD
     if whole < length:
         state = (state ^ int.from_bytes(content[whole:], "little")) * _MULTIPLIER & _WORD
