@@ -124,8 +124,7 @@ class Submission(NamedTuple):
         """The review that it becomes."""
         facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
         review = self.review.accepted(self.id, self.created, self.written, facts, self.key.identity)
-        if self.object_name and not review.entity_name:
-            review.entity_name = self.object_name
+        review.entity_name = review.entity_name or self.object_name or review.entity_name
         return review
 
     def holder(self, refused: RefusedSubmission | None) -> IdHolder:
