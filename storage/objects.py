@@ -25,12 +25,13 @@ class ObjectRepository:
 
     def __init__(self, database: Database) -> None:
         self._objects = database[COLLECTION]
+        self._is_any = False
 
     async def of_keys(
         self, keys: Collection[ObjectKey], session: Session | None = None
     ) -> dict[ObjectKey, ObjectFacts]:
         """The facts of these objects in their stores, and in all stores; unknown ones are left out."""
-        if not keys:
+        if not keys or not await self._is_any_known(session):
             return {}
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
         found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, batch_size=ONE_ANSWER, session=session)
@@ -47,6 +48,13 @@ class ObjectRepository:
             for key, each in objects.items()
         ]
         await write_all(self._objects, writes, session)
+
+    async def _is_any_known(self, session: Session | None) -> bool:
+        """True once facts of an object were told. Until then, which is for good where nothing tells them, this is asked
+        instead of sending all the keys."""
+        if not self._is_any:
+            self._is_any = await self._objects.find_one({}, {"_id": 1}, session=session) is not None
+        return self._is_any
 
 
 def _id(key: ObjectKey) -> Document:

@@ -83,6 +83,9 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "objects.ObjectRepository.is_any_closed",
         "schema.SchemaMarks._is_fresh",
     ),
+    "Whether there is any, asked by each batch until there is: that spares it a query by all its ids.": (
+        "objects.ObjectRepository._is_any_known",
+    ),
     "All of it is read: by a tool, a feed, the relay or a report.": (
         "audit.AuditLog.entities_moderated_since",
         "audit_archives.AuditArchives.entries_before",
