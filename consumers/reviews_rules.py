@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,8 +61,9 @@ async def rules_about(
     objects = {s.key: ObjectKey(s.key.identity.entity, s.key.identity.store_id) for s in submissions}
     with_token = [s for s in submissions if s.review.token]
     proofs = {s.key: proof for s in with_token if (proof := s.review.proof(token_keys, s.created))}
-    facts = await services.objects.of_keys(set(objects.values()))
-    rules = await _rules_of_stores(services, submissions, proofs)
+    facts, rules = await asyncio.gather(
+        services.objects.of_keys(set(objects.values())), _rules_of_stores(services, submissions, proofs)
+    )
     if facts:
         closed = {s.key for s in submissions if is_closed(facts, objects[s.key]) and not s.is_import}
         rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
