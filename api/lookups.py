@@ -23,7 +23,7 @@ from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
-from storage.reviews_extents import Extent
+from storage.reviews_extents import Extent, Extents
 from storage.reviews_ids import IdHolder
 from storage.reviews_search import ReviewSearch
 from storage.shapes import StoredDocumentError
@@ -52,16 +52,18 @@ class Lookups:
         objects: ObjectRepository,
         reviews: ReviewRepository,
         decisions: DecisionCounts,
+        extents: Extents,
     ) -> None:
         self._rating_repository, self._store_repository = ratings, stores
         self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
+        self._extents = extents
         self._ratings = Together(self._rows_of)
         self._tallies = Together(self._tallies_of)
         self._holders = Together(self._holders_soon)
         self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = Kept(self._any_closed, _AGE_S)
-        self._feeds = Kept(self._extents, _AGE_OF_EXTENTS_S)
+        self._feeds = Kept(self._extents_of, _AGE_OF_EXTENTS_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(self._settings, _AGE_S)
 
@@ -125,7 +127,7 @@ class Lookups:
         self._general.forget()
         self._is_any_closed.forget()
 
-    async def _extents(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
+    async def _extents_of(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
         """The extents of feeds, one after the other, as far as there is time for them."""
         extents, end = {}, monotonic() + _COUNTING_S
         for id in store_ids:
@@ -141,10 +143,10 @@ class Lookups:
 
     async def _extent(self, store_id: str) -> Extent:
         search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store_id, take=MOST_REVIEWS)
-        extent = await self._reviews.extent(search)
+        extent = await self._extents.extent(search)
         if feed_bytes(*extent) > MOST_BYTES:
             return extent
-        return extent._replace(object_bytes=await self._reviews.object_bytes(search))
+        return extent._replace(object_bytes=await self._extents.object_bytes(search))
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""

@@ -29,6 +29,7 @@ from storage.database import Database
 from storage.images_files import ImageFiles, files_in_memory
 from storage.policy import DecisionCounts
 from storage.repositories import Repositories
+from storage.reviews_extents import Extents
 
 _OPEN: Final = Nobody()
 _LIMITS: Final = Limits()
@@ -58,7 +59,8 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.database = database
-        self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database))
+        counts = DecisionCounts(database), Extents(database)
+        self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, *counts)
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.feeds = Slots(most=limits.max_feeds, most_per_client=limits.max_feeds_per_client)

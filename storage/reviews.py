@@ -22,7 +22,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_extents, reviews_late, reviews_queue
+from storage import reviews_late, reviews_queue
 from storage.answers import ONE_ANSWER
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
@@ -267,14 +267,6 @@ class ReviewRepository:
         listed = self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_")
         async for document in ranges if search.ids is None else listed:
             yield review_from(document)
-
-    async def extent(self, search: ReviewSearch) -> reviews_extents.Extent:
-        """The size of the matching reviews; MongoDB looks at each of them, at `take` at most."""
-        return await reviews_extents.extent(self._reviews, search)
-
-    async def object_bytes(self, search: ReviewSearch) -> int:
-        """The size of what is told of their objects, once for each of them."""
-        return await reviews_extents.object_bytes(self._reviews, search)
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet

@@ -17,6 +17,7 @@ from api.lookups import Lookups
 from domain.permissions import Permission
 from storage.policy import DecisionCounts
 from storage.repositories import Repositories
+from storage.reviews_extents import Extents
 from storage.shapes import StoredDocumentError
 from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
@@ -347,8 +348,8 @@ async def test_a_store_that_is_not_registered(facade: Facade, service: Service, 
 
 async def test_a_damaged_holder_of_an_id_is_no_fault_of_requests_about_others(servers: Servers) -> None:
     async with own_database(servers) as database:
-        of, decisions = Repositories(database), DecisionCounts(database)
-        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, decisions)
+        of = Repositories(database)
+        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, DecisionCounts(database), Extents(database))
         await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
         asked = [lookups.holders(["free"]), lookups.holders(["damaged"])]
         free, damaged = await asyncio.gather(*asked, return_exceptions=True)

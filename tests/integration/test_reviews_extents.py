@@ -8,7 +8,7 @@ import bson
 import pytest
 
 from domain.reviews import ReviewStatus
-from storage.reviews import ReviewRepository
+from storage.reviews_extents import Extents
 from storage.reviews_search import ReviewSearch
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
@@ -27,7 +27,7 @@ async def test_what_is_told_of_objects_counts_with_each_of_their_reviews(desk: D
     given.append(desk.review(storeId=store, userId="v", EntityId=other))
     await desk.submit(desk.records(*given))
     search = ReviewSearch(statuses=[ReviewStatus.NEW], store_id=store, take=100)
-    before = await ReviewRepository(desk.database).extent(search)
+    before = await Extents(desk.database).extent(search)
     assert (before.reviews, before.images, before.object_bytes) == (4, 0, 0)
     documents = [await desk.stored(each["id"]) for each in given]
     assert before.bytes == sum(len(bson.encode(each)) for each in documents)
@@ -38,8 +38,8 @@ async def test_what_is_told_of_objects_counts_with_each_of_their_reviews(desk: D
     ]
     await desk.database["objects"].insert_many(objects)
     of_store, of_all, _, others = (len(bson.encode(each)) for each in objects)
-    assert await ReviewRepository(desk.database).extent(search) == before
-    assert await ReviewRepository(desk.database).object_bytes(search) == 3 * (of_store + of_all) + others
+    assert await Extents(desk.database).extent(search) == before
+    assert await Extents(desk.database).object_bytes(search) == 3 * (of_store + of_all) + others
     nothing = ReviewSearch(store_id=new_id(), take=9)
-    assert (await ReviewRepository(desk.database).extent(nothing)).reviews == 0
-    assert await ReviewRepository(desk.database).object_bytes(nothing) == 0
+    assert (await Extents(desk.database).extent(nothing)).reviews == 0
+    assert await Extents(desk.database).object_bytes(nothing) == 0

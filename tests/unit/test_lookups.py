@@ -13,7 +13,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
-from storage.reviews_extents import Extent
+from storage.reviews_extents import Extent, Extents
 from storage.reviews_search import ReviewSearch
 from tests.support.app import NOWHERE
 
@@ -25,16 +25,16 @@ async def test_a_feed_that_takes_too_long_to_count_is_no_fault_of_others(
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
     services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
 
-    async def extent(search: ReviewSearch) -> Extent:
+    async def extent(_: Extents, search: ReviewSearch) -> Extent:
         if search.store_id == "slow":
             raise error
         return Extent(1, 100)
 
-    async def object_bytes(search: ReviewSearch) -> int:
+    async def object_bytes(_: Extents, search: ReviewSearch) -> int:
         return 7
 
-    monkeypatch.setattr(services.reviews, "extent", extent)
-    monkeypatch.setattr(services.reviews, "object_bytes", object_bytes)
+    monkeypatch.setattr(Extents, "extent", extent)
+    monkeypatch.setattr(Extents, "object_bytes", object_bytes)
     async with client:
         asked = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
         small, slow, other = await asyncio.gather(*asked, return_exceptions=True)
