@@ -102,8 +102,7 @@ def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = 
         return random.randrange(count)  # noqa: S311
     if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
         return partition_at(key, count)
-    # In the topic of reviews keys are ids, new ones for the most part: they would push those of objects out.
-    return (murmur2(key) if topic.endswith(Topic.REVIEWS) else _hash(key)) % count
+    return _hash(key) % count
 
 
 @lru_cache(maxsize=16_384)
