@@ -40,7 +40,8 @@ class World:
     """The parts that all actors share. `hot` objects are reviewed by all of them.
 
     `end_holds` has the time come at which a rule approves these reviews. `batch`: the most reviews in one message.
-    `is_mixed`: the version before takes part, in which what waits for an order loses its place among later commands.
+    `is_mixed`: the version before takes part, in which what waits for an order loses its place among later commands,
+    and which of two pasts of a review counts goes by its source.
     """
 
     http: Http

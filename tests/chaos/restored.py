@@ -33,7 +33,7 @@ class Mover(Actor):
             id, written = self.new_id("moved"), self.moment(0)
             text = f"{self.chance.choice(TEXTS)} {id}"
             review = self.review(id=id, storeId=MOVED_STORE, review=text, source="import", writtenDate=written)
-            pasts = [self.past(id) for _ in range(self.chance.choice((1, 1, 2)))]
+            pasts = [self.past(id) for _ in range(1 if self.world.is_mixed else self.chance.choice((1, 1, 2)))]
             is_early = self.chance.random() < 0.3
             for past in pasts if is_early else ():
                 await self.tell("moderation-commands", id, past)
@@ -53,6 +53,8 @@ class Mover(Actor):
 
     async def tell_past(self, id: str) -> None:
         """One more past, which counts if it is newer than the one before, and nobody has decided since."""
+        if self.world.is_mixed and id not in self.world.model.settled:
+            return
         past = self.past(id)
         await self.tell("moderation-commands", id, past)
         self.restore(id, past)

@@ -103,7 +103,7 @@ def test_an_import_was_taken_under_other_rules(has_reviewed: bool) -> None:
         assert found is reason
 
 
-@pytest.mark.parametrize("switches", product((False, True), repeat=4))
+@pytest.mark.parametrize("switches", [*product((False, True), repeat=4)])
 def test_a_store_is_open_to_customers_that_refuses_none_of_them(switches: tuple[bool, bool, bool, bool]) -> None:
     store = Store("s", settings=StoreSettings(*switches))
     found = refusal(store, user_id="u", has_purchased=lambda: False, has_reviewed=lambda: True)
