@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
-from storage.answers import ONE_ANSWER
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 
 COLLECTION: Final = "objects"

@@ -11,7 +11,7 @@ import orjson
 from domain.orders import NO_BODY, Order, Purchase
 from domain.purchases import VerifiableReview
 from domain.ratings import Entity
-from storage.answers import ONE_ANSWER
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS

@@ -23,7 +23,7 @@ from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_late, reviews_queue
-from storage.answers import ONE_ANSWER
+from storage.batch_size import ONE_ANSWER
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews

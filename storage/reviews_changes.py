@@ -22,7 +22,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from uuid_utils import uuid7
 
 from domain.reviews import Review
-from storage.answers import ONE_ANSWER
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_documents import review_from

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews_edits import EditableReview
-from storage.answers import ONE_ANSWER
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, editable_from, edited_fields
