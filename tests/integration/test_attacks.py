@@ -175,6 +175,7 @@ async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, ht
         assert (await http.get("/api/stores", headers=headers)).status_code == (421 if status == 421 else 200)
 
 
+@pytest.mark.long
 async def test_oversize_is_refused_everywhere(facade: Facade, http: httpx.AsyncClient) -> None:
     large = b'[{"review": "' + b"a" * 1_100_000 + b'"}]'
     tried = 0

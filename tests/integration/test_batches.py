@@ -74,6 +74,7 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
 
 
 @pytest.mark.parametrize("edits", [[], [{"review": "Better."}]], ids=["stored", "edited"])
+@pytest.mark.long
 async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, edits: list[Json]) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first, other, again = desk.review(), desk.review(), desk.review(storeId=store)
@@ -294,6 +295,7 @@ async def test_the_latest_event_of_a_return_has_the_latest_time(desk: Desk) -> N
     assert times == [times[0] + number * timedelta(milliseconds=1) for number in range(4)]
 
 
+@pytest.mark.long
 async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

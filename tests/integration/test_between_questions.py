@@ -172,6 +172,7 @@ async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
     assert await ended.contains("session")
 
 
+@pytest.mark.long
 async def test_a_change_that_is_seen_after_its_time_is_told(service: Service, facade: Facade, product: str) -> None:
     """A transaction gives what it writes a time, and is committed then."""
     (review,) = await facade.submit(submission(product))

@@ -55,6 +55,7 @@ async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) ->
     assert await facade.moderate("approve", id) == ["unchanged"]
 
 
+@pytest.mark.long
 async def test_not_found_stays_parked_until_the_submission_comes(facade: Facade, product: str) -> None:
     id = new_id("review")
     await facade.approve_early(id)

@@ -100,6 +100,7 @@ async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: C
     assert "Photo" in await console.open(f"/console/stores/{store}")
 
 
+@pytest.mark.long
 async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facade, store: str) -> None:
     """It comes back with the request for a name; only what nobody has touched is no rule."""
     here = f"/console/stores/{store}/rules"
@@ -180,6 +181,7 @@ async def test_what_holds_already_is_no_change(console: Console, facade: Facade,
     assert last["fields"] == ["settings.oneReviewPerCustomer"]
 
 
+@pytest.mark.long
 async def test_rules_are_tried_on_reviews_before_they_are_saved(
     console: Console, facade: Facade, store: str, product: str
 ) -> None:
@@ -216,6 +218,7 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
     assert (await _settings(facade, store))["moderationRules"] == []
 
 
+@pytest.mark.long
 async def test_a_template_is_previewed_saved_and_taken_back(console: Console, facade: Facade, store: str) -> None:
     place = f"{MAIL}?store={store}&language=de"
     page = await console.open(place)

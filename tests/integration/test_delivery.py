@@ -39,6 +39,7 @@ async def test_a_change_that_is_older_than_the_database_does_not_hide_its_comman
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Service, product: str) -> None:
     producer = Producer({"bootstrap.servers": service.servers.kafka})
     for _ in range(2):

@@ -60,6 +60,7 @@ async def test_a_reply_is_shown_changed_and_removed(facade: Facade, service: Ser
     assert [entry["action"] for entry in audit] == ["remove-reply", "reply", "reply"]
 
 
+@pytest.mark.long
 async def test_the_last_vote_of_a_voter_counts(facade: Facade, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     path = f"{id}/votes"

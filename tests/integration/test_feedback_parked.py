@@ -39,6 +39,7 @@ async def counts(desk: Desk, id: str) -> tuple[int, int, int]:
     return stored.get("helpful", 0), stored.get("notHelpful", 0), waiting
 
 
+@pytest.mark.long
 async def test_very_much_feedback_is_applied_in_parts_and_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consumers.feedback._MOST_AT_ONCE", 100)
     sizes: list[int] = []

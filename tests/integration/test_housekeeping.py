@@ -446,6 +446,7 @@ async def a_day_passes(database: Database) -> None:
 
 
 @pytest.mark.parametrize("is_absent_again", [False, True])
+@pytest.mark.long
 async def test_the_times_of_all_that_is_parked_follow_in_parts(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
 ) -> None:

@@ -37,6 +37,7 @@ def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:
     return AsyncMock(return_value=now)
 
 
+@pytest.mark.long
 async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Desk) -> None:
     now = datetime.now(UTC)
     image = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))

@@ -117,6 +117,7 @@ async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade
     assert (restored["helpful"], restored["reports"]) == (1, 1)
 
 
+@pytest.mark.long
 async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:
     id, entity = new_id("review"), new_id()
     row = {

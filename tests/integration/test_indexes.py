@@ -30,6 +30,7 @@ async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) 
     assert there["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400
 
 
+@pytest.mark.long
 async def test_what_differs_is_replaced_and_nothing_is_made_twice(servers: Servers, tmp_path: Path) -> None:
     async with Service(servers, tmp_path).mongo() as database:
         await ensure_indexes(database, remember_days=7)

@@ -189,6 +189,7 @@ async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
     assert sorted(asked) == ["end_offsets", "offsets_for_times"]
 
 
+@pytest.mark.long
 async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

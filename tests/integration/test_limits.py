@@ -125,6 +125,7 @@ async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
                 assert word not in response.text.lower()
 
 
+@pytest.mark.long
 async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
     async with own_database(servers) as patient, own_database(servers, query_timeout=3.0) as database:
         things = patient.client[database.name]["things"]

@@ -529,6 +529,7 @@ async def test_a_database_that_is_away_is_no_answer_of_the_server(
     assert len(mail_server.to(to)) == 1
 
 
+@pytest.mark.long
 async def test_what_is_refused_for_too_long_is_a_dead_letter(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:

@@ -34,6 +34,7 @@ async def test_average_follows_approve_reset_reject_and_delete(facade: Facade, p
     assert await facade.ratings(product) == []
 
 
+@pytest.mark.long
 async def test_moderation_in_every_state(facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product, 2))
     status = "New"

@@ -65,6 +65,7 @@ async def test_ratings_are_read_without_the_names_of_their_objects(servers: Serv
         ({"histogram": ["0", 0, 0, 1, 0]}, RatingTally(1, 400, None)),
     ],
 )
+@pytest.mark.long
 async def test_a_damaged_tally_is_no_fault_of_others(servers: Servers, damage: Json, shown: RatingTally) -> None:
     async with opened_desk(servers) as desk:
         first, second = desk.review(rating=4), desk.review(rating=5)

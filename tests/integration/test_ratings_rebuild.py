@@ -27,6 +27,7 @@ async def test_recounts_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -
     assert waiting == [(0, 0)]
 
 
+@pytest.mark.long
 async def test_a_rebuild_goes_on_as_workers_do_it(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ async def test_news_of_an_order_gives_it_another_chance(shop: Shop) -> None:
     assert await shop.run(10) == 1
 
 
+@pytest.mark.long
 async def test_settings_take_effect_at_the_next_run(shop: Shop) -> None:
     order = await shop.bought("rosa", "camera")
     await shop.open(enabled=False)

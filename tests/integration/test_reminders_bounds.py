@@ -77,6 +77,7 @@ async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     )
 
 
+@pytest.mark.long
 async def test_the_age_of_an_order(shop: Shop) -> None:
     await shop.open(maxAgeDays=5, maxEmailsPerCustomer=9)
     order = await shop.bought("anna", "camera")
@@ -117,6 +118,7 @@ async def test_the_limit_within_a_period(shop: Shop) -> None:
     assert (stored["sent"], len(stored["times"])) == (5, 5)
 
 
+@pytest.mark.long
 async def test_a_request_that_was_seen(shop: Shop) -> None:
     seen, other = await shop.bought("emil", "camera"), await shop.bought("fritz", "camera")
     assert await shop.run(10) == 2

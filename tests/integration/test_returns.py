@@ -64,6 +64,7 @@ async def test_the_samples_of_the_specification(returns: Returns, http: httpx.As
     await eventually(partial(returns.found, "status", objectIds=[id]), lambda found: found == ["Approved"])
 
 
+@pytest.mark.long
 async def test_numbers(returns: Returns, facade: Facade) -> None:
     order = await returns.ordered({"a": 20})
     days = {datetime.now(UTC).date()}
@@ -235,6 +236,7 @@ async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx
     await returns.change(id, orderId=order, status="Approved")
 
 
+@pytest.mark.long
 async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 2})
     wanted, key = wanted_return(order, {"a": 1}), once()

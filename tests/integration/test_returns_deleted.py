@@ -85,6 +85,7 @@ async def test_ids_that_cannot_be_deleted(http: httpx.AsyncClient, query: Json) 
     problem_of(await http.delete(RETURNS, params=query), 422)
 
 
+@pytest.mark.long
 async def test_put_creates_or_changes_and_names_the_return(returns: Returns, http: httpx.AsyncClient) -> None:
     async def put(body: Json) -> Json:
         # It is waited for without being asked, but no longer than five seconds.
@@ -113,6 +114,7 @@ async def test_put_creates_or_changes_and_names_the_return(returns: Returns, htt
     assert first.json() == second.json()
 
 
+@pytest.mark.long
 async def test_a_line_may_hold_what_is_left_and_its_own(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5, "b": 1})
     one = await returns.create(order, {"a": 2, "b": 1})

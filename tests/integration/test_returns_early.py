@@ -96,6 +96,7 @@ async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service:
     await returns.told(id, "ReturnRefused", "ReturnCreated")
 
 
+@pytest.mark.long
 async def test_an_id_that_two_have_chosen(returns: Returns, service: Service) -> None:
     """What waits is decided about when its order comes, also where later commands about the id have been applied."""
     early, known, id = new_id("order"), await returns.ordered({"a": 3}), new_id("return")
@@ -258,6 +259,7 @@ async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypat
         assert [each["_id"] async for each in desk.database["orders"].find()] == [order]
 
 
+@pytest.mark.long
 async def test_no_more_wait_for_one_order_than_there_is_room_for(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         order, other, small, large = new_id("order"), new_id("order"), "Small", "x" * 1_000

@@ -35,6 +35,7 @@ async def create_many(returns: Returns, store: str, count: int) -> list[str]:
     return [row["number"] for row in page["results"]]
 
 
+@pytest.mark.long
 async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: Facade) -> None:
     mine, other = [await facade.open_store(returnNumberTemplate=template) for template in two_templates()]
     taken = await create_many(returns, other, MANY)

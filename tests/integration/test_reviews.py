@@ -64,6 +64,7 @@ async def test_the_samples_of_the_specification(facade: Facade, http: httpx.Asyn
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
 
 
+@pytest.mark.long
 async def test_filters(facade: Facade) -> None:
     store, one, other = await facade.open_store(), new_id(), new_id()
     a, b, c, d = await facade.submit(
@@ -124,6 +125,7 @@ async def test_sorts(facade: Facade, field: str, values: list[object], product: 
     assert await facade.listed(field, entityIds=[product], sort=f"{field}:DESC") == values[::-1]
 
 
+@pytest.mark.long
 async def test_sorts_by_several_fields_and_by_date(facade: Facade, product: str) -> None:
     first = await facade.submit(submission(product, 1), submission(product, 2))
     second = await facade.submit(submission(product, 1), submission(product, 2))
@@ -138,6 +140,7 @@ async def test_sorts_by_several_fields_and_by_date(facade: Facade, product: str)
     assert (await facade.listed(entityIds=[product], sort="modifiedDate:desc"))[0] == first[0]
 
 
+@pytest.mark.long
 async def test_sorts_everything(facade: Facade, product: str) -> None:
     await facade.submit_approved(*(submission(product, n, title=product) for n in (2, 5, 1)))
     for status in (None, "Approved"):
@@ -210,6 +213,7 @@ async def test_ids_given_by_the_sender(facade: Facade) -> None:
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Approved"]
 
 
+@pytest.mark.long
 async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
     product, id = new_id(), new_id("review")
     await facade.submit_approved(submission(product, id=id, review="spam spam spam"))
@@ -223,6 +227,7 @@ async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.Asy
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
 
 
+@pytest.mark.long
 async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     a, b, c, d, kept = await facade.submit(*(submission(product) for _ in range(5)))
     for body, query in (({"ids": [a]}, []), (None, [b]), ({"ids": [c]}, [d, d])):

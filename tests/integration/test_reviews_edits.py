@@ -113,6 +113,7 @@ async def test_a_moderator_sends_back_the_row_of_a_list(facade: Facade, service:
     assert errors_of(refused, 403) == [("/0", "reviews-disabled")]
 
 
+@pytest.mark.long
 async def test_edits_by_kafka(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store()
     first = submission(product, 4, id=new_id("review"), storeId=store)
@@ -159,6 +160,7 @@ async def test_a_stored_review_is_told(facade: Facade, service: Service, product
     }
 
 
+@pytest.mark.long
 async def test_a_command_never_edits_twice(facade: Facade, service: Service, product: str) -> None:
     id, key = new_id("review"), once()
     first = submission(product, 4, id=id)
@@ -322,6 +324,7 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 async def test_reviews_from_before_the_setting_count(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store()
     await facade.submit(*[submission(product, 4, storeId=store) for _ in range(2)])

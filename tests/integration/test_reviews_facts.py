@@ -49,6 +49,7 @@ async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncC
     assert (await facade.review((await facade.submit(submission(product)))[0]))["incentivized"] is False
 
 
+@pytest.mark.long
 async def test_languages_are_said_or_detected(facade: Facade) -> None:
     product, english, german = new_id(), "Sharp pictures, and it lasts.", "Scharfe Bilder, und der Akku hält lange."
     detected, said, short, joined = await facade.submit(
@@ -75,6 +76,7 @@ async def test_languages_are_said_or_detected(facade: Facade) -> None:
     assert await facade.listed(entityIds=[product], language="deu") == []
 
 
+@pytest.mark.long
 async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
     imported, plain, future = (new_id("review") for _ in range(3))
     written: Json = {"writtenDate": LONG_AGO}
@@ -148,6 +150,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     await eventually(former, lambda found: not found)
 
 
+@pytest.mark.long
 async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade, returns: Returns) -> None:
     product, customer = new_id(), new_id("customer")
     await returns.ordered({product: 1}, storeId=None, customerId=customer)

@@ -87,6 +87,7 @@ async def test_the_last_page_has_no_next_one(
     assert {page["totalCount"] for page in pages} == {11}
 
 
+@pytest.mark.long
 async def test_pages_and_counts_by_every_filter(facade: Facade, reviewed: tuple[str, list[str]]) -> None:
     entity, ids = reviewed
     for said in ([0], 0, "new", ["NEW"]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.facade import Facade, submission
 
 
@@ -9,6 +11,7 @@ async def found(facade: Facade, product: str, phrase: str) -> set[str]:
     return set(await facade.listed(entityIds=[product], searchPhrase=phrase))
 
 
+@pytest.mark.long
 async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, product: str) -> None:
     texts = ["50% off [a-z]* (really)", "C:\\dir ^start$ | end", "Große ÉCOLE, ŁÓDŹ und Ωμέγα", "plain .* text {2,3}?"]
     by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
@@ -31,6 +34,7 @@ async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, 
     assert await found(facade, product, "ß" * 64) == await found(facade, product, "sẞS") == {sharp}
 
 
+@pytest.mark.long
 async def test_search_phrase_in_letter_cases_that_differ_in_length(facade: Facade, product: str) -> None:
     texts = ["Hauptstraße 5", "İstanbul", "OFFICE", "οδός"]
     by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))

@@ -32,6 +32,7 @@ async def listed(facade: Facade, product: str, *statuses: str) -> set[str]:
     return {row["id"] for row in page["results"]}
 
 
+@pytest.mark.long
 async def test_lists_follow_decisions_at_once(facade: Facade, service: Service, product: str) -> None:
     ids = await facade.submit(*(submission(product, title=f"{number}") for number in range(4)))
     first, second, third, fourth = ids

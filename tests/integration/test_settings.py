@@ -44,6 +44,7 @@ def test_the_data_of_another_user_are_told(of_another: list[str], tmp_path: Path
     assert ".plaudit/endpoints.json can't be read (Permission denied)" in said
 
 
+@pytest.mark.long
 def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
     shown = plaudit(tmp_path, "config", PLAUDIT_DATA="~/plaudit", HOME="/home/ann").stdout
     assert json.loads(shown)["data"] == "/home/ann/plaudit"
@@ -69,6 +70,7 @@ def test_a_file_with_an_empty_name_is_none(tmp_path: Path) -> None:
         assert found is None
 
 
+@pytest.mark.long
 def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"# f\xfcr uns\nPLAUDIT_HTTP__PORT=8123\n")
     for command in ("config", "up", "dlq list"):

@@ -32,6 +32,7 @@ async def shown(facade: Facade, store: str, product: str, **query: str | int) ->
     return body_of(await facade.http.get(path, params=query), dict)
 
 
+@pytest.mark.long
 async def test_a_summary_counts_approved_reviews_of_its_store(facade: Facade, store: str, product: str) -> None:
     elsewhere = await facade.open_store(ratingCalculationMethod="Wilson")
     assert await summary(facade, store, product) == EMPTY
@@ -46,6 +47,7 @@ async def test_a_summary_counts_approved_reviews_of_its_store(facade: Facade, st
     assert several == {product: told, "nothing": EMPTY}
 
 
+@pytest.mark.long
 async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Facade, store: str, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product, 4, storeId=store, userId="anna-secret"))
     await facade.submit(submission(product, 1, storeId=store, userId="bert"))
@@ -81,6 +83,7 @@ async def test_names_and_titles_of_which_nothing_can_be_seen_are_none(facade: Fa
     assert errors_of(refused) == [("/review", "blank")]
 
 
+@pytest.mark.long
 async def test_photos_that_nobody_is_shown_are_none(facade: Facade, store: str, product: str) -> None:
     images = Images(facade.http)
     hidden, partly = [await images.upload()], [await images.upload(), await images.upload()]

@@ -90,6 +90,7 @@ async def test_sellers_are_told_of_nowhere(service: Service, facade: Facade, sto
     assert await jsonld(facade, store, product, "Organization") == {}
 
 
+@pytest.mark.long
 async def test_the_feed_is_whole_and_follows_what_is_deleted(
     service: Service, facade: Facade, store: str, product: str
 ) -> None:

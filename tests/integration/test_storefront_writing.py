@@ -211,6 +211,7 @@ def picture_of_noise(side: int) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.long
 async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> None:
     other = page.of(new_id())
     assert refused(await page.write(stamp=None)) == "stamp-missing"
@@ -256,6 +257,7 @@ async def test_pages_of_ours_may_write(page: Page) -> None:
     await page.taken(await page.send("reviews", {**REVIEW, "stamp": page.stamp()}, **own))
 
 
+@pytest.mark.long
 async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facade, product: str) -> None:
     strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
     page = await opened_page(service, facade, product, **strict)
@@ -321,6 +323,7 @@ async def test_one_address_votes_a_few_times(page: Page) -> None:
     assert (await page.facade.review(id))["helpful"] == 10
 
 
+@pytest.mark.long
 async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> None:
     elsewhere = await page.facade.open_store()
     (new,) = await page.facade.submit(submission(page.product, storeId=page.store))

@@ -43,6 +43,7 @@ GENERAL = {
 }
 
 
+@pytest.mark.long
 async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.AsyncClient) -> None:
     id = new_id("store")
     path = f"/api/stores/{id}"

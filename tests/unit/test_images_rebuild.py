@@ -51,6 +51,7 @@ uvloop.run(main())
 """
 
 
+@pytest.mark.long
 def test_children_start_while_threads_come_and_go() -> None:
     # Of a start by uvloop one in a hundred hangs here, and its event loop with it.
     process = subprocess.Popen(

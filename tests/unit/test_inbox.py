@@ -139,6 +139,7 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
     ]
 
 
+@pytest.mark.long
 async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() -> None:
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
     await deliver(broker, never, records(b"x", b"y"))

@@ -233,6 +233,7 @@ async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permiss
     assert "return:create" in response.json()["detail"]
 
 
+@pytest.mark.long
 async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:
     async def ask(stores: list[str] | None) -> set[str]:
         token = ISSUER_OF_ALL.token(sorted(ALL_PERMISSIONS), stores=stores)
@@ -246,6 +247,7 @@ async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(a
     assert await ask(None) == set()
 
 
+@pytest.mark.long
 async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
     for token in (None, "nonsense"):
         async with _client(app, token) as http:
@@ -259,6 +261,7 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
                     assert response.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.long
 async def test_everyone_gets_in_where_nobody_has_to_say() -> None:
     async with app_without_servers() as app, _client(app, "nonsense") as http:
         responses = await asyncio.gather(*(_send(app, http, name) for name in _operations(app)))

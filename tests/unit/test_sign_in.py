@@ -80,6 +80,7 @@ async def test_the_provider_is_asked_about_a_few_made_up_codes_alone() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", ""), ("GET", "/start"), ("GET", "/callback")])
+@pytest.mark.long
 async def test_pages_of_the_sign_in_count(method: str, path: str) -> None:
     async with begun(RateLimit(0.0001, 3)) as (http, _):
         answers = [await http.request(method, SITE + path, data={"key": ""}) for _ in range(3)]
