@@ -81,9 +81,14 @@ class _Client(aiosmtplib.SMTP):
         read_response = protocol.read_response
 
         async def noted(**given: Any) -> aiosmtplib.SMTPResponse:
-            response = await read_response(**given | ({"timeout": _DATA_S} if self.has_mail else {}))
+            if self.has_mail:
+                response = await read_response(**given | {"timeout": _DATA_S})
+                # Each 2xx says that the mail is taken (RFC 5321, 4.2.1): aiosmtplib knows 250 alone.
+                is_taken = 200 <= response.code < 300
+                return response._replace(code=aiosmtplib.SMTPStatus.completed) if is_taken else response
+            response = await read_response(**given)
             # The content is sent behind this answer.
-            self.has_mail = self.has_mail or response.code == aiosmtplib.SMTPStatus.start_input
+            self.has_mail = response.code == aiosmtplib.SMTPStatus.start_input
             return response
 
         # aiosmtplib sends the command and the content by one call.
