@@ -98,6 +98,14 @@ class _Client(aiosmtplib.SMTP):
         finally:
             del protocol.read_response
 
+    async def rset(self, **given: Any) -> aiosmtplib.SMTPResponse:
+        """Reset the envelope. Raises SMTPServerDisconnected on silence, too, which `sendmail` ignores: the answer
+        before it, about the mail, holds."""
+        try:
+            return await super().rset(**given)
+        except aiosmtplib.SMTPTimeoutError as error:
+            raise aiosmtplib.SMTPServerDisconnected(error.message) from error
+
 
 class SmtpConnection:
     """A connection that is opened for the first mail and used again until it is closed. Not for several tasks."""

@@ -35,6 +35,8 @@ class MailServer:
     connections: int = 0
     looks_s: float = 0
     """Seconds that it looks into a mail that it has taken, before it says so."""
+    says: dict[str, str | None] = field(default_factory=dict)
+    """What it says to a command (MAIL, RSET) instead; None: nothing."""
     open: set[SMTP] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -56,6 +58,16 @@ class MailServer:
         """The mails that an address got."""
         return [mail for mail in self.mails if mail["To"].addresses[0].addr_spec == address]
 
+    async def handle_MAIL(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return await self._answer("MAIL")
+
+    async def handle_RSET(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        return await self._answer("RSET")
+
     async def handle_RCPT(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
@@ -75,6 +87,12 @@ class MailServer:
         self.mails.append(mail)
         await asyncio.sleep(self.looks_s)
         return OK
+
+    async def _answer(self, command: str) -> str:
+        answer = self.says.get(command, OK)
+        if answer is None:
+            await asyncio.Event().wait()  # until the client goes
+        return answer or OK
 
     def protocol(self) -> SMTP:
         """The protocol of one connection."""
