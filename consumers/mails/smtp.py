@@ -23,8 +23,10 @@ MAILS_PER_CONNECTION: Final = 100
 """Servers end connections that never end."""
 
 _PERMANENT: Final = 500
-_SERVER_MATTERS: Final = frozenset({421, 530, 534, 535, 538})
-"""The server closes, or wants another login or more encryption: no mail would fare better."""
+_NAME_NOT_FULL: Final = 504
+_SERVER_MATTERS: Final = frozenset({421, 502, 503, _NAME_NOT_FULL, 530, 534, 535, 538})
+"""The server closes, doesn't know the command or expects another, doesn't take our name, or wants another login or more
+encryption: no mail would fare better."""
 
 
 class ServerAwayError(Exception):
@@ -72,6 +74,17 @@ class _Client(aiosmtplib.SMTP):
     """The client, with a patience of its own for the content of a mail. `has_mail`: the server has got that."""
 
     has_mail = False
+
+    async def greet(self) -> None:
+        """Say who we are, unless the login has done so. Raises SMTPHeloError: `sendmail` would, as if of a mail."""
+        if not self.is_ehlo_or_helo_needed:
+            return
+        try:
+            await self.ehlo()
+        except aiosmtplib.SMTPHeloError:
+            if not self.is_connected:
+                raise
+            await self.helo()
 
     async def data(self, message: str | bytes, /, **_: Any) -> aiosmtplib.SMTPResponse:
         """Send the content, once the server asks for it."""
@@ -136,7 +149,7 @@ class SmtpConnection:
         self._sent += 1
 
     async def greet(self) -> None:
-        """Connect and log in, unless that is done. Raises ServerAwayError."""
+        """Connect, say who we are and log in, unless that is done. Raises ServerAwayError."""
         await self._open()
 
     async def close(self) -> None:
@@ -166,9 +179,11 @@ class SmtpConnection:
                 tls_context=self._tls(),
             )
             await client.connect()
+            self._client, self._sent = client, 0
+            await client.greet()
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
+            self._drop()
             raise ServerAwayError(_code_of(error)) from error
-        self._client, self._sent = client, 0
         return client
 
     async def _send(self, client: _Client, mail: Mail) -> None:
@@ -198,12 +213,20 @@ class SmtpConnection:
 
 
 def _judge(error: aiosmtplib.SMTPResponseException, *, has_mail: bool) -> NoReturn:
-    # Below zero it is no answer that can be read.
-    if error.code in _SERVER_MATTERS or error.code < 0:
+    if _is_of_server(error):
         raise ServerAwayError(str(error.code), has_mail=has_mail) from error
     if error.code >= _PERMANENT:
         raise MailRefusedError(f"{error.code} {error.message}") from error
     raise MailDelayedError(str(error.code)) from error
+
+
+def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
+    """True for a refusal of us, whatever the mail."""
+    if error.code == _NAME_NOT_FULL and isinstance(error, aiosmtplib.SMTPRecipientRefused):
+        # Postfix says so at this point of our name, and of an address whose domain has no dot.
+        return "." in error.recipient.rpartition("@")[2]
+    # Below zero it is no answer that can be read.
+    return error.code in _SERVER_MATTERS or error.code < 0
 
 
 def _code_of(error: BaseException) -> str:

@@ -36,7 +36,7 @@ class MailServer:
     looks_s: float = 0
     """Seconds that it looks into a mail that it has taken, before it says so."""
     says: dict[str, str | None] = field(default_factory=dict)
-    """What it says to a command (MAIL, RSET) instead; None: nothing."""
+    """What it says to a command (EHLO, HELO, MAIL, RSET) instead; None: nothing."""
     open: set[SMTP] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -57,6 +57,18 @@ class MailServer:
     def to(self, address: str) -> list[EmailMessage]:
         """The mails that an address got."""
         return [mail for mail in self.mails if mail["To"].addresses[0].addr_spec == address]
+
+    async def handle_EHLO(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, name: str, responses: list[str]
+    ) -> list[str]:
+        if self.says.get("EHLO", OK) != OK:
+            return [await self._answer("EHLO")]
+        session.host_name = name
+        return responses
+
+    async def handle_HELO(self, server: SMTP, session: Session, envelope: Envelope, name: str) -> str:  # noqa: N802
+        session.host_name = name
+        return await self._answer("HELO")
 
     async def handle_MAIL(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]

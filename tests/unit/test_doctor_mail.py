@@ -49,6 +49,12 @@ async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) 
     assert "pass-of-nobody" not in wrong.advice
 
 
+async def test_a_server_that_refuses_our_name() -> None:
+    async with running_mail_server(says={"EHLO": "550 unknown name", "HELO": "550 unknown name"}) as server:
+        refused = await examined(server.port)
+    assert (refused.level, refused.text) == (Level.FAIL, "127.0.0.1 doesn't let the mailer in: 550")
+
+
 async def test_a_server_that_is_away() -> None:
     assert (await examined(free_port())).level is Level.FAIL
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
-from consumers.mails.smtp import MailDelayedError, MailRefusedError, SmtpConnection, SmtpServer
+from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from tests.support.mail_server import MailServer, running_mail_server
 from tests.unit.test_mails_smtp import a_mail, connection_to
 
@@ -44,3 +45,43 @@ async def test_an_answer_holds_though_silence_follows(server: MailServer, refusa
     await connection.send(a_mail(to="bob@example.com"))
     await connection.close()
     assert server.connections == 2
+
+
+@pytest.mark.parametrize("answer", ["501 invalid name", "550 unknown name", "450 later", "421 closing"])
+async def test_a_server_that_refuses_our_name_is_no_fault_of_the_mail(server: MailServer, answer: str) -> None:
+    """Else each mail that waits was a dead letter at once."""
+    server.says |= {"EHLO": answer, "HELO": answer}
+    connection = connection_to(server)
+    for ask in (connection.greet, partial(connection.send, a_mail())):
+        with pytest.raises(ServerAwayError, match=answer[:3]) as away:
+            await ask()
+        assert not away.value.is_silent
+        await server.until_left()
+    server.says.clear()
+    await connection.send(a_mail())
+    await connection.close()
+    assert len(server.mails) == 1
+
+
+async def test_a_server_that_knows_no_ehlo(server: MailServer) -> None:
+    server.says["EHLO"] = "502 no such command"
+    connection = connection_to(server)
+    await connection.send(a_mail())
+    await connection.close()
+    assert (len(server.mails), server.connections) == (1, 1)
+
+
+@pytest.mark.parametrize("answer", ["502 no such command", "503 log in first", "504 your name isn't full"])
+async def test_what_no_mail_would_fare_better_with_is_of_the_server(server: MailServer, answer: str) -> None:
+    server.refusals[ANNA] = answer
+    with pytest.raises(ServerAwayError, match=answer[:3]):
+        await connection_to(server).send(a_mail())
+
+
+async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailServer) -> None:
+    """Postfix says the same of it as of our own name."""
+    server.refusals["anna@till"] = "504 need fully-qualified address"
+    connection = connection_to(server)
+    with pytest.raises(MailRefusedError):
+        await connection.send(a_mail(to="anna@till"))
+    await connection.close()
