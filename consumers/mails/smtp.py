@@ -226,7 +226,12 @@ def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
         # Postfix says so at this point of our name, and of an address whose domain has no dot.
         return "." in error.recipient.rpartition("@")[2]
     # Below zero it is no answer that can be read.
-    return error.code in _SERVER_MATTERS or error.code < 0
+    if error.code in _SERVER_MATTERS or error.code < 0:
+        return True
+    # It doesn't know yet whom the mail is for: it is full or busy. But 4.1 is about the sender's address (RFC 3463,
+    # 3.2), and mails of other stores needn't wait until that one's domain is found.
+    is_for_now = isinstance(error, aiosmtplib.SMTPSenderRefused) and error.code < _PERMANENT
+    return is_for_now and not error.message.startswith("4.1.")
 
 
 def _code_of(error: BaseException) -> str:

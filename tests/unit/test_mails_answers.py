@@ -85,3 +85,30 @@ async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailSe
     with pytest.raises(MailRefusedError):
         await connection.send(a_mail(to="anna@till"))
     await connection.close()
+
+
+@pytest.mark.parametrize("answer", ["450 later", "451 4.3.0 local problem", "452 4.3.1 full"])
+async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answer: str) -> None:
+    """Else all mails were tried within minutes, and the day of each ran from then on."""
+    server.says["MAIL"] = answer
+    connection = connection_to(server)
+    with pytest.raises(ServerAwayError, match=answer[:3]) as away:
+        await connection.send(a_mail())
+    assert not away.value.is_silent
+    server.says.clear()
+    await connection.send(a_mail())
+    await connection.close()
+    assert len(server.mails) == 1
+
+
+async def test_a_refusal_for_now_of_one_address_is_about_its_mails(server: MailServer) -> None:
+    """So that mails of other stores, and to other people, don't wait."""
+    server.refusals[ANNA] = "451 4.7.1 greylisted"
+    connection = connection_to(server)
+    with pytest.raises(MailDelayedError, match="451"):
+        await connection.send(a_mail())
+    server.says["MAIL"] = "451 4.1.8 domain of sender address does not resolve"
+    with pytest.raises(MailDelayedError, match="451"):
+        await connection.send(a_mail())
+    await connection.close()
+    assert server.connections == 1
