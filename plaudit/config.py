@@ -79,6 +79,14 @@ class SmtpSettings(BaseModel):
         float,
         Field(gt=0, le=60, description="Seconds for each answer of the server; that to the content of a mail has 240"),
     ] = 20.0
+    helo_name: Annotated[
+        str | None,
+        Field(
+            pattern="^[!-~]+$",
+            max_length=255,
+            description="What the mailer calls itself (EHLO). Missing: the full name of its machine",
+        ),
+    ] = None
     retry_pause: Annotated[
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
     ] = 30.0

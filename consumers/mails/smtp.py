@@ -59,7 +59,8 @@ class MailRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """Address and credentials of a mail server; `timeout` (seconds) is for each of its answers."""
+    """Address and credentials of a mail server; `timeout` (seconds) is for each of its answers. `helo_name` is what we
+    call ourselves: None for the full name of this machine."""
 
     host: str
     port: int | None = None
@@ -68,6 +69,7 @@ class SmtpServer:
     password: str | None = None
     tls_ca_file: Path | None = None
     timeout: float = 20.0
+    helo_name: str | None = None
 
 
 class _Client(aiosmtplib.SMTP):
@@ -171,6 +173,7 @@ class SmtpConnection:
             client = _Client(
                 hostname=server.host,
                 port=server.port,
+                local_hostname=server.helo_name,
                 username=server.username,
                 password=(server.password or "") if server.username else None,
                 timeout=server.timeout,

@@ -84,4 +84,5 @@ def mail_server(settings: Settings) -> SmtpServer:
         password=smtp.password.get_secret_value() if smtp.password else None,
         tls_ca_file=smtp.tls_ca_file,
         timeout=smtp.timeout,
+        helo_name=smtp.helo_name,
     )

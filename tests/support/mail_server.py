@@ -33,6 +33,8 @@ class MailServer:
     refusals: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     connections: int = 0
+    greeted_by: list[str] = field(default_factory=list)
+    """The names that clients said they have."""
     looks_s: float = 0
     """Seconds that it looks into a mail that it has taken, before it says so."""
     says: dict[str, str | None] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class MailServer:
         if self.says.get("EHLO", OK) != OK:
             return [await self._answer("EHLO")]
         session.host_name = name
+        self.greeted_by.append(name)
         return responses
 
     async def handle_HELO(self, server: SMTP, session: Session, envelope: Envelope, name: str) -> str:  # noqa: N802

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
+from pydantic import ValidationError
 
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
+from plaudit.config import Settings, SmtpSettings
+from plaudit.processes.mailer import mail_server
 from tests.support.mail_server import MailServer, running_mail_server
 from tests.unit.test_mails_smtp import a_mail, connection_to
 
@@ -61,6 +64,20 @@ async def test_a_server_that_refuses_our_name_is_no_fault_of_the_mail(server: Ma
     await connection.send(a_mail())
     await connection.close()
     assert len(server.mails) == 1
+
+
+async def test_the_name_of_the_settings_greets_the_server(server: MailServer) -> None:
+    smtp = SmtpSettings(host="127.0.0.1", port=server.port, sender="shop@example.com", helo_name="mail.shop.example")
+    connection = SmtpConnection(mail_server(Settings(smtp=smtp)))
+    await connection.send(a_mail())
+    await connection.close()
+    assert server.greeted_by == ["mail.shop.example"]
+
+
+@pytest.mark.parametrize("name", ["mailer 1", "größe.example", "a\r\nRSET", "a" * 256], ids=repr)
+def test_what_is_no_name_to_greet_by(name: str) -> None:
+    with pytest.raises(ValidationError, match="helo_name"):
+        SmtpSettings(helo_name=name)
 
 
 async def test_a_server_that_knows_no_ehlo(server: MailServer) -> None:

@@ -35,7 +35,8 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
     try:
         await connection.greet()
     except ServerAwayError as error:
-        advice = "Start it, or correct PLAUDIT_SMTP__* (535: user or password). Mails wait until then."
+        login, name = "535: user or password", "501, 504, 550: PLAUDIT_SMTP__HELO_NAME"
+        advice = f"Start it, or correct PLAUDIT_SMTP__* ({login}; {name}). Mails wait until then."
         yield failed(_CHECK, f"{settings.smtp.host} doesn't let the mailer in: {error.code}", advice)
     else:
         yield ok(_CHECK, f"{settings.smtp.host} lets the mailer in")
