@@ -22,6 +22,8 @@ from messaging.metrics import REGISTRY
 log = structlog.get_logger()
 
 LIVE_SECONDS: Final = 5.0
+SILENT_SECONDS: Final = 10.0
+"""A client that sends or takes nothing for so long is cut off: each connection holds a thread."""
 
 Refresh = Callable[[], Coroutine[Any, Any, None]]
 
@@ -74,6 +76,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(MetricsHandler):
     registry = REGISTRY
     server: _Server
+    timeout = SILENT_SECONDS
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server wants
         match urlsplit(self.path).path:

@@ -112,6 +112,17 @@ async def test_metrics_that_cannot_be_brought_up_to_date_are_not_told(
     await stuck.wait()
 
 
+@pytest.mark.usefixtures("probes")
+async def test_a_connection_on_which_nothing_comes_is_closed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = probes_module._Handler
+    assert handler.timeout is not None
+    monkeypatch.setattr(handler, "timeout", handler.timeout / 100)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await reader.read() == b""
+    writer.close()
+
+
 @contextmanager
 def health_check(metrics_port: int, http_port: int) -> Iterator[subprocess.Popen[bytes]]:
     """The health check of the image, running."""
