@@ -12,13 +12,14 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from api.auth.permissions import address_of
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
 from api.web.middleware import problem_of
 from api.web.problems import ProblemError
+from api.web.routes import PageRoute
 from console import (
     audit,
     bulk,
@@ -101,14 +102,14 @@ class _Console:
     def routes(self) -> list[BaseRoute]:
         """All of them; the last one takes what is nowhere."""
         return [
-            Route("/", _front),
-            Route("/favicon.ico", _icon),
+            PageRoute("/", _front),
+            PageRoute("/favicon.ico", _icon),
             static_files.route(),
             *self._door.routes,
-            Route("/console", partial(self._serve, Screen("GET", "", (), _start))),
-            Route("/console/", _home),
-            *(Route(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
-            Route("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _nowhere))),
+            PageRoute("/console", partial(self._serve, Screen("GET", "", (), _start))),
+            PageRoute("/console/", _home),
+            *(PageRoute(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
+            PageRoute("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _nowhere))),
         ]
 
     async def _serve(self, screen: Screen, request: Request) -> Response:

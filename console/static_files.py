@@ -13,9 +13,10 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from api.web.routes import FolderRoute
 
 FOLDER: Final = Path(__file__).parent / "static"
 SCRIPTS: Final = sorted(path.name for path in (FOLDER / "console").glob("*.js"))
@@ -51,6 +52,6 @@ class _Files(StaticFiles):
         return response
 
 
-def route() -> Mount:
+def route() -> FolderRoute:
     """The route to all of them."""
-    return Mount("/console/static/{version}", _Files(directory=FOLDER))
+    return FolderRoute("/console/static/{version}", _Files(directory=FOLDER))

@@ -12,11 +12,12 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from api.auth.permissions import address_of
 from api.services import Services
+from api.web.routes import FolderRoute, PageRoute
 from domain.ratings import Entity, RatingTally
 from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
@@ -53,9 +54,9 @@ def demo_routes(services: Services) -> Sequence[BaseRoute]:
         return ()
     shop = _Shop(services)
     return (
-        Mount("/demo/static", StaticFiles(directory=_FOLDER / "demo_static")),
-        Route("/demo", shop.show_list),
-        Route("/demo/{product}", shop.show_product),
+        FolderRoute("/demo/static", StaticFiles(directory=_FOLDER / "demo_static")),
+        PageRoute("/demo", shop.show_list),
+        PageRoute("/demo/{product}", shop.show_product),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from api.web.routes import PageRoute
 from storefront.door import PREFIX
 from storefront.negotiation import has_it, takes_gzip
 
@@ -84,11 +84,11 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=_BYTES_OF_TAG).hexdigest()
 
 
-def routes() -> Sequence[Route]:
+def routes() -> Sequence[PageRoute]:
     """A route for each module and each language."""
     paths = [*sorted(FOLDER.glob("*.js")), *_languages()]
     return [
-        Route(f"{PREFIX}{path.relative_to(FOLDER).as_posix()}", partial(_send, static_file(path))) for path in paths
+        PageRoute(f"{PREFIX}{path.relative_to(FOLDER).as_posix()}", partial(_send, static_file(path))) for path in paths
     ]
 
 

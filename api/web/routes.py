@@ -1,4 +1,5 @@
-"""Routes that resolve the parameters of their endpoints themselves, where the request is all that takes.
+"""Routes of the API, which resolve the parameters of their endpoints themselves where the request is all that takes;
+and those of pages and files beside it.
 
 FastAPI's own solver is made for every kind of dependency; with it a process takes 1.25 to 1.45 times the CPU time for a
 request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the signature of an endpoint declares, and
@@ -16,7 +17,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import SecurityScopes
 from starlette.responses import Response
-from starlette.routing import request_response
+from starlette.routing import Mount, Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.web.ignored import telling
@@ -50,6 +51,24 @@ class PlainRoute(APIRoute):
         self.is_plain = parameters is not None
         plain = self.app if parameters is None else request_response(_handler(endpoint, parameters))
         self.app = telling(_without_a_query(plain, self.app, query_parameters(self.dependant)))
+
+
+class PageRoute(Route):
+    """A route of a page or a file. It puts itself into the scope, as those of FastAPI do: telemetry goes by it."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that was found to be for this route."""
+        scope["route"] = self
+        await super().handle(scope, receive, send)
+
+
+class FolderRoute(Mount):
+    """A folder of files, which puts itself into the scope likewise: its files count as one route."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request for one of the files."""
+        scope["route"] = self
+        await super().handle(scope, receive, send)
 
 
 def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:

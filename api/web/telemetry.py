@@ -42,7 +42,7 @@ class Signals:
             scope = {**scope, "method": "GET"}
         structlog.contextvars.clear_contextvars()
         started, status, answered = perf_counter(), 0, 0.0
-        sending = 0.0
+        sending, is_stream = 0.0, False
 
         async def received() -> Message:
             nonlocal sending
@@ -53,9 +53,9 @@ class Signals:
             return message
 
         async def watched(message: Message) -> None:
-            nonlocal status, answered
+            nonlocal status, answered, is_stream
             if message["type"] == "http.response.start":
-                status, answered = message["status"], perf_counter()
+                status, answered, is_stream = message["status"], perf_counter(), _is_stream(message)
             await send(message)
 
         with _span(scope) as span:
@@ -66,7 +66,8 @@ class Signals:
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = getattr(scope.get("route"), "path", "none")
                 _requests(method, route, status // 100).inc()
-                _seconds(method, route).observe(seconds)
+                if not is_stream:
+                    _seconds(method, route).observe(seconds)
                 if status < 500 and answered and route not in _QUIET and not _waits(scope):
                     HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
                 tell = log.debug if route in _QUIET else log.info
@@ -88,6 +89,11 @@ def _seconds(method: str, route: str) -> Histogram:
 def _waits(scope: Scope) -> bool:
     """True if the client asked to wait for the outcome of its command."""
     return any(name == b"prefer" and b"wait" in value for name, value in scope["headers"])
+
+
+def _is_stream(start: Message) -> bool:
+    """True of an answer that goes on for as long as its page is open: how long that is says nothing of the service."""
+    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in start["headers"])
 
 
 @contextmanager

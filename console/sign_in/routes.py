@@ -9,13 +9,14 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from api.auth.permissions import address_of, forbidden, identified
 from api.services import Services
 from api.web.forms import read_form
 from api.web.limits import RateLimit
 from api.web.problems import ProblemError, ProblemKind, unavailable
+from api.web.routes import PageRoute
 from console.doors import SIGN_IN, Door
 from console.facade import refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
@@ -66,11 +67,11 @@ class SignIn(Door):
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"
         self.routes: Sequence[BaseRoute] = (
-            Route(SIGN_IN, self._patient(self._show), methods=["GET"]),
-            Route(SIGN_IN, self._patient(self._enter_key), methods=["POST"]),
-            Route(START, self._patient(self._start), methods=["GET"]),
-            Route(CALLBACK, self._patient(self._come_back), methods=["GET"]),
-            Route(SIGN_OUT, self._patient(self._sign_out), methods=["POST"]),
+            PageRoute(SIGN_IN, self._patient(self._show), methods=["GET"]),
+            PageRoute(SIGN_IN, self._patient(self._enter_key), methods=["POST"]),
+            PageRoute(START, self._patient(self._start), methods=["GET"]),
+            PageRoute(CALLBACK, self._patient(self._come_back), methods=["GET"]),
+            PageRoute(SIGN_OUT, self._patient(self._sign_out), methods=["POST"]),
         )
 
     async def credential(self, request: Request) -> str | None:
