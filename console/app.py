@@ -86,15 +86,14 @@ def add_console(
     app: FastAPI, door: Door | None = None, options: Options | None = None, queue_news: QueueNews | None = None
 ) -> None:
     """Add the console to the facade's application. Without `queue_news`, open pages hear no news."""
-    rooms = _Console(app, door or OpenDoor(), options or Options(), queue_news)
+    rooms = _Console(door or OpenDoor(), options or Options(), queue_news)
     app.router.routes.extend(rooms.routes())
 
 
 class _Console:
     """Opens the screens to those who may see them."""
 
-    def __init__(self, app: FastAPI, door: Door, options: Options, queue_news: QueueNews | None) -> None:
-        self._app = app
+    def __init__(self, door: Door, options: Options, queue_news: QueueNews | None) -> None:
         self._door = door
         self._options = options
         self._queue_news = queue_news
@@ -119,8 +118,8 @@ class _Console:
             if credential is None and not self._door.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
-            return await self._turned_away(self._visit(request, Facade(self._app, None, client), STRANGER), refused)
-        async with Facade(self._app, credential, client) as facade:
+            return await self._turned_away(self._visit(request, Facade(request, None, client), STRANGER), refused)
+        async with Facade(request, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
                 visit = self._visit(request, facade, await _caller(facade))
@@ -170,7 +169,7 @@ class _Console:
             credential = await self._door.credential(request)
             if credential is None:
                 return self._door.is_open
-            async with Facade(self._app, credential, ("", 0)) as facade:
+            async with Facade(request, credential, ("", 0)) as facade:
                 return await _caller(facade) == caller
         except Refused:
             return False

@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import httpx
-from starlette.types import ASGIApp
+from starlette.requests import Request
 
 from api.web.problems import ProblemError
+from api.web.telemetry import within
 
 Json = Any
 T = TypeVar("T")
@@ -78,10 +79,11 @@ def refusal_by(problem: ProblemError) -> Refused:
 
 
 class Facade:
-    """The interface of one application, asked for one visitor; to be used in a block."""
+    """The interface of the application, asked as a part of a visitor's request; to be used in a block."""
 
-    def __init__(self, app: ASGIApp, credential: str | None, client: tuple[str, int]) -> None:
+    def __init__(self, request: Request, credential: str | None, client: tuple[str, int]) -> None:
         headers = {"Authorization": f"Bearer {credential}"} if credential else {}
+        app = within(request.app, request.scope)
         # The name of this machine: hosts that the service doesn't go by were refused before.
         self._http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False, client=client),

@@ -61,14 +61,14 @@ TASKS: Final = _gauge("tasks", "Tasks of asyncio that are not done")
 HTTP_REQUESTS: Final = _counter("http_requests", "Requests that were answered", "method", "route", "status")
 HTTP_SECONDS: Final = _histogram(
     "http_request_seconds",
-    "Time to answer a request, waits by `Prefer: wait` included",
+    "Time to answer a request, waits for outcomes of commands included",
     "method",
     "route",
     buckets=(*_FAST_S, 30),
 )
 HTTP_RESPONSE_SECONDS: Final = _histogram(
     "http_response_seconds",
-    "Time from the end of a request to the start of its answer, without waits by `Prefer: wait`, 5xx and health checks",
+    "Time from the end of a request to the start of its answer, without waits for outcomes, 5xx and health checks",
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 

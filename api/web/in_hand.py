@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.forms import FORMS, MAX_FORM_BYTES
 from api.web.problems import ProblemError, problem_response
+from api.web.telemetry import note_wait
 
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
@@ -222,7 +223,7 @@ class RequestInHand:
 class LaterResponse(Response):
     """A response that is made later, or a ProblemError.
 
-    Meanwhile its request doesn't count as concurrent, and its body is freed.
+    Meanwhile its request doesn't count as concurrent, and its body is freed. How long it takes isn't measured as ours.
     """
 
     def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:
@@ -233,6 +234,7 @@ class LaterResponse(Response):
         """Wait for the response and send it."""
         request: RequestInHand = scope[_KEY]
         request.give_back_body()
+        note_wait(scope)
         with request.outside():
             try:
                 response = await self._coming()

@@ -21,11 +21,16 @@ _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 _QUIET: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 """Asked for by machines all the time."""
 
+_OUTER: Final = "plaudit.outer_request"
+_WAITED: Final = "plaudit.waited"
+
 log = structlog.get_logger()
 
 
 class Signals:
     """Counts, measures, traces and logs each request, by the template of its route: ids and queries stay out.
+
+    A request that is a part of another one (`within`) is traced and logged, and counted with that one alone.
 
     HEAD is the GET that it asks about, here and for all within; the server leaves out the body.
     """
@@ -65,15 +70,32 @@ class Signals:
                 seconds = perf_counter() - started
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = getattr(scope.get("route"), "path", "none")
-                _requests(method, route, status // 100).inc()
-                if not is_stream:
-                    _seconds(method, route).observe(seconds)
-                if status < 500 and answered and route not in _QUIET and not _waits(scope):
-                    HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
+                if _OUTER not in scope:
+                    _requests(method, route, status // 100).inc()
+                    if not is_stream:
+                        _seconds(method, route).observe(seconds)
+                    if status < 500 and answered and route not in _QUIET and _WAITED not in scope:
+                        HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
                 tell = log.debug if route in _QUIET else log.info
                 tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
                 if span is not None:
                     _describe(span, method, route, status)
+
+
+def within(app: ASGIApp, outer: Scope) -> ASGIApp:
+    """The application for requests that are a part of another one, whose scope `outer` is."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, _OUTER: outer}, receive, send)
+
+    return serve
+
+
+def note_wait(scope: Scope) -> None:
+    """Note that the answer to this request, and to the one that it is a part of, waits for the outcome of a command."""
+    scope[_WAITED] = True
+    if _OUTER in scope:
+        note_wait(scope[_OUTER])
 
 
 @cache
@@ -84,11 +106,6 @@ def _requests(method: str, route: str, hundreds: int) -> Counter:
 @cache
 def _seconds(method: str, route: str) -> Histogram:
     return HTTP_SECONDS.labels(method, route)
-
-
-def _waits(scope: Scope) -> bool:
-    """True if the client asked to wait for the outcome of its command."""
-    return any(name == b"prefer" and b"wait" in value for name, value in scope["headers"])
 
 
 def _is_stream(start: Message) -> bool:

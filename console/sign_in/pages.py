@@ -21,7 +21,7 @@ def sign_in_page(
 
     A problem is told by its status and its sentence. `offers` is False where trying again is of no use.
     """
-    visit = Visit(request, Facade(request.app, None, ("", 0)), STRANGER, is_open=False)
+    visit = Visit(request, Facade(request, None, ("", 0)), STRANGER, is_open=False)
     status, error, headers = 200, "", {}
     if problem is not None:
         is_token = mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED

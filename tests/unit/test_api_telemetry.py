@@ -9,18 +9,23 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from api.web.encoded_slashes import EncodedSlashes
+from api.web.in_hand import LaterResponse
 from api.web.routes import FolderRoute, PageRoute
 from console import static_files
 from console.app import add_console
+from console.facade import Facade
 from console.queue_news import News, QueueNews
 from messaging.metrics import REGISTRY
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 
 Counts = Mapping[tuple[str, str], float]
+COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds_count"
 
 
 class ShortNews(QueueNews):
@@ -63,7 +68,15 @@ def more(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
     return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
 
 
-COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds_count"
+def failures() -> float:
+    """The requests that were answered 5xx."""
+    found = (sample for metric in REGISTRY.collect() for sample in metric.samples if sample.name == COUNTED)
+    return sum(sample.value for sample in found if sample.labels["status"] == "5xx")
+
+
+def responses() -> float:
+    """The answers whose time was measured."""
+    return REGISTRY.get_sample_value("plaudit_http_response_seconds_count") or 0.0
 
 
 @pytest.mark.parametrize(
@@ -82,9 +95,7 @@ COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds
 async def test_pages_and_files_are_counted_by_their_routes(http: httpx.AsyncClient, path: str, route: str) -> None:
     before = samples(COUNTED)
     await http.get(path)
-    counted = more(samples(COUNTED), before)
-    assert counted.pop(("GET", route)) == 1
-    assert "none" not in {route for _, route in counted}
+    assert more(samples(COUNTED), before) == {("GET", route): 1}
 
 
 def test_all_routes_name_themselves(app: FastAPI) -> None:
@@ -101,7 +112,40 @@ async def test_streams_are_counted_and_not_measured(http: httpx.AsyncClient) -> 
     await http.get(page[1])
     told = await http.get(stream[1])
     assert told.headers["content-type"].startswith("text/event-stream")
-    assert {page, stream} <= more(samples(COUNTED), counted).keys()
-    times = more(samples(MEASURED), measured)
-    assert page in times
-    assert stream not in times
+    assert more(samples(COUNTED), counted) == {page: 1, stream: 1}
+    assert more(samples(MEASURED), measured) == {page: 1}
+
+
+async def test_a_page_that_fails_fails_once(http: httpx.AsyncClient) -> None:
+    before = failures()
+    assert (await http.get("/console/queue")).status_code == 503
+    assert failures() == before + 1
+
+
+async def later(request: Request) -> Response:
+    """An answer that waits for something."""
+
+    async def coming() -> Response:
+        return JSONResponse({})
+
+    return LaterResponse(coming)
+
+
+async def asks(request: Request) -> Response:
+    """A page that asks for the answer of the path that it is given."""
+    async with Facade(request, None, ("", 0)) as facade:
+        return JSONResponse(await facade.ask("GET", request.query_params["of"]))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_measured"),
+    [("/later", False), ("/asks?of=/later", False), ("/asks?of=/api/me", True), ("/api/me", True)],
+)
+async def test_answers_that_wait_are_not_measured(
+    app: FastAPI, http: httpx.AsyncClient, path: str, is_measured: bool
+) -> None:
+    app.router.routes.insert(0, PageRoute("/later", later))
+    app.router.routes.insert(0, PageRoute("/asks", asks))
+    before = responses()
+    assert (await http.get(path, headers={"Prefer": "wait=5"})).status_code == 200
+    assert responses() == before + is_measured
