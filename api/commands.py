@@ -23,7 +23,7 @@ from api.web.bodies import check_no_body
 from api.web.documents import problems
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
 from api.web.in_hand import LaterResponse
-from api.web.preferences import idempotency_key, wait_seconds
+from api.web.preferences import KEY_LENGTH, KEY_PATTERN, idempotency_key, wait_seconds
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
@@ -55,7 +55,7 @@ _HEADERS: Final = [
     {
         "name": "Idempotency-Key",
         "in": "header",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LENGTH, "pattern": KEY_PATTERN},
         "description": "The same key gives the same ids, so a repeated request changes nothing; 422 with another body",
     },
 ]

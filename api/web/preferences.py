@@ -10,9 +10,10 @@ from api.web.problems import ProblemError, ProblemKind
 
 MAX_WAIT_SECONDS: Final = 30
 KEY_LENGTH: Final = 255
+KEY_PATTERN: Final = "^[!-~]+$"
 
 _PREFERENCE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
-_KEY = re.compile(rf"[\x21-\x7e]{{1,{KEY_LENGTH}}}")
+_KEY: Final = re.compile(KEY_PATTERN)
 
 
 def wait_seconds(prefer: Sequence[str]) -> int | None:
@@ -40,7 +41,7 @@ def idempotency_key(lines: Sequence[str]) -> str | None:
     if not lines:
         return None
     key = lines[0].strip()
-    if len(lines) > 1 or not _KEY.fullmatch(key):
+    if len(lines) > 1 or len(key) > KEY_LENGTH or not _KEY.fullmatch(key):
         detail = f"Idempotency-Key must be sent once, with 1 to {KEY_LENGTH} visible ASCII characters."
         raise ProblemError(ProblemKind.INVALID_HEADER, detail)
     return key

@@ -1,7 +1,7 @@
 /** A typed client of Plaudit. Types come from its OpenAPI document: `schema.d.ts`, written by `make client`. */
 
 import createClient, { mergeHeaders } from "openapi-fetch";
-import type { ClientOptions, FetchOptions, FetchResponse, HeadersOptions } from "openapi-fetch";
+import type { ClientOptions, FetchOptions, FetchResponse, HeadersOptions, Middleware } from "openapi-fetch";
 import type { CommandAnswer, ItemError, paths, Problem } from "./schema.js";
 
 export type * from "./schema.js";
@@ -54,7 +54,7 @@ export type Call<V extends Verb> = <P extends PathOf<V>>(
 export interface CommandOptions {
   /** So many seconds the service waits for the outcome, 30 at most; without them the answer is `accepted`. */
   wait?: number;
-  /** The same key gives the same ids, and takes effect once; a new one unless it is given. */
+  /** The same key gives the same ids, and takes effect once; a new one unless it is given. 1 to 255 visible ASCII characters. */
   idempotencyKey?: string;
   /** So often it is sent while the service is away or has too much to do. */
   attempts?: number;
@@ -80,6 +80,11 @@ export interface PlauditOptions extends Omit<ClientOptions, "baseUrl"> {
   baseUrl: string;
   /** A key of `plaudit keys`. Not for pages: what they may do needs none. */
   apiKey?: string | undefined;
+}
+
+interface Sending {
+  headers?: HeadersOptions;
+  middleware?: Middleware[];
 }
 
 /** Each GET that isn't answered with JSON: one that is missing here, or shouldn't be, doesn't compile. */
@@ -149,15 +154,26 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
   const call = <V extends Verb>(verb: V) =>
     ((path, options) => request(verb, path, { parseAs: parsed[path], ...options })) as Call<V>;
 
-  async function command(verb: string, path: string, options: CommandOptions & { headers?: HeadersOptions } = {}) {
-    const { wait, idempotencyKey = crypto.randomUUID(), attempts = ATTEMPTS, headers, ...rest } = options;
+  async function command(verb: string, path: string, options: CommandOptions & Sending = {}) {
+    const { wait, idempotencyKey = crypto.randomUUID(), attempts = ATTEMPTS, headers, middleware = [], ...rest } = options;
     const marks = { "Idempotency-Key": idempotencyKey, Prefer: wait === undefined ? undefined : `wait=${wait}` };
+    // What no request can be made of fails in the same way each time: a key or an address that isn't one.
+    let isRequest = false;
+    const noted: Middleware = {
+      onRequest({ request }) {
+        isRequest = request.url.startsWith("http");
+      },
+    };
     for (let attempt = 1; ; attempt++) {
       try {
-        const answer = await request(verb, path, { ...rest, headers: mergeHeaders(headers, marks) });
+        const answer = await request(verb, path, {
+          ...rest,
+          middleware: [...middleware, noted],
+          headers: mergeHeaders(headers, marks),
+        });
         return answer.data as CommandAnswer;
       } catch (error) {
-        const pause = attempt < attempts ? pauseAfter(error) : undefined;
+        const pause = isRequest && attempt < attempts ? pauseAfter(error) : undefined;
         if (pause === undefined) throw error;
         await paused(pause, (rest as { signal?: AbortSignal }).signal);
       }

@@ -89,7 +89,7 @@ async def test_commands_and_problems(built: Path, service: Service, facade: Faca
     unknown, invalid, twice = told.pop("unknown"), told.pop("invalid"), told.pop("twice")
     assert told == {
         **{"apiKeys": ["plaudit-key"], "keys": 1, "attempts": 3},
-        **{"unchanged": 304, "givenUp": "AbortError"},
+        **{"unchanged": 304, "givenUp": "AbortError", "badKey": "TypeError 0", "badUrl": "TypeError 1"},
         **{"image": "applied", "images": 1, "isSame": True},
         **{"texts": [True] * 3, "files": ["image/jpeg", "application/zip", True]},
     }

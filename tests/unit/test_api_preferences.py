@@ -1,7 +1,9 @@
 import pytest
+from jsonschema_rs import is_valid
 
 from api.web.preferences import idempotency_key, wait_seconds
 from api.web.problems import ProblemError
+from plaudit.tools.openapi import service_document
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,10 @@ def test_wait_is_read_as_rfc_7240_has_it(lines: list[str], seconds: int | None) 
     assert wait_seconds(lines) == seconds
 
 
-@pytest.mark.parametrize("key", ["k", "a" * 255, '"8e03978e-40d5-43dd-bc93-6894a57f9324"', "!~"])
+KEYS = ["k", "a" * 255, '"8e03978e-40d5-43dd-bc93-6894a57f9324"', "!~"]
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_a_key_is_taken_as_it_is(key: str) -> None:
     assert idempotency_key([key]) == key
 
@@ -49,3 +54,10 @@ def test_an_unusable_key_is_refused(lines: list[str]) -> None:
     with pytest.raises(ProblemError) as refused:
         idempotency_key(lines)
     assert refused.value.kind.status == 400
+
+
+def test_the_document_tells_which_keys_are_taken() -> None:
+    told = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
+    (schema,) = (header["schema"] for header in told if header["name"] == "Idempotency-Key")
+    assert all(is_valid(schema, key) for key in KEYS)
+    assert not any(is_valid(schema, key) for key in ("", " ", "a b", "a" * 256, "\u00e4", "a\x00"))

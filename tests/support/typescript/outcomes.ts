@@ -70,10 +70,27 @@ const givenUp = await away
   .command("POST", "/api/customerReviews", { body: [review], signal: giveUp.signal })
   .catch((error: unknown) => (error as Error).name);
 
+/** The name of the error, and how often `fetch` was called. */
+async function hopeless(baseUrl: string, idempotencyKey: string, signal: AbortSignal | null): Promise<string> {
+  let calls = 0;
+  const client = createPlaudit({
+    baseUrl,
+    fetch: async () => {
+      calls += 1;
+      throw new TypeError("there is no such scheme");
+    },
+  });
+  const told = client.command("POST", "/api/customerReviews", { idempotencyKey, body: [review], signal });
+  return `${await told.catch((error: unknown) => (error as Error).name)} ${calls}`;
+}
+
 console.log(
   JSON.stringify({
     unchanged: unchanged.status,
     givenUp,
+    // A pause before another attempt would end by the signal, with an AbortError.
+    badKey: await hopeless(baseUrl, "заказ-17", AbortSignal.abort()),
+    badUrl: await hopeless("localhost:8080", "order-17", null),
     texts: [metrics.includes("# HELP"), log.includes("reject"), feed.startsWith("<?xml")],
     files: [photo.type, zip.type, photo.size * zip.size > 0],
     apiKeys: [...apiKeys],
