@@ -29,6 +29,7 @@ from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import (
+    REPLAYS_KEY,
     LetterPlace,
     LetterState,
     PlaceText,
@@ -203,11 +204,13 @@ async def replay_dead_letters(
 def _messages(
     services: Services, caller: Caller, command: Command, places: list[str], mended: str | None
 ) -> list[OutgoingMessage]:
-    """The commands, one for each letter. Raises ProblemError for a value that doesn't fit into one."""
+    """The commands, one for each letter, in the order in which letters are replayed. Raises ProblemError for a value
+    that doesn't fit into one."""
     told = {"value": mended, "moderator": caller.subject}
     value = {name: each for name, each in told.items() if each is not None} | command.marks
     topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
-    messages = [services.message(topic, place, kind, {"place": place, **value}) for place in places]
+    in_turn = sorted(places, key=lambda place: place_in(place).turn)
+    messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in in_turn]
     if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
         raise invalid([{"pointer": "/value", "code": "too-long", "message": "A mended value has at most 1 MiB"}])
     return messages

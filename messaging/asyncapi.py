@@ -113,7 +113,7 @@ CHANNELS: Final = {
     Topic.DEAD_LETTER_COMMANDS: _Channel(
         "Ours alone: dead letters to publish again",
         "inside",
-        "place of the letter",
+        "the same for all, so that they keep their order",
         {"ReplayCommand": REPLAY_COMMAND},
     ),
     Topic.MAIL_COMMANDS: _Channel(

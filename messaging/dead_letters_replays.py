@@ -24,6 +24,9 @@ REASON_HEADERS: Final = frozenset(
     {"x-error-code", "x-error-message", "x-source-topic", "x-source-partition", "x-source-offset", "x-failed-at"}
 )
 
+REPLAYS_KEY: Final = "dead-letters"
+"""The key of all commands to replay, so that they keep their order: letters of several topics can be about one."""
+
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
 _ANSWERED: Final = (
@@ -41,13 +44,18 @@ _ID: Final = re.compile(r"[a-zA-Z0-9._-]+/[0-9]+-[0-9]+--?[0-9]+")
 _ID_LENGTH: Final = 320
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class LetterPlace:
     """The place of a dead letter: the topic that it came from, and where it stands among the topic's dead letters."""
 
     topic: Topic
     partition: int
     offset: int
+
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """Its turn in a replay of several: topics in the order of the flow, the letters of a partition in theirs."""
+        return CONSUMED.index(self.topic), self.partition, self.offset
 
     def __str__(self) -> str:
         """The place as a text, which `place_in` reads: `review-submissions/3/17`."""

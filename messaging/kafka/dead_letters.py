@@ -155,7 +155,7 @@ class _Merge:
             if not self.left:
                 break
             partition = max(
-                self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place)
+                self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place.turn)
             )
             letter = self.waiting[partition].pop()
             self.left[partition] = range(self.left[partition].start, letter.place.offset)

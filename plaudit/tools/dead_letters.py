@@ -92,7 +92,8 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.opened(connection) as reader:
         if wanted.names_letters:
-            named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in wanted.places]
+            in_turn = sorted(wanted.places, key=lambda place: place.turn)
+            named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_turn]
             found = _named(reader, partitions, named)
         else:
             found = _of_topics(reader, partitions, names, wanted)

@@ -91,6 +91,17 @@ async def test_a_letter_is_found_tried_mended_and_replayed_once(
     assert (entry["subject"], entry["fields"], entry["reviewId"]) == (None, ["value"], None)
 
 
+async def test_letters_of_a_key_keep_their_order_however_they_are_named(
+    facade: Facade, service: Service, product: str
+) -> None:
+    places = await dead(service, product, *({"number": number} for number in range(6)))
+    results = await facade.command("POST", f"{LETTERS}/replay", {"places": places[2::-1]})
+    assert [(each["id"], each["outcome"]) for each in results] == [(place, "applied") for place in places[2::-1]]
+    await service.run("dlq", "replay", *places[:2:-1])
+    replayed = [record for record in await service.keyed(TOPIC, product) if "x-replayed-from" in dict(record.headers)]
+    assert [json.loads(record.value)["number"] for record in replayed] == list(range(6))
+
+
 async def places_in(service: Service) -> set[str]:
     """The places of all letters that are there."""
     return {f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.records(f"{TOPIC}.dlq")}

@@ -1,0 +1,39 @@
+"""Commands to replay dead letters, as the facade publishes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from domain.delivery import OutgoingMessage
+from messaging.kafka.publisher import Publisher
+from tests.support.app import client_without_servers
+
+REPLAY = "/api/deadLetters/replay"
+IN_TURN = [
+    *("store-updates/11/9", "review-submissions/2/17", "review-submissions/2/100", "review-submissions/10/3"),
+    "moderation-commands/0/1",
+]
+
+
+async def published(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
+    """The messages of a replay of these letters; the answer names them as they were sent."""
+    messages: list[OutgoingMessage] = []
+
+    async def publish(_: Publisher, sent: Sequence[OutgoingMessage]) -> None:
+        messages.extend(sent)
+
+    monkeypatch.setattr(Publisher, "publish", publish)
+    async with client_without_servers() as http:
+        answer = await http.post(REPLAY, json={"places": places})
+    assert (answer.status_code, answer.json()["ids"]) == (202, places)
+    return messages
+
+
+async def test_letters_keep_their_order_however_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = await published(monkeypatch, IN_TURN[::-1])
+    assert [json.loads(message.value or b"")["place"] for message in messages] == IN_TURN
+    # Records of several keys come in any order.
+    assert len({message.key for message in messages}) == 1
