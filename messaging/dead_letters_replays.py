@@ -16,6 +16,7 @@ from domain.delivery import OutgoingMessage
 from domain.privacy import people_in
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import FIRST_PUBLISHED, MAX_MESSAGE_BYTES, RawRecord, first_published, position_of
+from messaging.reading_shapes import folded_name
 from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic
 
@@ -36,7 +37,7 @@ _ANSWERED: Final = (
 """Topics of commands whose repeats are known by their `commandId` alone."""
 _COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
-
+_RECORDS: Final = UUID("b8a4c1de-7f36-5d92-8e0f-41c7d95a2b60")
 
 _PLACE: Final = re.compile(r"([a-z-]{1,64})/([0-9]{1,10})/([0-9]{1,19})")
 _PLACE_LENGTH: Final = 96
@@ -139,16 +140,17 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     `value` takes the place of the letter's own: a mended message is another one, so that what identifies it
     follows from the new value, too. `earlier`: how often it was replayed before.
     A message without an id keeps the identity that its content gives it. A command has none: it gets one here, so that
-    a replay that was cut short and done again takes effect once, and undoes nothing that came in between.
+    a replay that was cut short and done again takes effect once, and undoes nothing that came in between. So do the
+    replays of two letters of one record.
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
     own = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
     headers = [(n, v) for n, v in letter.headers if n not in own]
-    place = letter_id(letter)
+    record = _record_id(letter)
     identities = [content for name, content in headers if name == "ce_id"]
     identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
     if identity is None and topic.endswith(Topic.RETURN_COMMANDS):
-        identity = f"{place}/{earlier}".encode()
+        identity = f"{record}/{earlier}".encode()
         headers += [("ce_id", identity), ("ce_source", _SOURCE)]
     if value is not None and identity is not None:
         mended = str(uuid5(_MENDED, f"{identity.hex()}/{value.hex()}")).encode()
@@ -157,10 +159,22 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     headers.append((FIRST_PUBLISHED, str(first_published(letter)).encode()))
     content = letter.value if value is None else value
     if content is not None and topic.endswith(_ANSWERED):
-        told = f"{place}/{earlier}" if value is None else f"{place}/{earlier}/{value.hex()}"
+        told = f"{record}/{earlier}" if value is None else f"{record}/{earlier}/{value.hex()}"
         is_settled = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
         content = _as_command(content, str(uuid5(_COMMANDS, told)), is_settled=is_settled)
     return OutgoingMessage(topic, letter.key, content, headers)
+
+
+def _record_id(letter: RawRecord) -> str:
+    """The identity of the record that became a letter, or of its part that did: a record that is delivered again fails
+    again, and its letter can be published twice. That of the letter where nothing says what it came of."""
+    names = ("x-source-topic", "x-source-partition", "x-source-offset", FIRST_PUBLISHED)
+    source = [header(letter, name) for name in names]
+    if not all(source):
+        return letter_id(letter)
+    # A record may hold commands about several things, which fail one by one.
+    part = [(each or b"").hex() for each in (letter.key, letter.value)]
+    return str(uuid5(_RECORDS, "/".join(source + part)))
 
 
 def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
@@ -176,11 +190,12 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
         return value
     if not isinstance(command, dict) or not command:
         return value
-    own = next((name for name in command if name.lower() == "commandid"), None)
+    own = next((name for name in command if folded_name(name) == "commandid"), None)
     if own is not None and command[own] not in (None, ""):
         return orjson.dumps({**command, own: command_id}) if is_settled else value
     # A recount comes to the same each time, and a report without an id is known by what it says.
-    if command.get("kind") == "recount" or command.get("action") == "report":
+    told = {folded_name(name): folded_name(content) for name, content in command.items()}
+    if told.get("kind") == "recount" or told.get("action") == "report":
         return value
     if own is not None:
         return orjson.dumps({**command, own: command_id})

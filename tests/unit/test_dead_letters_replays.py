@@ -73,6 +73,43 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
     assert first == same != later
 
 
+def letters_of_one_record(topic: str) -> tuple[Record, Record]:
+    """Two letters of one record: it was delivered again, or its letter was published twice."""
+    first = replace(letter(topic), value=b'{"action": "approve", "ids": ["1"]}', timestamp=2_000)
+    return first, replace(first, offset=18, timestamp=3_000)
+
+
+def identity_of(source: Record) -> str | None:
+    """The identity of the message that a replay publishes: of its headers, or of its command."""
+    message = replayed_message(source)
+    told: str | None = json.loads(message.value or b"").get("commandId")
+    return cloud_event_identity(message.headers) or told
+
+
+@pytest.mark.parametrize("value", [None, b'{"action": "reject", "ids": ["1"]}'])
+@pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
+def test_two_letters_of_one_record_are_replayed_as_one_message(topic: str, value: bytes | None) -> None:
+    letters = letters_of_one_record(f"p.{topic}")
+    first, second = (replayed_message(each, value=value) for each in letters)
+    assert first.value == second.value
+    assert cloud_event_identity(first.headers) == cloud_event_identity(second.headers)
+    again = replayed_message(letters[0], value=value, earlier=1)
+    assert (again.value, cloud_event_identity(again.headers)) != (first.value, cloud_event_identity(first.headers))
+
+
+@pytest.mark.parametrize("other", [{"key": b"other"}, {"value": b'{"action": "approve", "ids": ["2"]}'}])
+@pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
+def test_parts_of_one_record_are_replayed_as_several_messages(topic: str, other: dict[str, Any]) -> None:
+    first, second = letters_of_one_record(f"p.{topic}")
+    assert identity_of(first) != identity_of(replace(second, **other))
+
+
+def test_a_letter_that_names_no_record_is_known_by_its_place() -> None:
+    first, second = (replace(each, headers=()) for each in letters_of_one_record("p.return-commands"))
+    assert identity_of(first) == "/plaudit/dlq\np.return-commands.dlq/3-17-2000/0"
+    assert identity_of(first) != identity_of(second)
+
+
 def command_id(source: Record, **options: Any) -> str | None:
     """The id of the command that a replay publishes; the rest of its value is as it was."""
     value = json.loads(replayed_message(source, **options).value or b"")
@@ -105,7 +142,13 @@ def test_an_id_that_is_null_or_empty_is_none(name: str, none: str | None) -> Non
     assert replayed_message(replace(source, value=report)).value == report
 
 
-@pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b"7", b'{"kind": "recount"}', b'{"action": "report"}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"no JSON", b"[]", b"{}", b"7"),
+        *(b'{"kind": "recount"}', b'{"action": "report"}', b'{"Action": "Report"}'),
+    ],
+)
 def test_what_needs_no_id_stays_as_it_is(value: bytes) -> None:
     assert replayed_message(replace(letter("p.review-feedback"), value=value)).value == value
 
