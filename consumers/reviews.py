@@ -20,14 +20,13 @@ from consumers.moderation_rules import Ruled, apply_ruling, rulings_about
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
-from consumers.reviews_decisions import SubmissionDecisions, count, of_edit
+from consumers.reviews_decisions import SubmissionDecisions, beside, count, of_edit
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import BatchRules, Beside, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import (
     Decision,
     Key,
     Submission,
-    beside,
     known_submissions,
     settled_entities,
     stored_before,

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 
 from consumers.moderation_rules import Ruled, count_rulings
 from consumers.reviews_rules import BatchRules
-from consumers.reviews_submissions import Decision, Key, Submission
+from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submission
 from domain.commands import Outcome
 from domain.reviews import Review
-from domain.reviews_edits import Edited
+from domain.reviews_edits import Edited, is_same_review
 from domain.stores import Refusal
 from messaging.metrics import SUBMISSIONS
 
@@ -69,6 +69,17 @@ class SubmissionDecisions:
         """Take into account what moderation rules did."""
         self.told.update(submission.key for submission, _ in ruled)
         count_rulings(each.ruling for _, each in ruled)
+
+
+def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
+    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
+    if reason:
+        return Decision(Outcome.REFUSED, reason)
+    if submission is first:
+        return STORED
+    if is_same_review(submission.key.identity, first.key.identity, submission.right):
+        return None
+    return ID_TAKEN
 
 
 def of_edit(edited: Edited) -> Decision:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -23,7 +24,7 @@ from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
 from domain.reviews_facts import Source
 from domain.stores import Refusal
 from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, Received, position_of
+from messaging.decoding import RawRecord, Received, aged_position, position_of
 from messaging.envelope import cloud_event_identity, mark_in
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
@@ -73,6 +74,7 @@ def stored_before(created: datetime | None, *, is_told: bool = False) -> Decisio
 class Submission(NamedTuple):
     """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
     `other_id`: that which a process before the schema had places, or after that, gives to the same.
+    `ages`: of replays among the records, the positions by which they are older or newer than others.
     `is_bought`: an order is known already. `is_proven`: it came with a valid review token, which is its own."""
 
     key: Key
@@ -80,6 +82,7 @@ class Submission(NamedTuple):
     positions: tuple[RecordPosition, ...]
     other_id: str | None = None
     mark: CommandMark | None = None
+    ages: Mapping[RecordPosition, RecordPosition] = MappingProxyType({})
     object_name: str | None = None
     is_bought: bool = False
     is_proven: bool = False
@@ -118,7 +121,12 @@ class Submission(NamedTuple):
     @property
     def written(self) -> Written:
         """The record and the message that write its review."""
-        return Written(self.positions[0], (self.key.message,))
+        return Written(self.aged_position, (self.key.message,))
+
+    @property
+    def aged_position(self) -> RecordPosition:
+        """The position by which it is older or newer than others."""
+        return self.ages.get(self.positions[0], self.positions[0])
 
     def accepted(self) -> Review:
         """The review that it becomes."""
@@ -165,7 +173,7 @@ class Submission(NamedTuple):
             self.id,
             self.key.identity,
             self.review.content,
-            position=self.positions[0],
+            position=self.aged_position,
             message=self.key.message,
             at=self.created,
             right=self.right,
@@ -197,7 +205,7 @@ class Submission(NamedTuple):
         if not is_same_review(self.key.identity, holder.identity, self.right):
             return ID_TAKEN
         is_known = self.key.message in holder.written.messages
-        if not is_known and not holder.written.covers(self.positions[0]):
+        if not is_known and not holder.written.covers(self.aged_position):
             return None
         # Another of the same moment may have been refused, or come too late.
         is_its_own = holder.written.messages[:1] in ((), (self.key.message,))
@@ -216,9 +224,12 @@ def submissions_of(
     """
     submissions: dict[Key, Submission] = {}
     commands: dict[tuple[str, str], Key] = {}
+    ages: dict[RecordPosition, RecordPosition] = {}
     for record, reviews in batch:
         position, identity = position_of(record), cloud_event_identity(record.headers)
         command_mark = mark_in(record.headers)
+        if (aged := aged_position(record)) != position:
+            ages[position] = aged
         latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
@@ -229,7 +240,7 @@ def submissions_of(
                 key = commands.setdefault((review.command_id, key.id), key)
             last = latest.pop(key[:2], None)
             if last is None or last.key != key:
-                last = Submission(key, _filled(review, last), (position,), other, command_mark)
+                last = Submission(key, _filled(review, last), (position,), other, command_mark, ages)
             latest[key[:2]] = last
         # Only then, so that what counts in a record doesn't depend on those beside it.
         for submission in latest.values():
@@ -256,17 +267,6 @@ async def known_submissions(
         for each in submissions.values()
     )
     return {each.key: each for each in found}
-
-
-def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
-    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
-    if reason:
-        return Decision(Outcome.REFUSED, reason)
-    if submission is first:
-        return STORED
-    if is_same_review(submission.key.identity, first.key.identity, submission.right):
-        return None
-    return ID_TAKEN
 
 
 def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:

@@ -19,6 +19,10 @@ def digest_of(told: str) -> int:
     return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
+_NOWHERE: Final = -1
+"""The partition and the offset of a record whose place says nothing of its age."""
+
+
 class RecordPosition(NamedTuple):
     """The position of a record in its topic: partition, offset and timestamp (milliseconds since 1970)."""
 
@@ -26,18 +30,25 @@ class RecordPosition(NamedTuple):
     offset: int
     timestamp: int
 
+    @classmethod
+    def of_time(cls, timestamp: int) -> RecordPosition:
+        """The position of a record whose age is known by this time alone, as that of a replay."""
+        return cls(_NOWHERE, _NOWHERE, timestamp)
+
     def __str__(self) -> str:
         return f"{self.partition}-{self.offset}-{self.timestamp}"
 
     def covers(self, position: RecordPosition) -> bool:
         """True for a record that is no newer: by its offset in the same partition, else by its time."""
-        if position.partition == self.partition:
+        if position.partition == self.partition != _NOWHERE:
             return position.offset <= self.offset and position.timestamp <= self.timestamp
         return position.timestamp < self.timestamp
 
     def after(self, position: RecordPosition) -> RecordPosition:
-        """The given position, with the later of both times: the mark once its record has been applied on top."""
-        return position._replace(timestamp=max(self.timestamp, position.timestamp))
+        """The given position, with the later of both times: the mark once its record has been applied on top. One that
+        is known by its time alone leaves the place as it is."""
+        last = self if position.partition == _NOWHERE else position
+        return last._replace(timestamp=max(self.timestamp, position.timestamp))
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,13 @@ def first_published(record: RawRecord) -> int:
     return min(record.timestamp, int(first)) if is_time else record.timestamp
 
 
+def aged_position(record: RawRecord) -> RecordPosition:
+    """The position by which a record is older or newer than others: of a replay the time at which its message was first
+    published, as it stands behind what has come since."""
+    first = first_published(record)
+    return RecordPosition.of_time(first) if first < record.timestamp else position_of(record)
+
+
 def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[list[Received[T]], list[DeadLetter]]:
     """Split records into those that `read` understands, with their content, and dead letters. Keeps the order."""
     good: list[Received[T]] = []

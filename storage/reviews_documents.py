@@ -201,7 +201,7 @@ def written_from(document: Document) -> Written:
     """The record and the messages that wrote a review. Of one from before that was kept its time is known."""
     if "writtenAt" in document:
         return Written(RecordPosition(*document["writtenAt"]), tuple(document.get("messages", ())))
-    return Written(RecordPosition(-1, -1, milliseconds(document["createdDate"]) + 1))
+    return Written(RecordPosition.of_time(milliseconds(document["createdDate"]) + 1))
 
 
 def editable_from(document: Document) -> EditableReview:

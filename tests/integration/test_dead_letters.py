@@ -249,3 +249,28 @@ async def test_a_replay_overwrites_nothing_that_was_told_behind_its_letter(
     await service.publish(topic, told(8))
     await service.letters(topic, id, 2)
     assert await newest() == "Second"
+
+
+@pytest.mark.long
+async def test_a_replay_overwrites_no_newer_edit_of_a_review(facade: Facade, service: Service, product: str) -> None:
+    id, late = new_id("review"), new_id("review")
+
+    def told(id: str, text: object) -> Message:
+        return message({**submission(product, 4, id=id, userId="anna"), "review": text}, product)
+
+    async def replay(letter: Any, mended: Message) -> None:
+        (service.folder / "mended.json").write_bytes(mended.value or b"")
+        place = f"review-submissions/{letter.partition}/{letter.offset}"
+        await service.run("dlq", "replay", place, "--value", "mended.json")
+        await service.idle()
+
+    await service.publish("review-submissions", told(id, "Stored"), told(id, 7), told(late, 8), told(late, 9))
+    letters = await service.letters("review-submissions", product, 3)
+    await service.publish("review-submissions", told(id, "Newer"))
+    await service.idle()
+    await replay(letters[0], told(id, "Older"))
+    assert (await facade.review(id))["review"] == "Newer"
+    # What became a letter behind its review isn't older than that, whenever the review is stored.
+    await replay(letters[1], told(late, "First"))
+    await replay(letters[2], told(late, "Second"))
+    assert (await facade.review(late))["review"] == "Second"

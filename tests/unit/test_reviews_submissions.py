@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from consumers.reviews_submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
+from domain.reviews import Content, ReviewStatus
+from domain.reviews_edits import EditableReview, apply_edit
 from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
@@ -60,6 +62,48 @@ def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
         (Outcome.UNCHANGED, False),
         (Outcome.APPLIED, True),
     ]
+
+
+def told(time: int, text: str, first_published: int | None = None, *, offset: int | None = None) -> Submission:
+    """A submission of a record of this time; of a replay, when it was first published."""
+    headers = [] if first_published is None else [("x-first-published", str(first_published).encode())]
+    value = json.dumps([REVIEW | {"review": text}]).encode()
+    record = Record(time if offset is None else offset, headers, timestamp=time, value=value)
+    (submission,) = submissions(Received(record, submissions_in(value)))
+    return submission
+
+
+def text_after(*told_in_turn: Submission) -> str:
+    """The text of a review of the first submission once the others have come, one by one."""
+    first, *others = told_in_turn
+    review = first.accepted()
+    content = Content(review.text, 400, review.title, review.user_name, review.entity_name)
+    kept = EditableReview(first.key.identity, content, ReviewStatus.NEW, first.written, first.created)
+    for each in others:
+        holder = replace(first.holder(None), written=kept.written)
+        if each.at(holder) is None:
+            kept, _ = apply_edit(kept, each.edit(None), keeps_status=False)
+    return kept.text
+
+
+def test_a_replay_overwrites_no_newer_text() -> None:
+    stored, edit, replay = told(10, "stored"), told(30, "newer"), told(90, "replayed", 20)
+    assert text_after(stored, edit, replay) == "newer"
+    assert text_after(stored, replay, told(95, "later")) == "later"
+    assert text_after(edit, replay) == "newer"
+    assert text_after(stored, told(91, "replayed first", 25), replay) == "replayed first"
+
+
+def test_a_replay_is_taken_where_it_is_the_newest() -> None:
+    stored, replays = told(10, "stored"), [told(90, "first", 20), told(91, "second", 20), told(92, "third", 25)]
+    assert text_after(stored, *replays[:1]) == "first"
+    assert text_after(stored, *replays) == "third"
+    # A review that a replay has stored is no newer than its message was.
+    assert text_after(*replays[:2]) == "second"
+    # Delivered again, it is known.
+    assert text_after(stored, *replays[:2], replays[0]) == "second"
+    # What stands behind the last record of the partition is newer, whatever the clock of its sender says.
+    assert text_after(stored, told(90, "replayed", 50), told(40, "later", offset=91)) == "later"
 
 
 SOME_REVIEWS = st.lists(
