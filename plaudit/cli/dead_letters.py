@@ -109,8 +109,9 @@ def replay(
     mended = value.read_bytes() if value else None
 
     async def work(settings: Settings, out: Terminal) -> None:
-        named = [*(places or ()), *named_letter(settings.topics, topic, partition, offset)]
-        wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=named)
+        letter = named_letter(settings.topics, topic, partition, offset)
+        kinds, named = None if letter else topic, [*(places or ()), *letter]
+        wanted = Filter(topics=kinds, codes=code, since=since, until=until, limit=limit, places=named)
         await replay_dead_letters(settings, out, errors, Replay(wanted, mended=mended, again=again, dry_run=dry_run))
 
     run_tool(as_json, work)

@@ -26,7 +26,7 @@ from plaudit.tools.servers import missing_topic
 class Filter:
     """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them.
 
-    `places` name letters one by one, and leave no other criterion.
+    `places` name letters one by one, each of them once, and leave no other criterion.
     """
 
     topics: Sequence[str] | None = None
@@ -44,7 +44,16 @@ class Filter:
     @property
     def is_everything(self) -> bool:
         """True without any criterion."""
-        return not (self.topics or self.codes or self.since or self.until or self.names_letters)
+        return not (self._is_of_a_kind or self.names_letters)
+
+    def check(self) -> None:
+        """Raises UsageError for criteria beside places, which would mean nothing."""
+        if self.names_letters and self._is_of_a_kind:
+            raise UsageError("Places name letters one by one: leave out --topic, --code, --since and --until.")
+
+    @property
+    def _is_of_a_kind(self) -> bool:
+        return bool(self.topics or self.codes or self.since or self.until)
 
 
 def named_letter(
@@ -92,7 +101,7 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.opened(connection) as reader:
         if wanted.names_letters:
-            in_turn = sorted(wanted.places, key=lambda place: place.turn)
+            in_turn = sorted(set(wanted.places), key=lambda place: place.turn)
             named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_turn]
             found = _named(reader, partitions, named)
         else:

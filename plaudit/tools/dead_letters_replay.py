@@ -72,12 +72,13 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     A letter that fails again is the same letter: it is replayed if it is named, or `again`. What becomes a dead letter
     during the replay is left for the next one. Raises UsageError or CommandError.
     """
-    if order.mended is not None and len(order.wanted.places) != 1:
+    order.wanted.check()
+    if order.mended is not None and len(set(order.wanted.places)) != 1:
         raise UsageError("--value mends one letter: name it by its place, like review-submissions/3/17.")
     if order.mended is not None:
         _check(order.mended, order.wanted.places[0].topic)
     replayed, left_out = 0, Counter[Hindrance]()
-    topics = topics_of(settings.topics, order.wanted.topics)
+    topics = topics_of(settings.topics, [place.topic for place in order.wanted.places] or order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
         repositories = Repositories(database, erasure_keys=settings.privacy.keys())
         transactions = Transactions(database, repositories, publisher.publish)
@@ -160,6 +161,7 @@ async def discard_dead_letters(settings: Settings, out: Terminal, progress: Term
 
     Kafka keeps them until the retention of their topics is over. Raises UsageError or CommandError.
     """
+    order.wanted.check()
     if order.wanted.is_everything and not order.everything:
         raise UsageError("Name letters by their places, or a filter; --all discards all open letters.")
     if not order.reason.strip():

@@ -78,7 +78,7 @@ async def test_letters_never_become_more(own_service: Service) -> None:
     assert (await asked(service, "discard", "--code", "invalid-json", *reason))["discarded"] == count - 1
     assert (await service.run("dlq", "list")).stdout == "No dead letters.\n"
     assert (await asked(service, "replay", "--again"))["replayed"] == 0
-    assert (await asked(service, "replay", first, "--again"))["replayed"] == 1
+    assert (await asked(service, "replay", first, first, "--again"))["replayed"] == 1
     async with service.client() as http:
         page = (await http.get("/api/audit", params={"action": "discard", "take": 100})).json()
     assert {(entry["reason"], entry["subject"]) for entry in page["results"]} == {("a test", "plaudit dlq")}

@@ -1,0 +1,42 @@
+"""`plaudit dlq`: letters that are named by their places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plaudit.cli import dead_letters
+
+PLACE = "review-submissions/3/17"
+
+
+@pytest.mark.parametrize("command", [["replay"], ["discard", "--reason", "a test"]])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        ("--topic", "review-submissions"),
+        ("--code", "invalid-json"),
+        ("--since", "2026-03-14T09:00:00Z"),
+        ("--until", "2026-03-14T09:00:00Z"),
+    ],
+)
+def test_criteria_beside_places_are_refused(command: list[str], criterion: tuple[str, str]) -> None:
+    ended = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
+    assert (ended.exit_code, "leave out --topic, --code" in ended.output) == (2, True), ended.output
+
+
+def test_criteria_beside_the_one_letter_are_refused() -> None:
+    place = ("--topic", "review-submissions", "--partition", "3", "--offset", "17")
+    ended = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
+    assert (ended.exit_code, "leave out --topic, --code" in ended.output) == (2, True), ended.output
+
+
+@pytest.mark.parametrize("others", [(PLACE,), ("--topic", "review-submissions", "--partition", "3", "--offset", "17")])
+def test_a_letter_that_is_named_twice_is_one(tmp_path: Path, others: tuple[str, ...]) -> None:
+    """So that a value mends it; this one would be set aside again."""
+    mended = tmp_path / "mended.json"
+    mended.write_bytes(b"no JSON")
+    ended = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
+    assert (ended.exit_code, "would set this value aside (invalid-json)" in ended.output) == (1, True), ended.output
