@@ -38,6 +38,7 @@ from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.servers import reached
 from plaudit.tools.whole_files import whole_file
 from storage.database import Database
+from storage.outbox import Outbox
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
 from storage.review_tokens import TokenUse
@@ -164,7 +165,7 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
         with out.status("Waiting for what was published before"):
-            await _await_backlog(settings, out, wait)
+            await _await_backlog(settings, out, Outbox(database, publisher.publish), wait)
         with out.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
@@ -211,7 +212,7 @@ async def _forget(data: PersonalData) -> dict[str, int]:
     return counts
 
 
-async def _await_backlog(settings: Settings, out: Terminal, wait: float) -> None:
+async def _await_backlog(settings: Settings, out: Terminal, owed: Outbox, wait: float) -> None:
     """Wait until workers have taken in what was published so far: they would bring it back behind the erasure."""
     connection = settings.kafka_connection()
     if not connection.idempotence:
@@ -221,11 +222,10 @@ async def _await_backlog(settings: Settings, out: Terminal, wait: float) -> None
     lag = ConsumerLag(connection, settings.topics)
     try:
         async with asyncio.timeout(wait):
-            found = await patiently("Kafka", lag.measure)
-            ends = {place: each.next_offset + each.records for place, each in found.items() if place[0] in _TELLING}
-            while any(place in found and found[place].next_offset < end for place, end in ends.items()):
-                await asyncio.sleep(_PAUSE_S)
-                found = await patiently("Kafka", lag.measure)
+            # Replays that are asked for publish to the others, some of them behind what those have now.
+            await _await_ends(lag, (Topic.DEAD_LETTER_COMMANDS,))
+            await owed.settle_before(datetime.now(UTC))
+            await _await_ends(lag, _TELLING)
     except TimeoutError:
         raise CommandError(
             f"After {wait:g} s workers haven't taken in what was published before, and nothing was removed: is a "
@@ -233,6 +233,15 @@ async def _await_backlog(settings: Settings, out: Terminal, wait: float) -> None
         ) from None
     finally:
         await lag.stop()
+
+
+async def _await_ends(lag: ConsumerLag, topics: Collection[Topic]) -> None:
+    """Wait until workers have taken in what these topics hold now."""
+    found = await patiently("Kafka", lambda: lag.measure(*topics))
+    ends = {place: each.end for place, each in found.items()}
+    while any(place in found and found[place].next_offset < end for place, end in ends.items()):
+        await asyncio.sleep(_PAUSE_S)
+        found = await patiently("Kafka", lambda: lag.measure(*topics))
 
 
 async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: TopicNames, wait: float) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -389,6 +389,37 @@ async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> N
     assert "Deleted 1 reviews" in await erase(own_service, anna)
     await own_service.idle()
     assert (await export(own_service, anna))["reviews"] == []
+
+
+@pytest.mark.kafka
+async def test_a_replay_that_waits_in_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
+    anna, product = new_id("anna"), new_id()
+    review = submission(product, userId=anna, id=new_id("review"))
+    await own_service.publish("review-submissions", message({**review, "rating": 9}, product))
+    (letter,) = await own_service.letters("review-submissions", product, 1)
+    await own_service.stop("worker")
+    command = {"place": f"review-submissions/{letter.partition}/{letter.offset}", "value": json.dumps(review)}
+    await own_service.publish("dead-letter-commands", message(command, product))
+    said = await erase(own_service, anna, "--wait", "1", code=1)
+    assert "haven't taken in what was published before, and nothing was removed" in said
+    own_service.start("worker")
+    assert "Deleted 1 reviews" in await erase(own_service, anna)
+    await own_service.idle()
+    assert (await export(own_service, anna))["reviews"] == []
+
+
+@pytest.mark.kafka
+async def test_what_a_worker_owes_to_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
+    """As the message of a replay, where the worker died before it was published."""
+    anna, product = new_id("anna"), new_id()
+    value = json.dumps(submission(product, userId=anna, id=new_id("review"))).encode()
+    await own_service.stop("worker")
+    async with own_service.mongo() as database:
+        messages = [[own_service.topic("review-submissions"), product.encode(), value, []]]
+        await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": messages})
+    assert "nothing was removed" in await erase(own_service, anna, "--wait", "5", code=1)
+    own_service.start("worker")
+    assert "Deleted 1 reviews" in await erase(own_service, anna)
 
 
 @pytest.mark.kafka
