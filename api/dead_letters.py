@@ -48,6 +48,7 @@ _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200
 _WHOLE_VALUE: Final = MAX_MESSAGE_BYTES
 _NOT_FOUND: Final = "There is no dead letter at this place: it may be older than its topic keeps them."
+_TOO_LARGE: Final = "Too large once it is written as JSON: `plaudit dlq replay --value` takes up to 1 MiB"
 
 
 class LetterRow(TypedDict):
@@ -212,7 +213,7 @@ def _messages(
     in_turn = sorted(places, key=lambda place: place_in(place).turn)
     messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in in_turn]
     if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
-        raise invalid([{"pointer": "/value", "code": "too-long", "message": "A mended value has at most 1 MiB"}])
+        raise invalid([{"pointer": "/value", "code": "too-long", "message": _TOO_LARGE}])
     return messages
 
 

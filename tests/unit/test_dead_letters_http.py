@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from domain.delivery import OutgoingMessage
+from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.kafka.publisher import Publisher
-from tests.support.app import client_without_servers
+from tests.support.app import client_without_servers, problem_of
 
 REPLAY = "/api/deadLetters/replay"
 IN_TURN = [
@@ -37,3 +38,12 @@ async def test_letters_keep_their_order_however_they_are_named(monkeypatch: pyte
     assert [json.loads(message.value or b"")["place"] for message in messages] == IN_TURN
     # Records of several keys come in any order.
     assert len({message.key for message in messages}) == 1
+
+
+async def test_a_value_that_is_too_large_as_json_is_sent_to_the_command_line() -> None:
+    """Its quotes are escaped in the command, which has more fields than the request."""
+    replay = {"places": IN_TURN[:1], "value": '"' * (MAX_MESSAGE_BYTES // 2 - 40)}
+    async with client_without_servers() as http:
+        (error,) = problem_of(await http.post(REPLAY, json=replay), 422)["errors"]
+    assert (error["pointer"], error["code"]) == ("/value", "too-long")
+    assert "once it is written as JSON: `plaudit dlq replay --value` takes up to 1 MiB" in error["message"]
