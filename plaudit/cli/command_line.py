@@ -187,10 +187,21 @@ def _wrong_json(error: SettingsError) -> str:
     return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
 
 
+def open_closed_streams() -> None:
+    """Open /dev/null as standard input, output and error where they are closed, so that a command goes on as without
+    them. Else a socket takes the number of one, and libuv aborts the process when that is closed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it takes the lowest number that is free
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
+            setattr(sys, name, stream)
+
+
 def discard_output() -> None:
     """Drop what can't be written to standard output: Python would try again at its end, and exit with code 120."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(error: OSError) -> str:

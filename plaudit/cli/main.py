@@ -23,6 +23,7 @@ from plaudit.cli.command_line import (
     fail_of_configuration,
     in_words,
     is_logged,
+    open_closed_streams,
     out,
     read_settings,
     run,
@@ -69,6 +70,7 @@ def plaudit(
 
 def main() -> None:
     """Run the command that was asked for."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in every locale: customers write all languages, and JSON is UTF-8
@@ -78,8 +80,7 @@ def main() -> None:
         try:
             app()
         finally:
-            if sys.stdout is not None:  # as it is where the output is closed
-                sys.stdout.flush()
+            sys.stdout.flush()
     except OSError as error:
         discard_output()
         if PROCESSES.intersection(sys.argv[1:2]):

@@ -26,6 +26,24 @@ async def write(settings):
 main.app = lambda: sys.exit(command_line.run(write))
 main.main()
 """
+# And as they read from servers.
+CONNECTED: Final = """
+import asyncio, sys
+from plaudit.cli import command_line, main
+
+async def connect(settings):
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1")
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await reader.read()
+        writer.close()
+    sys.stdout.write("x")
+    sys.stderr.write("x")
+    assert not sys.stdin.isatty()
+
+main.app = lambda: sys.exit(command_line.run(connect))
+main.main()
+"""
 A_LINE, MANY_LINES = (["-c", UNFLUSHED.format(lines=lines), "privacy"] for lines in (1, 1_000))
 
 
@@ -62,6 +80,17 @@ def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list
     reader, output = os.pipe()
     os.close(reader)
     assert written(tmp_path, command, output) == (1, "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_works_where_its_streams_are_closed(tmp_path: Path, closed: str) -> None:
+    """As by a scheduler that closes them, rather than have them read from and write to /dev/null."""
+    command = [sys.executable, "-c", CONNECTED, "privacy"]
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.long
