@@ -282,7 +282,10 @@ async def _letters_about(
 
 
 def _json(value: bytes) -> Any:
+    """A value as it is in the document; as text if it is no JSON, or nested deeper than the document can be."""
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        parsed = orjson.loads(value)
+        orjson.dumps([[[parsed]]])  # as deep as the document has it, and orjson reads deeper JSON than it writes
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text_of(value)
+    return parsed

@@ -160,11 +160,12 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
     number = random.randrange(10**9, 10**10)
     anna, berta, later = str(number), f"{number}0", new_id("order")
     order = await own_returns.ordered({"line": 5}, customerId=anna)
-    # Hers: by a number, by her order alone, deep within, cut off.
+    # Hers: by a number, by her order alone, deep within, cut off, and nested deeper than a document can be.
     await own_service.publish(
         "review-submissions",
         message(submission("x", userId=number, review=WORDS)),
         Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
+        Message(None, f'{{"userId": "{anna}", "x": {"[" * 600}{"]" * 600}}}'.encode()),
     )
     await own_service.publish("order-events", message({"order": {"customer": {"id": number}}}))
     await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
@@ -174,7 +175,7 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
         message(submission(anna, 9, userId=berta)),
         Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
     )
-    await _letters(own_service, 6)
+    await _letters(own_service, 7)
     # Commands that wait for what they are about.
     wanted = wanted_return(later, {"line": 2}, resolution=WORDS)
     wanted["id"] = new_id("return")
@@ -187,20 +188,20 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
         await eventually(partial(database["parkedCommands"].count_documents, {}), lambda found: found == 1)
 
     shown = await export(own_service, anna)
-    assert len(shown["deadLetters"]) == 4
+    assert len(shown["deadLetters"]) == 5
     assert berta not in json.dumps(shown)
     assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS] * 2
     assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
 
     erased = await erase(own_service, anna)
-    assert "4 dead letters" in erased
+    assert "5 dead letters" in erased
     assert "3 commands that wait" in erased
     everything = await everything_in(own_service)
     for trace in (anna, WORDS, hashlib.sha256(anna.encode()).hexdigest()):
         assert trace not in everything
     replayed = await replay(own_service)
     assert "Replayed 2 dead letters" in replayed
-    assert "4 are about people who were forgotten" in replayed
+    assert "5 are about people who were forgotten" in replayed
 
     # What was acknowledged takes effect all the same, without her words and name.
     await own_returns.ordered({"line": 5}, id=later)
