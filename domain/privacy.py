@@ -5,7 +5,8 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -24,7 +25,16 @@ _PERSON_FIELDS: Final = frozenset(
     }
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
+_DATA_FIELD: Final = "database64"
+"""The folded name of the data of a CloudEvent in structured mode, where they are bytes."""
+
 MOST_PARSED: Final = 200
+MOST_EMBEDDED: Final = 3
+"""Levels of JSON within texts of JSON that are looked through."""
+MOST_BROKEN: Final = 10_000
+"""Texts that begin like JSON and are none; a message of more of them is searched as if it were none itself."""
+_BEGINS: Final = ("{", "[", '"')
+"""The first characters of texts that may be JSON with names in it."""
 
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
 """Quoted texts, and words between punctuation."""
@@ -100,13 +110,13 @@ def unkeyed_mark_of(customer_id: str) -> str:
 
 
 def people_in(value: bytes) -> set[str]:
-    """The ids of the people that a message is about or comes from, in JSON of any shape; numbers as text, and mail
-    addresses in small letters as well.
+    """The ids of the people that a message is about or comes from, in JSON of any shape, be it within texts; numbers as
+    text, and mail addresses in small letters as well.
 
     Of what is no JSON: all that could be an id.
     """
     try:
-        people = _named(_parsed(value), _PERSON_FIELDS)
+        people = {id for name, id in _named(value) if name in _PERSON_FIELDS}
     except (ValueError, RecursionError):
         people = {word for words in _WORDS.findall(_text(value)) for word in words if word}
     return people | _folded(people)
@@ -119,12 +129,13 @@ def is_about(
     of their orders; if it is no JSON, by what stands in its text."""
     theirs = _folded(addresses)
     try:
-        told = _parsed(value)
-        people, orders = _named(told, _PERSON_FIELDS), _named(told, _ORDER_ID_FIELDS)
+        named = set(_named(value))
     except (ValueError, RecursionError):
         text = _text(value)
         folded = text.casefold()
         return any(_occurs(id, text) for id in (customer_id, *order_ids)) or any(_occurs(a, folded) for a in theirs)
+    people = {id for name, id in named if name in _PERSON_FIELDS}
+    orders = {id for name, id in named if name in _ORDER_ID_FIELDS}
     is_theirs = customer_id in people or not _folded(people).isdisjoint(theirs)
     return is_theirs or not orders.isdisjoint(order_ids)
 
@@ -156,29 +167,50 @@ def _without_words(stored: Return) -> Return:
     return replace(stored, resolution=None, origin=None, lines=lines)
 
 
-def _parsed(value: bytes) -> Any:
-    # Numbers stay as they are written, and objects keep fields that come twice.
-    return json.loads(
-        value,
-        parse_int=str,
-        parse_float=lambda text: text.removesuffix(".0"),
-        object_pairs_hook=lambda fields: tuple((name.casefold(), told) for name, told in fields),
-    )
+def _name_of(name: str) -> str:
+    """The name of a field however it is written: `customer_id` and `Customer-Id` are `customerid`."""
+    return name.casefold().replace("_", "").replace("-", "")
 
 
-def _named(told: Any, fields: Collection[str]) -> set[str]:
-    """The texts of these fields at any depth; of a field that is an object, its id as well."""
-    if isinstance(told, list):
-        return {id for each in told for id in _named(each, fields)}
-    if not isinstance(told, tuple):
-        return set()
-    found: set[str] = set()
-    for name, content in told:
-        found |= _named(content, fields)
-        if name in fields:
-            ids = [id for key, id in content if key == "id"] if isinstance(content, tuple) else [content]
-            found |= {id for id in ids if id and isinstance(id, str)}
-    return found
+# Numbers stay as they are written, and objects keep fields that come twice. Made once, for there may be many texts.
+_DECODER: Final = json.JSONDecoder(
+    parse_int=str,
+    parse_float=lambda text: text.removesuffix(".0"),
+    object_pairs_hook=lambda fields: tuple((_name_of(name), told) for name, told in fields),
+)
+
+
+def _named(value: bytes) -> Iterator[tuple[str, str]]:
+    """The folded names and the texts of all fields, at any depth, also in JSON within a text or the data of an event;
+    of a field that is an object, its id. Raises ValueError and RecursionError."""
+    broken = 0
+    text = value.decode(json.detect_encoding(value), "surrogatepass")
+    waiting: list[tuple[Any, int]] = [(_DECODER.decode(text), MOST_EMBEDDED)]
+    while waiting:
+        told, levels = waiting.pop()
+        if isinstance(told, list):
+            waiting += [(each, levels) for each in told]
+        elif isinstance(told, str):
+            if levels and told.lstrip()[:1] in _BEGINS:
+                try:
+                    waiting.append((_DECODER.decode(told), levels - 1))
+                except ValueError:
+                    broken += 1
+                    if broken > MOST_BROKEN:
+                        raise
+        elif isinstance(told, tuple):
+            for name, content in told:
+                ids = [id for key, id in content if key == "id"] if isinstance(content, tuple) else [content]
+                yield from ((name, id) for id in ids if id and isinstance(id, str))
+                waiting.append((_data(content) if name == _DATA_FIELD else content, levels))
+
+
+def _data(content: Any) -> Any:
+    """The text that is in base64; without it the content as it is."""
+    try:
+        return b64decode(content).decode()
+    except (TypeError, ValueError):
+        return content
 
 
 def _text(value: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,6 +16,8 @@ from domain import privacy as domain_privacy
 from domain.addresses import bare_address
 from domain.orders import NO_BODY, Customer, Order, OrderLine, after_event
 from domain.privacy import (
+    MOST_BROKEN,
+    MOST_EMBEDDED,
     MOST_PARSED,
     forgotten_order,
     forgotten_return,
@@ -124,6 +127,8 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"id": "i", "digest": "d", "uploader": "a"}', {"a"}),
         (b'{"id": "o", "customerEmail": "a@example.com", "customerName": "b"}', {"a@example.com"}),
         (b'{"email": "Ann <A@Example.com>"}', {"Ann <A@Example.com>", "a@example.com"}),
+        (b'{"customer_id": 26, "return": {"created-by": "b", "User_Id": "c"}}', {"26", "b", "c"}),
+        (b'{"userId": "[a]", "review": "[b"}', {"[a]"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -145,6 +150,8 @@ def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
         (b'{"return": {"orderId": "o-1"}}', True),
         (b'{"return": {"OrderId": "o-2"}}', False),
         (b'{"entityId": "4711", "rating": 4711, "userId": "b"}', False),
+        (b'{"order_id": "o-1"}', True),
+        (b'{"review": "{\\"order_id\\": \\"o-1\\"}"}', True),
         (b'{"userId": "4711", "review": "Cut off', True),
         (b'{"userId": 4711', True),
         (b"\xff\xfe 4711 \x00", True),
@@ -177,6 +184,29 @@ def test_a_person_is_found_in_what_is_nested_too_deep_to_be_read() -> None:
     for depth in (100, 500, 900, 2_000):
         assert is_about(b'{"userId": "4711", "x": ' + b"[" * depth + b"]" * depth + b"}", "4711", ())
         assert is_about(b'{"orderId": "o-1", "x": ' + b"[" * depth + b"]" * depth + b"}", "4711", ["o-1"])
+
+
+@pytest.mark.parametrize("times", range(MOST_EMBEDDED + 2))
+def test_a_person_is_found_in_json_that_is_written_into_texts(times: int) -> None:
+    """As by a sender that encodes it twice, in the payload of another system, or as the mended value of a letter."""
+    whole = value = json.dumps({"userId": 4711})
+    for _ in range(times):
+        whole, value = json.dumps(whole), json.dumps([{"value": value}])
+    for each in (whole, value):
+        assert people_in(each.encode()) == ({"4711"} if times <= MOST_EMBEDDED else set())
+        assert is_about(each.encode(), "4711", ()) == (times <= MOST_EMBEDDED)
+
+
+@pytest.mark.parametrize(("data", "about"), [(b'{"userId": "4711"}', True), (b"\xff 4711", False)])
+def test_a_person_is_found_in_the_data_of_an_event(data: bytes, about: bool) -> None:
+    event = {"specversion": "1.0", "id": "1", "data_base64": b64encode(data).decode()}
+    assert is_about(json.dumps(event).encode(), "4711", ()) == about
+    assert not is_about(b'{"data_base64": ["4711", {}]}', "4711", ())
+
+
+def test_very_many_texts_that_only_begin_like_json_are_searched_as_they_are() -> None:
+    for count, about in ((MOST_BROKEN, False), (MOST_BROKEN + 1, True)):
+        assert is_about(json.dumps(["4711", *["[x"] * count]).encode(), "4711", ()) == about
 
 
 def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for(monkeypatch: pytest.MonkeyPatch) -> None:
