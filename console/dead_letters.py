@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
@@ -37,6 +39,9 @@ _WORDS: Final = {
 """The outcomes of a replay, by their reason or, without one, their name."""
 
 _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
+
+_SPARE_LENGTH: Final = 65_536
+"""A value by lines may have so many characters beyond twice its own."""
 
 _EMPTIED: Final = "The value is empty. Write another one, or load this page anew for its own."
 
@@ -74,11 +79,12 @@ async def mend(visit: Visit) -> Response:
     """Try a letter or replay it, as it is or mended. What would be refused again is replayed only by `anyway`."""
     form, letter = await visit.form(), await _letter(visit)
     typed = str(form.get("value") or "").replace("\r\n", "\n")
-    if "value" in form and not typed.strip() and (_editable(letter) or "").strip():
+    editable = letter["editable"]
+    if "value" in form and not typed.strip() and (editable or "").strip():
         return _page(visit, letter, status=422, typed=typed, hindrance=_EMPTIED)
     order: dict[str, Any] = {"places": [letter["place"]]}
-    if typed.strip() and typed != _editable(letter):
-        order["value"] = typed if _editable(letter) == letter["value"] else _in_one_line(typed)
+    if typed.strip() and typed != editable:
+        order["value"] = typed if editable == letter["value"] else await asyncio.to_thread(_in_one_line, typed)
     try:
         tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
         refusal, hindrance = tried.get("refusal"), _told(tried) if tried["outcome"] != "applied" else None
@@ -115,9 +121,11 @@ async def replay(visit: Visit) -> Response:
 
 
 async def _letter(visit: Visit) -> Mapping[str, Any]:
+    """A letter, with its value as it can be edited as well."""
     place = "/".join(map(visit.segment, ("topic", "partition", "offset")))
     letter: Mapping[str, Any] = await visit.facade.ask("GET", f"{_API}/{place}")
-    return letter
+    # Large ones take long, which other requests don't wait for.
+    return {**letter, "editable": await asyncio.to_thread(_editable, letter)}
 
 
 async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
@@ -134,7 +142,7 @@ async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[
 
 def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown: Any) -> Response:
     defaults = {"typed": None, "refusal": None, "hindrance": None, "refused": None, "is_tried": False}
-    return visit.page("dead_letter.html", status=status, letter=letter, editable=_editable(letter), **defaults | shown)
+    return visit.page("dead_letter.html", status=status, letter=letter, editable=letter["editable"], **defaults | shown)
 
 
 def _told(result: Mapping[str, Any]) -> str:
@@ -143,19 +151,31 @@ def _told(result: Mapping[str, Any]) -> str:
 
 
 def _editable(letter: Mapping[str, Any]) -> str | None:
-    """The value as it can be edited, JSON by lines; None for one that is not text, or not whole."""
+    """The value as it can be edited, JSON by lines unless they are much longer, as by deep nesting; None for one that
+    is not text, or not whole."""
     value: str | None = letter["value"]
     if value is None or len(value.encode()) != letter["valueBytes"]:
         return None
     if any(character < " " and character not in "\t\n" for character in value):
         return None
-    try:
+    with suppress(ValueError, RecursionError):
         parsed: object = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    # Only where nothing is lost by it: a field that comes twice, or the digits of a number.
-    written = (json.dumps(parsed, ensure_ascii=False, separators=each) for each in ((",", ":"), (", ", ": ")))
-    return json.dumps(parsed, ensure_ascii=False, indent=2) if value in written else value
+        # Only where nothing is lost by it: a field that comes twice, or the digits of a number.
+        written = (json.dumps(parsed, ensure_ascii=False, separators=each) for each in ((",", ":"), (", ", ": ")))
+        if value in written:
+            return _by_lines(parsed, _SPARE_LENGTH + 2 * len(value)) or value
+    return value
+
+
+def _by_lines(parsed: object, most: int) -> str | None:
+    """The JSON with a line for each element; None if that has more characters than `most`."""
+    parts, length = [], 0
+    for part in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(parsed):
+        length += len(part)
+        if length > most:
+            return None
+        parts.append(part)
+    return "".join(parts)
 
 
 def _in_one_line(typed: str) -> str:

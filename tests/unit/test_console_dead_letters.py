@@ -51,3 +51,27 @@ async def test_a_large_letter_is_mended_as_it_came() -> None:
     assert page.status_code == 413
     assert "A body may have 1048576 bytes here." in text_of(page.text)
     assert broken.replace("\r\n", "\n") in unescape(page.text)
+
+
+async def edited(value: str) -> str:
+    """The text that the page of a letter with this value has for its form."""
+    letter = {**LETTER, "value": value, "valueBytes": len(value)}
+    answers = {"deadLetters/order-events/0/1": (200, letter)}
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        page = await http.get(HERE)
+    shown = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page.text, re.DOTALL)
+    assert shown, (page.status_code, page.text[:2_000])
+    return unescape(shown[1])
+
+
+async def test_a_letter_that_lines_would_make_much_longer_is_edited_as_it_came() -> None:
+    """Each of its elements would stand behind 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
+    nested = "[" * 900 + ",".join(["1"] * 10_000) + "]" * 900
+    assert await edited(nested) == nested
+    assert await edited('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
+
+
+async def test_a_letter_that_is_nested_too_deep_to_be_written_is_edited_as_it_came() -> None:
+    for depth in range(950, 1_010):
+        nested = "[" * depth + "]" * depth
+        assert await edited(nested) == nested, depth
