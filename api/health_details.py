@@ -21,6 +21,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.findings import Finding, Level, failed, ok
 from domain.timestamps import timestamp
+from messaging.kafka.checks import MOST_SETTLED
 from messaging.kafka.connection import is_broker_away
 from storage.backlog import Backlog
 from storage.checks import check_mongo
@@ -118,7 +119,7 @@ class Examination:
         examined = self.services.examination
         if examined is None:
             return []
-        settled = await unless_away(self.services.replays.settled(), None)
+        settled = await unless_away(self.services.replays.settled(MOST_SETTLED + 1), None)
         return await examined.findings(self.gauges.lag, settled)
 
     def _progress(self) -> Finding:

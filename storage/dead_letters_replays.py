@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
 from messaging.dead_letters_replays import Hindrance, LetterState, hindrance, letter_id
 from messaging.decoding import RawRecord
@@ -15,6 +15,9 @@ from storage.database import Database, Session, write_all
 from storage.privacy_erasures import Erasures
 
 COLLECTION: Final = "replayedDeadLetters"
+
+_AT_ONCE: Final = 10_000
+"""Ids of one answer: a process that reads many does other work in between."""
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
@@ -59,9 +62,10 @@ class ReplayRepository:
         writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
         await write_all(self._replays, writes, session)
 
-    async def settled(self) -> set[str]:
-        """The ids of all letters that were replayed or discarded, as long as they are remembered."""
-        return {document["_id"] async for document in self._replays.find({}, {"_id": 1})}
+    async def settled(self, most: int) -> list[str]:
+        """The ids of at most so many letters that were replayed or discarded, those that were last before others."""
+        found = self._replays.find({}, {"_id": 1}, batch_size=_AT_ONCE).sort("at", DESCENDING).limit(most)
+        return [document["_id"] async for document in found]
 
     async def is_empty(self) -> bool:
         """True if no letter was ever settled."""

@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from domain.findings import Finding, Level, failed, ok
 from messaging.kafka.administration import admin_client
-from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, kept_letters
+from messaging.kafka.checks import MOST_SETTLED, check_consumption, check_dead_letters, check_kafka, kept_letters
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
@@ -137,10 +137,10 @@ def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
     return ok(check, f"{text}; set PLAUDIT_PRODUCTION to have that refused")
 
 
-async def _settled(settings: Settings) -> set[str] | None:
+async def _settled(settings: Settings) -> list[str] | None:
     try:
         client, database = connected_database(settings, timeout=_REACH_S)
         async with client:
-            return await ReplayRepository(database).settled()
+            return await ReplayRepository(database).settled(MOST_SETTLED + 1)
     except (MissingAddressError, ConfigurationError, PyMongoError):
         return None  # told by the checks of MongoDB

@@ -1,0 +1,58 @@
+"""The checks of Kafka, by what it answers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from domain.findings import Level
+from messaging.kafka import checks
+from messaging.kafka.checks import KeptLetters, check_dead_letters, kept_letters
+from messaging.topics import Topic, TopicNames
+
+TOPICS = TopicNames("plaudit.")
+LETTERS = TOPICS.dead_letters(Topic.STORE_UPDATES)
+
+
+class Broker:
+    """A topic of dead letters with one partition, whose first three records are gone."""
+
+    async def list_topics(self) -> list[str]:
+        return [LETTERS]
+
+    async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        return [{"topic": name, "partitions": [{"partition": 0}]} for name in names]
+
+    async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 3)
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 8)
+
+
+async def kept(*offsets: int) -> KeptLetters:
+    """The letters of that topic, of which those at these offsets are settled."""
+    broker = Broker()
+    consumer, admin = cast("AIOKafkaConsumer", broker), cast("AIOKafkaAdminClient", broker)
+    return await kept_letters(consumer, admin, TOPICS, [f"{LETTERS}/0-{offset}-1700000000000" for offset in offsets])
+
+
+async def test_letters_are_counted_as_far_as_kafka_keeps_them() -> None:
+    assert await kept() == KeptLetters(5, 0)
+    assert await kept(1, 2, 3, 7) == KeptLetters(5, 2)
+
+
+async def test_of_very_many_settled_letters_it_is_told_how_many_there_are_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "MOST_SETTLED", 3)
+    few, many, all_ = await kept(5, 6, 7), await kept(4, 5, 6, 7), await kept(3, 4, 5, 6, 7)
+    assert [check_dead_letters(each).text for each in (few, many, all_)] == [
+        "2 are open, 3 settled",
+        "5 are kept, at least 4 of them settled",
+        "0 are open, 5 settled",
+    ]
+    assert [check_dead_letters(each).level for each in (few, many, all_)] == [Level.WARN, Level.WARN, Level.OK]
