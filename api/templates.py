@@ -167,7 +167,7 @@ def _check_readable(caller: Caller, scope: TemplateScope) -> None:
 
 async def _effective(services: Services, name: str, scope: TemplateScope) -> tuple[TemplateScope | None, MailTemplate]:
     """The template in effect and where it holds; None is the built-in one."""
-    saved = await services.templates.all_of(name)
+    saved = await services.templates.usable(name, *scope)
     return next(by_preference(saved, *scope), (None, BUILT_IN[name]))
 
 

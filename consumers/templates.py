@@ -59,8 +59,9 @@ async def apply_template(
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:
     """The template with the parts that the message leaves out as they were in effect until now, and the names of those
     that are others now."""
-    saved = await work.repositories.templates.all_of(named.name, work.session)
-    _, current = next(by_preference(saved, named.store_id, named.language_code), (None, BUILT_IN[named.name]))
+    scope = named.store_id, named.language_code
+    saved = await work.repositories.templates.usable(named.name, *scope, work.session)
+    _, current = next(by_preference(saved, *scope), (None, BUILT_IN[named.name]))
     merged = named.merged_into(current)
     changed = tuple(part.name for part in fields(merged) if getattr(merged, part.name) != getattr(current, part.name))
-    return SavedTemplate(named.name, named.store_id, named.language_code, merged), changed
+    return SavedTemplate(named.name, *scope, merged), changed

@@ -24,36 +24,68 @@ from messaging.templates.order_review_request import (
     order_review_context,
     shortened,
 )
-from messaging.templates.rendering import RenderedMail, TemplateError, render
+from messaging.templates.rendering import PARTS, RenderedMail, TemplateError, render
+from storage.templates import TemplateRepository
 
 log = structlog.get_logger()
 
 LINKS_LENGTH: Final = 50_000
 """Characters of all links of a mail in HTML, far beyond those of usual ids; what doesn't fit any more goes without."""
 
+_MOST_CHARACTERS: Final = 4_000_000
+"""Characters of the templates that are kept in memory, where each takes up to four bytes."""
+
+Templates = Mapping[TemplateScope, MailTemplate]
+
 
 class UnwritableMailError(Exception):
     """No mail can be made of this order. The text says why, and holds nothing personal."""
 
 
+class SavedTemplates:
+    """Reads the templates of a run, once for each store and language as far as they fit into memory.
+
+    Their number has no bound: stores have as many as they like, in languages that nobody speaks.
+    """
+
+    def __init__(self, templates: TemplateRepository) -> None:
+        self._templates = templates
+        self._read: dict[TemplateScope, Templates] = {}
+        self._characters = 0
+
+    async def usable(self, order: ReviewableOrder, store: Store | None) -> Templates:
+        """Those that the mail about an order can be written by, by where they hold."""
+        scope = order.store_id, _language(order, store)
+        if scope not in self._read:
+            found = await self._templates.usable(ORDER_REVIEW_REQUEST, *scope)
+            size = sum(len(getattr(template, part)) for template in found.values() for part in PARTS)
+            if self._characters + size > _MOST_CHARACTERS:
+                self._read, self._characters = {}, 0
+            self._read[scope] = found
+            self._characters += size
+        return self._read[scope]
+
+
 @dataclass(frozen=True, slots=True)
 class MailWriter:
-    """Writes the reminders of a run by the templates that were saved.
+    """Writes the reminders of a run by the templates that were saved, which are to be read before.
 
     A template that fails is told of once, and the next better one takes its place. `sender` is the address of mails
     that no store sends; None: that of the mailer. Links have tokens that are signed by `token_key` at `now`.
     """
 
-    templates: Mapping[TemplateScope, MailTemplate]
+    templates: SavedTemplates
     sender: str | None
     token_key: bytes
     now: datetime
     _failed: set[TemplateScope] = field(default_factory=set)
 
-    def command(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> MailCommand:
+    def command(
+        self, reminder: Reminder, order: ReviewableOrder, store: Store | None, usable: Templates
+    ) -> MailCommand:
         """The command to send a reminder: CPU time that grows with its template. Raises UnwritableMailError."""
         try:
-            mail = self._rendered(reminder, order, store)
+            mail = self._rendered(reminder, order, store, usable)
             return MailCommand(
                 id=reminder.id,
                 template=ORDER_REVIEW_REQUEST,
@@ -89,7 +121,9 @@ class MailWriter:
                 room -= len(escape(url or ""))
             yield item.product_id, item.name, url if room >= 0 else None
 
-    def _rendered(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> RenderedMail:
+    def _rendered(
+        self, reminder: Reminder, order: ReviewableOrder, store: Store | None, usable: Templates
+    ) -> RenderedMail:
         language = _language(order, store)
         context = order_review_context(
             order_id=order.id,
@@ -102,7 +136,7 @@ class MailWriter:
             language_code=language,
             items=self._items(reminder, order, store),
         )
-        for scope, template in by_preference(self.templates, order.store_id, language):
+        for scope, template in by_preference(usable, order.store_id, language):
             try:
                 return render(template, context)
             except TemplateError as error:

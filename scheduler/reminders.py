@@ -20,10 +20,9 @@ from messaging.events import reminder_requested
 from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command_message
 from messaging.metrics import REMINDERS
-from messaging.templates.order_review_request import ORDER_REVIEW_REQUEST
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
-from scheduler.mails import MailWriter, UnwritableMailError
+from scheduler.mails import MailWriter, SavedTemplates, Templates, UnwritableMailError
 from storage.database import Database
 from storage.reminders_decisions import ReminderDecisions
 from storage.repositories import Repositories
@@ -97,8 +96,7 @@ class ReminderJob:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
         report, told, fruitless = RunReport(), 0, 0
         await self._transactions.outbox.settle_overdue()
-        templates, token_key = await self._templates.all_of(ORDER_REVIEW_REQUEST), await self._tokens.signing_key()
-        writer = MailWriter(templates, self._sender, token_key, now)
+        writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
         while fruitless < _MOST_FRUITLESS and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
@@ -133,7 +131,9 @@ class ReminderJob:
                     # Decided on as if the mail had been sent: the next batch does it anew.
                     continue
                 try:
-                    messages += await in_template_thread(self._messages, each, writer, now)
+                    if isinstance(each.decision, Reminder):
+                        usable = await writer.templates.usable(each.order, each.store)
+                        messages += await in_template_thread(self._messages, each, each.decision, writer, usable, now)
                     decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
@@ -149,12 +149,12 @@ class ReminderJob:
 
         return await self._transactions.run(decide)
 
-    def _messages(self, decided: Decided, writer: MailWriter, now: datetime) -> list[OutgoingMessage]:
-        """The messages that follow from a decision. Raises UnwritableMailError."""
-        order, store, reminder, _ = decided
-        if not isinstance(reminder, Reminder):
-            return []
-        mail = mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store))
+    def _messages(
+        self, decided: Decided, reminder: Reminder, writer: MailWriter, usable: Templates, now: datetime
+    ) -> list[OutgoingMessage]:
+        """The messages that follow from the decision to send a reminder. Raises UnwritableMailError."""
+        order, store, *_ = decided
+        mail = mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store, usable))
         if len(mail.value or b"") > MAX_MESSAGE_BYTES:
             raise UnwritableMailError(f"the mail has more than {MAX_MESSAGE_BYTES} bytes")
         event = reminder_requested(reminder, order, now)

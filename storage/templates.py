@@ -10,7 +10,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
-from domain.templates import MailTemplate, TemplateScope, canonical_language, template_id
+from domain.templates import MailTemplate, TemplateScope, canonical_language, fallbacks, template_id
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
@@ -58,10 +58,14 @@ class TemplateRepository:
         """The stored size of all saved templates in bytes."""
         return await stored_bytes(self._templates, _SAVED)
 
-    async def all_of(self, name: str, session: Session | None = None) -> Mapping[TemplateScope, MailTemplate]:
-        """The saved templates of that name, by where they hold; `domain.templates.best` chooses among them."""
-        found = [_saved(d) async for d in self._templates.find({**_SAVED, "name": name}, session=session)]
-        return {saved.scope: saved.template for saved in found}
+    async def usable(
+        self, name: str, store_id: str | None, language: str | None, session: Session | None = None
+    ) -> Mapping[TemplateScope, MailTemplate]:
+        """The saved templates of that name that a mail of the store in the language can be written by, by where they
+        hold; `domain.templates.by_preference` orders them. Those of others, however many there are, aren't read."""
+        ids = [template_id(name, *scope) for scope in fallbacks(store_id, language)]
+        found = self._templates.find({**_SAVED, "_id": {"$in": ids}}, session=session)
+        return {saved.scope: saved.template for saved in [_saved(document) async for document in found]}
 
     async def get(self, id: str, session: Session | None = None) -> SavedTemplate | None:
         """The template saved under this id (`domain.templates.template_id`), or None."""

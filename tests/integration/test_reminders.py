@@ -200,6 +200,17 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
     assert "- Camera" in mail["text"]
 
 
+async def test_templates_of_other_stores_are_not_read(shop: Shop) -> None:
+    """However many there are: to read this one would fail."""
+    templates = shop.database["notificationTemplates"]
+    await templates.insert_one({"_id": (other := new_id("template")), "name": "OrderReviewRequest", "storeId": "other"})
+    try:
+        await shop.bought("vito", "camera")
+        assert await shop.run(10) == 1
+    finally:
+        await templates.delete_one({"_id": other})
+
+
 @pytest.mark.long
 async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
     """A template of another time, in Jinja2, and one that takes too much work for this order."""

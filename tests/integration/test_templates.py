@@ -99,6 +99,22 @@ async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http
     assert {name: found[name] for name in ("subject", "text", "html")} == {**html, **subject, "text": built_in["text"]}
 
 
+async def test_templates_of_other_stores_are_not_read(
+    facade: Facade, http: httpx.AsyncClient, service: Service
+) -> None:
+    """However many there are: to read this one would fail."""
+    store, other = new_id("store"), new_id("template")
+    client, database = connect(service.servers.mongo, service.database)
+    async with client:
+        templates = database["notificationTemplates"]
+        await templates.insert_one({"_id": other, "name": "OrderReviewRequest", "storeId": other})
+        try:
+            await save(facade, {"subject": "Hello"}, storeId=store)
+            assert (await effective(http, storeId=store, languageCode="de"))["subject"] == "Hello"
+        finally:
+            await templates.delete_one({"_id": other})
+
+
 @pytest.mark.parametrize(
     ("body", "pointer", "message"),
     [

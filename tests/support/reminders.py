@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from domain.templates import template_id
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
@@ -87,7 +88,9 @@ class Shop:
     async def templates(self, *templates: Json) -> None:
         """Store mail templates; texts that they don't have are an x."""
         written = {"name": "OrderReviewRequest", "text": "x", "html": "x"}
-        await self.database["notificationTemplates"].insert_many([{**written, **each} for each in templates])
+        for each in templates:
+            id = template_id(written["name"], each["storeId"], each["languageCode"])
+            await self.database["notificationTemplates"].insert_one({"_id": id, **written, **each})
 
     async def bought(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> str:
         """An order that is complete since then; returns its id."""

@@ -1,0 +1,54 @@
+"""The templates of a run of reminders in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from domain.orders import Customer
+from domain.reminders import ReviewableOrder
+from domain.stores import Store
+from domain.templates import MailTemplate, TemplateScope
+from scheduler.mails import SavedTemplates
+from storage.templates import TemplateRepository
+from tests.support.reminders import NOON
+
+
+class Repository:
+    """Templates of so many characters for any store and language, and the questions for them."""
+
+    def __init__(self, characters: int) -> None:
+        self.asked: list[TemplateScope] = []
+        self._template = MailTemplate("x", "x" * characters, "x")
+
+    async def usable(
+        self, name: str, store_id: str | None, language: str | None
+    ) -> Mapping[TemplateScope, MailTemplate]:
+        assert name == "OrderReviewRequest"
+        self.asked.append((store_id, language))
+        return {(store_id, language): self._template}
+
+
+def order(store: str | None, language: str | None) -> ReviewableOrder:
+    customer = Customer("anna", language_code=language)
+    return ReviewableOrder("1", None, "Complete", False, store, customer, status_since=NOON, items=())
+
+
+async def test_each_store_and_language_is_asked_for_once() -> None:
+    repository = Repository(1_000)
+    templates = SavedTemplates(cast("TemplateRepository", repository))
+    store = Store("store", languages=("DE_at",))
+    for _ in range(3):
+        assert set(await templates.usable(order("store", "fr"), store)) == {("store", "fr")}
+        # Without a language of its own: in the first one of its store.
+        assert set(await templates.usable(order("store", " "), store)) == {("store", "de-AT")}
+        assert set(await templates.usable(order(None, None), None)) == {(None, None)}
+    assert repository.asked == [("store", "fr"), ("store", "de-AT"), (None, None)]
+
+
+async def test_what_is_too_much_for_the_memory_is_read_again() -> None:
+    repository = Repository(1_500_000)
+    templates = SavedTemplates(cast("TemplateRepository", repository))
+    for language in ("aa", "bb", "aa", "cc", "cc", "aa"):
+        assert set(await templates.usable(order("store", language), None)) == {("store", language)}
+    assert repository.asked == [("store", language) for language in ("aa", "bb", "cc", "aa")]
