@@ -106,8 +106,8 @@ async def _decided(
     within = caller.stores if store_id is None else [store_id]
     if order_id is None:
         return await decisions.on_some(settings, now, take, within=within) if take else []
-    orders = await services.reminders.of_ids([order_id])
-    return await decisions.on([each for each in orders if within is None or each.store_id in within], settings, now)
+    found, _ = await services.reminders.readable([order_id])
+    return await decisions.on([each for each in found if within is None or each.store_id in within], settings, now)
 
 
 def _schedule(cron: str, now: datetime) -> dict[str, object]:

@@ -26,7 +26,8 @@ from scheduler.mails import MailWriter, SavedTemplates, Templates, UnwritableMai
 from storage.database import Database
 from storage.reminders_decisions import ReminderDecisions
 from storage.repositories import Repositories
-from storage.unit_of_work import Transactions, UnitOfWork
+from storage.shapes import StoredDocumentError
+from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
 log = structlog.get_logger()
 
@@ -40,8 +41,9 @@ _WRITING_S: Final = 5.0
 """So long mails are written for one transaction, which workers end once it has stood still for twice as long; the next
 one has the rest."""
 
-_MOST_FRUITLESS: Final = 3
-"""After so many batches in a row on which another process was faster, it may have the rest."""
+_MOST_ASIDE: Final = 10_000
+"""A run that could do nothing for more orders than these ends: what it asks MongoDB for would become too large. They
+are damaged, or another process is faster, which may have the rest."""
 
 
 @dataclass(slots=True)
@@ -65,13 +67,29 @@ class RunReport:
                 self.reminders += 1
 
 
+@dataclass(slots=True)
+class _Batch:
+    """The result of a transaction: decisions, the errors of orders that are damaged, and the ids of those whose mails
+    couldn't be written by an error of ours."""
+
+    decided: list[Decided] = field(default_factory=list)
+    damaged: Sequence[StoredDocumentError] = ()
+    unwritten: set[str] = field(default_factory=set)
+
+    def aside(self) -> set[str]:
+        """The orders that are as they were: this run would find them due again."""
+        unchanged = {each.order.id for each in self.decided if not each.is_changed}
+        return unchanged | self.unwritten | {str(error.id) for error in self.damaged}
+
+
 class ReminderJob:
     """Sends the reminders that are due, each once.
 
     A batch is one transaction: it reads the orders anew, decides, and writes how far their reminders have come, what
     each customer has got, and the mails that are owed. Killed before its end it has done nothing; after it, others
     publish what is owed, with the same ids. Two jobs at once conflict on the orders or on the customers: one of them
-    repeats, and finds that nothing is due any more.
+    repeats, and finds that nothing is due any more. Orders that are damaged, or that nobody can write a mail about by
+    an error of ours, wait for a later run, and keep none behind them from theirs.
     """
 
     def __init__(
@@ -94,23 +112,25 @@ class ReminderJob:
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
-        report, told, fruitless = RunReport(), 0, 0
+        report, told, aside = RunReport(), 0, set[str]()
         await self._transactions.outbox.settle_overdue()
         writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
-        while fruitless < _MOST_FRUITLESS and may_go_on():
+        while len(aside) <= _MOST_ASIDE and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
             if not settings.enabled:
                 break
             stores = await self._decisions.open_stores()
-            ids = await self._decisions.reminders.due(settings, stores, now, BATCH)
+            ids = await self._decisions.reminders.due(settings, stores, now, BATCH, without=aside)
             if not ids:
                 break
-            decided = await self._decide(ids, settings, writer, now)
-            report.add(decided)
-            for each in decided:
+            batch = await self._decide(ids, settings, writer, now)
+            report.add(batch.decided)
+            for each in batch.decided:
                 REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
-            fruitless = 0 if any(each.is_changed for each in decided) else fruitless + 1
+            for error in batch.damaged:
+                log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
+            aside |= batch.aside()
             if report.orders - told >= _PROGRESS:
                 told = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())
@@ -118,12 +138,12 @@ class ReminderJob:
 
     async def _decide(
         self, ids: Sequence[str], settings: ReminderSettings, writer: MailWriter, now: datetime
-    ) -> list[Decided]:
+    ) -> _Batch:
         """Decide on these orders and do what follows."""
 
-        async def decide(work: UnitOfWork) -> list[Decided]:
-            orders = await self._decisions.reminders.of_ids(ids, work.session)
-            decided, messages = [], list[OutgoingMessage]()
+        async def decide(work: UnitOfWork) -> _Batch:
+            orders, damaged = await self._decisions.reminders.readable(ids, work.session)
+            batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
             before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
             failed = set[str | None]()
             for each in await self._decisions.on(orders, settings, now, session=work.session):
@@ -134,18 +154,24 @@ class ReminderJob:
                     if isinstance(each.decision, Reminder):
                         usable = await writer.templates.usable(each.order, each.store)
                         messages += await in_template_thread(self._messages, each, each.decision, writer, usable, now)
-                    decided.append(each)
+                    batch.decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
-                    decided.append(without_mail(each, before[each.order.id]))
+                    batch.decided.append(without_mail(each, before[each.order.id]))
+                    failed.add(each.order.customer.id)
+                except Exception as error:
+                    if is_unavailable(error):
+                        raise
+                    log.exception("reminder failed; its order waits for the next run", order=each.order.id)
+                    batch.unwritten.add(each.order.id)
                     failed.add(each.order.customer.id)
                 if monotonic() > until:
                     break
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
-            await self._decisions.reminders.save([d.order for d in decided if d.is_changed], work.session)
-            await self._decisions.reminders.add_sent(_reminded(decided), now, work.session)
+            await self._decisions.reminders.save([d.order for d in batch.decided if d.is_changed], work.session)
+            await self._decisions.reminders.add_sent(_reminded(batch.decided), now, work.session)
             work.emit(messages)
-            return decided
+            return batch
 
         return await self._transactions.run(decide)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pymongo import DESCENDING, UpdateOne
 
@@ -16,17 +17,40 @@ from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_shape import ORDER
-from storage.shapes import read
+from storage.shapes import (
+    STRING,
+    TEXT_OR_NULL,
+    WHOLE,
+    Shape,
+    StoredDocumentError,
+    check_whole,
+    default,
+    read,
+    require,
+)
 
 CUSTOMERS: Final = "reminderCustomers"
 
-_FIELDS: Final = dict.fromkeys(
-    (
-        *("number", "status", "statusSince", "isCancelled", "storeId", "customerId", "customerName", "customerEmail"),
-        *("languageCode", "lines.id", "lines.productId", "lines.name", "lines.quantity", "reminder"),
-    ),
-    1,
+_NAMES: Final = (
+    *("number", "status", "statusSince", "isCancelled", "storeId", "customerId", "customerName", "customerEmail"),
+    *("languageCode", "reminder"),
 )
+_LINES: Final = ("lines.id", "lines.productId", "lines.name", "lines.quantity")
+# `modified` stands in for a missing `statusSince`.
+_FIELDS: Final = dict.fromkeys((*_NAMES, "modified", *_LINES), 1)
+
+_WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
+_WHOLE_LINE: Final = Shape(
+    orders.COLLECTION, {"id": default(STRING), **dict.fromkeys(("productId", "name"), default(TEXT_OR_NULL))}, {}
+)
+_WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustomer"), default(WHOLE)), {})
+
+
+class Readable(NamedTuple):
+    """Orders that can be decided on, and the errors of those that are damaged, which wait until they are mended."""
+
+    orders: list[ReviewableOrder]
+    damaged: list[StoredDocumentError]
 
 
 class ReminderRepository:
@@ -37,33 +61,55 @@ class ReminderRepository:
         self._customers = database[CUSTOMERS]
 
     async def due(
-        self, settings: ReminderSettings, stores: Collection[str | None], now: datetime, limit: int
+        self,
+        settings: ReminderSettings,
+        stores: Collection[str | None],
+        now: datetime,
+        limit: int,
+        *,
+        without: Collection[str] = (),
     ) -> list[str]:
-        """The ids of orders in these stores that are due, at most so many.
+        """The ids of orders in these stores that are due, at most so many, but for those `without`.
 
         What is not due costs nothing, whatever its number: see the index.
         """
         ids: list[str] = []
         for due in _due(settings, stores, now):
+            if without:
+                due["_id"] = {"$nin": list(without)}
             if len(ids) < limit:
                 found = self._orders.find(due, {"_id": 1}).hint(reminders_states.INDEX_KEYS).limit(limit - len(ids))
                 ids += [document["_id"] async for document in found]
         return ids
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
-        """These orders."""
-        return [_order(d) async for d in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session)]
+        """These orders, with stand-ins for what they have lost. Raises StoredDocumentError."""
+        found = self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session)
+        return [read(ORDER, _reviewable, document) async for document in found]
+
+    async def readable(self, ids: Collection[str], session: Session | None = None) -> Readable:
+        """Those of these orders that nothing is missing of which decides about reminders, and the others' errors."""
+        found = Readable([], [])
+        async for document in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session):
+            try:
+                found.orders.append(_whole(document))
+            except StoredDocumentError as error:
+                found.damaged.append(error)
+        return found
 
     async def in_status(
         self, settings: ReminderSettings, stores: Collection[str | None], now: datetime
     ) -> AsyncIterator[ReviewableOrder]:
-        """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
+        """Every order in the status that reminders are for: first those that are due, in the order of `due`. Damaged
+        ones are left out."""
         dues = _due(settings, stores, now)
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
-                yield _order(document)
+                for order in _whole_ones([document]):
+                    yield order
         async for document in found_in_ranges(self._orders, TEXTS, _others(settings, dues), _FIELDS):
-            yield _order(document)
+            for order in _whole_ones([document]):
+                yield order
 
     async def others(
         self,
@@ -74,7 +120,7 @@ class ReminderRepository:
         *,
         within: Collection[str] | None = None,
     ) -> list[ReviewableOrder]:
-        """At most so many orders in the status that are not due, those that came last first.
+        """At most so many orders in the status that are not due, those that came last first, without damaged ones.
 
         `within`: of these stores alone. No index serves it: few orders in the status, among many, cost a scan.
         """
@@ -82,7 +128,7 @@ class ReminderRepository:
         if within is not None:
             others["storeId"] = {"$in": list(within)}
         found = self._orders.find(others, _FIELDS).sort([("$natural", DESCENDING)]).limit(limit)
-        return [_order(document) async for document in found]
+        return list(_whole_ones([document async for document in found]))
 
     async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
@@ -137,8 +183,25 @@ def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
     return {"statusKey": status_key(settings.order_status), "$nor": dues}
 
 
-def _order(document: Document) -> ReviewableOrder:
-    return read(ORDER, _reviewable, document)
+def _whole_ones(documents: Iterable[Document]) -> Iterator[ReviewableOrder]:
+    """The orders in these documents, but for the damaged ones."""
+    for document in documents:
+        with suppress(StoredDocumentError):
+            yield _whole(document)
+
+
+def _whole(document: Document) -> ReviewableOrder:
+    """The order in a document, to decide on. Raises StoredDocumentError where that would be by what isn't true."""
+    require(ORDER, document, ("status", "lines"))
+    return read(_WHOLE, _checked, document)
+
+
+def _checked(document: Document) -> ReviewableOrder:
+    check_whole(_WHOLE, document)
+    check_whole(_WHOLE_STATE, document["reminder"])
+    for line in document["lines"]:
+        check_whole(_WHOLE_LINE, line)
+    return _reviewable(document)
 
 
 def _reviewable(document: Document) -> ReviewableOrder:

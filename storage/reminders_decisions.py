@@ -68,12 +68,13 @@ class ReminderDecisions:
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
     ) -> list[Decided]:
-        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones.
+        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones; damaged
+        ones are left out.
 
         `within`: on orders of these stores alone. Writes nothing.
         """
         stores = [id for id in await self.open_stores() if within is None or id in within]
-        due = await self.reminders.of_ids(await self.reminders.due(settings, stores, now, most))
+        due, _ = await self.reminders.readable(await self.reminders.due(settings, stores, now, most))
         others = await self.reminders.others(settings, stores, now, most, within=within)
         return await self.on([*due, *others], settings, now)
 
@@ -85,7 +86,8 @@ class ReminderDecisions:
 
 
 async def preview(database: Database, settings: ReminderSettings, now: datetime) -> AsyncIterator[Decided]:
-    """The decision on every order in the status that reminders are for; those that are due come first.
+    """The decision on every order in the status that reminders are for; those that are due come first, and damaged ones
+    are left out.
 
     Writes and sends nothing. Takes as long as there are orders in the status.
     """

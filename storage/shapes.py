@@ -37,7 +37,7 @@ _PYTHON: Final[Mapping[str, type]] = {
     "binData": bytes,
 }
 _NOTHING: Final = object()
-_UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+_UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class StoredDocumentError(Exception):
@@ -51,6 +51,7 @@ class StoredDocumentError(Exception):
         )
         self.collection = collection
         self.id = id
+        self.reason = reason
 
 
 class Field(NamedTuple):
@@ -135,6 +136,12 @@ def is_whole(shape: Shape, document: Document) -> bool:
         if type(document.get(name, _NOTHING)) not in classes and is_wanting(shape, document, name):
             return False
     return True
+
+
+def check_whole(shape: Shape, document: Document) -> None:
+    """Raises TypeError for a document of which a field is missing or of another type."""
+    if wanting := [name for name in shape.fields if is_wanting(shape, document, name)]:
+        raise TypeError(f"of another type: {', '.join(wanting)}")
 
 
 def damaged(shape: Shape) -> Document:

@@ -1,0 +1,73 @@
+"""Orders that nobody can remind of as they are: damaged ones, and those at which we fail. They keep up no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+import scheduler.reminders
+from domain.reminders import Reminder
+from messaging.events import reminder_requested
+from storage.reminders_decisions import ReminderDecisions
+from tests.support.reminders import DAY, NOON, Shop
+
+DAMAGE: Mapping[str, Mapping[str, Any]] = {
+    "status null": {"$set": {"status": None}},
+    "no status": {"$unset": {"status": ""}},
+    "language": {"$set": {"languageCode": 5}},
+    "address": {"$set": {"customerEmail": 5}},
+    "name": {"$set": {"lines.0.name": 5}},
+    "no lines": {"$unset": {"lines": ""}},
+    "time": {"$set": {"statusSince": 2**62}},
+    "reminders": {"$set": {"reminder.sent": "x"}},
+}
+
+
+async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler.reminders, "BATCH", 2)
+    orders = shop.database["orders"]
+    damaged = {}
+    for days, (name, change) in enumerate(DAMAGE.items(), start=1):
+        damaged[name] = await shop.bought(f"anna-{days}", "camera", at=NOON - days * DAY)
+        await orders.update_one({"_id": damaged[name]}, change)
+    whole = await shop.bought("bert", "camera")
+    decisions, settings = ReminderDecisions(shop.database), (await shop.job._decisions.stores.general()).reminder
+    previewed = await decisions.on_some(settings, NOON + 10 * DAY, 100, within=[shop.id])
+    assert [(each.order.id, isinstance(each.decision, Reminder)) for each in previewed] == [(whole, True)]
+    preview = await shop.service.run("reminders", "preview", "--now", (NOON + 10 * DAY).isoformat())
+    assert f"remind  order {whole} (CO1)" in preview.stdout
+    assert not [id for id in damaged.values() if id in preview.stdout]
+    with capture_logs() as logs:
+        report = await shop.report(10)
+    assert (report.reminders, dict(report.skipped)) == (1, {})
+    assert len(await shop.mails(whole)) == 1
+    told = [entry["order"] for entry in logs if entry["event"] == "no reminder until this order is mended"]
+    assert sorted(told) == sorted(damaged.values())
+    # Mended, they are due as before.
+    await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})
+    assert await shop.run(10) == 1
+    assert len(await shop.mails(damaged["status null"])) == 1
+
+
+async def test_an_error_of_ours_keeps_up_no_other_and_marks_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, other = [
+        await shop.bought(customer, "camera", at=NOON + days * DAY)
+        for days, customer in enumerate(("cleo", "cleo", "dora"))
+    ]
+
+    def failing(reminder: Reminder, order: Any, now: Any) -> Any:
+        if order.id == first:
+            raise RuntimeError("a mistake of ours")
+        return reminder_requested(reminder, order, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler.reminders, "reminder_requested", failing)
+        assert await shop.run(12) == 2
+    assert {mail["orderId"] for mail in await shop.mails(first, second, other)} == {second, other}
+    assert await shop.run(12) == 1
+    assert len(await shop.mails(first)) == 1
