@@ -32,7 +32,7 @@ from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 log = structlog.get_logger()
 
 BATCH: Final = 200
-"""Orders of one transaction."""
+"""Orders of one transaction, at most: those of many lines are fewer."""
 
 _PROGRESS: Final = 1_000
 """Orders from one line in the log to the next."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -38,6 +38,11 @@ _NAMES: Final = (
 _LINES: Final = ("lines.id", "lines.productId", "lines.name", "lines.quantity")
 # `modified` stands in for a missing `statusSince`.
 _FIELDS: Final = dict.fromkeys((*_NAMES, "modified", *_LINES), 1)
+_SIZE: Final[Document] = {"lines": {"$cond": [{"$isArray": "$lines"}, {"$size": "$lines"}, 0]}}
+
+MOST_LINES: Final = 10_000
+"""Lines of orders that are decided on at once: as many as one order can have. Of twice as many the ids of products,
+which are looked up in one query each, are more than MongoDB takes where they are as long as they may be."""
 
 _WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
 _WHOLE_LINE: Final = Shape(
@@ -69,18 +74,19 @@ class ReminderRepository:
         *,
         without: Collection[str] = (),
     ) -> list[str]:
-        """The ids of orders in these stores that are due, at most so many, but for those `without`.
+        """The ids of orders in these stores that are due, but for those `without`: at most so many, and of several no
+        more than have MOST_LINES.
 
         What is not due costs nothing, whatever its number: see the index.
         """
-        ids: list[str] = []
+        found: list[Document] = []
         for due in _due(settings, stores, now):
             if without:
                 due["_id"] = {"$nin": list(without)}
-            if len(ids) < limit:
-                found = self._orders.find(due, {"_id": 1}).hint(reminders_states.INDEX_KEYS).limit(limit - len(ids))
-                ids += [document["_id"] async for document in found]
-        return ids
+            if len(found) < limit:
+                more = self._orders.find(due, _SIZE).hint(reminders_states.INDEX_KEYS).limit(limit - len(found))
+                found += [document async for document in more]
+        return _at_once(found)
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
         """These orders, with stand-ins for what they have lost. Raises StoredDocumentError."""
@@ -105,11 +111,11 @@ class ReminderRepository:
         dues = _due(settings, stores, now)
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
-                for order in _whole_ones([document]):
-                    yield order
+                with suppress(StoredDocumentError):
+                    yield _whole(document)
         async for document in found_in_ranges(self._orders, TEXTS, _others(settings, dues), _FIELDS):
-            for order in _whole_ones([document]):
-                yield order
+            with suppress(StoredDocumentError):
+                yield _whole(document)
 
     async def others(
         self,
@@ -119,16 +125,17 @@ class ReminderRepository:
         limit: int,
         *,
         within: Collection[str] | None = None,
-    ) -> list[ReviewableOrder]:
-        """At most so many orders in the status that are not due, those that came last first, without damaged ones.
+    ) -> list[str]:
+        """The ids of orders in the status that are not due, those that came last first: at most so many, and of several
+        no more than have MOST_LINES.
 
         `within`: of these stores alone. No index serves it: few orders in the status, among many, cost a scan.
         """
         others = _others(settings, _due(settings, stores, now))
         if within is not None:
             others["storeId"] = {"$in": list(within)}
-        found = self._orders.find(others, _FIELDS).sort([("$natural", DESCENDING)]).limit(limit)
-        return list(_whole_ones([document async for document in found]))
+        found = self._orders.find(others, _SIZE).sort([("$natural", DESCENDING)]).limit(limit)
+        return _at_once([document async for document in found])
 
     async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
@@ -179,15 +186,19 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
     return [below, {**due, "reminder.toCustomer": {"$gte": limit}, "reminder.limitSince": free}]
 
 
+def _at_once(found: Iterable[Document]) -> list[str]:
+    """The ids of the first ones of these orders that can be decided on at once, which is one at least."""
+    ids, lines = list[str](), 0
+    for document in found:
+        lines += document["lines"]
+        if ids and lines > MOST_LINES:
+            break
+        ids.append(document["_id"])
+    return ids
+
+
 def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
     return {"statusKey": status_key(settings.order_status), "$nor": dues}
-
-
-def _whole_ones(documents: Iterable[Document]) -> Iterator[ReviewableOrder]:
-    """The orders in these documents, but for the damaged ones."""
-    for document in documents:
-        with suppress(StoredDocumentError):
-            yield _whole(document)
 
 
 def _whole(document: Document) -> ReviewableOrder:

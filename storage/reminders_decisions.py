@@ -20,9 +20,9 @@ from domain.reminders import (
     decide_in_turn,
 )
 from domain.stores import ReminderSettings
-from storage.database import Database, Session, in_batches
+from storage.database import Database, Session
 from storage.objects import ObjectRepository
-from storage.reminders import ReminderRepository
+from storage.reminders import MOST_LINES, ReminderRepository
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
@@ -68,15 +68,32 @@ class ReminderDecisions:
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
     ) -> list[Decided]:
-        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones; damaged
-        ones are left out.
+        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones; on fewer
+        where these have more than MOST_LINES. Damaged ones are left out.
 
         `within`: on orders of these stores alone. Writes nothing.
         """
         stores = [id for id in await self.open_stores() if within is None or id in within]
-        due, _ = await self.reminders.readable(await self.reminders.due(settings, stores, now, most))
-        others = await self.reminders.others(settings, stores, now, most, within=within)
-        return await self.on([*due, *others], settings, now)
+
+        async def batches() -> AsyncIterator[Sequence[ReviewableOrder]]:
+            for ids in (
+                await self.reminders.due(settings, stores, now, most),
+                await self.reminders.others(settings, stores, now, most, within=within),
+            ):
+                yield (await self.reminders.readable(ids)).orders
+
+        return [decided async for decided in self.in_turn(batches(), settings, now)]
+
+    async def in_turn(
+        self, batches: AsyncIterator[Sequence[ReviewableOrder]], settings: ReminderSettings, now: datetime
+    ) -> AsyncIterator[Decided]:
+        """Decide on batches of orders, each as if the reminders of those before were sent. Writes nothing."""
+        reminded: Counter[str] = Counter()
+        async for batch in batches:
+            for decided in await self.on(batch, settings, now, unwritten=reminded):
+                if isinstance(decided.decision, Reminder):
+                    reminded[decided.decision.customer_id] += 1
+                yield decided
 
     async def _closed(self, products: Collection[ProductInStore]) -> set[ProductInStore]:
         """Those of these products that take no reviews."""
@@ -92,10 +109,19 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
     Writes and sends nothing. Takes as long as there are orders in the status.
     """
     decisions = ReminderDecisions(database)
-    reminded: Counter[str] = Counter()
     orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
-    async for batch in in_batches(orders, _BATCH):
-        for decided in await decisions.on(batch, settings, now, unwritten=reminded):
-            if isinstance(decided.decision, Reminder):
-                reminded[decided.decision.customer_id] += 1
-            yield decided
+    async for decided in decisions.in_turn(_in_batches(orders), settings, now):
+        yield decided
+
+
+async def _in_batches(orders: AsyncIterator[ReviewableOrder]) -> AsyncIterator[Sequence[ReviewableOrder]]:
+    """The orders, as many at a time as can be decided on at once."""
+    batch, products = list[ReviewableOrder](), 0
+    async for order in orders:
+        products += len(order.items)
+        if batch and (len(batch) == _BATCH or products > MOST_LINES):
+            yield batch
+            batch, products = [], len(order.items)
+        batch.append(order)
+    if batch:
+        yield batch

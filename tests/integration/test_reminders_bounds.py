@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pytest
 
+import storage.reminders
+import storage.reminders_decisions
 from domain.orders import Order, after_event
-from domain.reminders import Skip
+from domain.reminders import ReviewableOrder, Skip
 from messaging.orders import order_event
 from storage.database import in_transaction
 from storage.orders import OrderRepository
+from storage.reminders_decisions import ReminderDecisions, preview
 from storage.reminders_states import INDEX_KEYS
+from storage.stores import StoreRepository
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
 from tests.support.waiting import eventually
@@ -75,6 +80,39 @@ async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     assert await shop.database["orders"].count_documents({"statusKey": shop.status.lower(), "reminder.sent": 0}) == (
         HISTORY - len(expected) - HISTORY // OLDEST
     )
+
+
+async def test_orders_of_many_lines_are_decided_on_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they ask for in one query would be too large for MongoDB."""
+    for module in (storage.reminders, storage.reminders_decisions):
+        monkeypatch.setattr(module, "MOST_LINES", 3)
+    decisions, products = ReminderDecisions(shop.database), ("camera", "tripod", "lens", "bag")
+    large, *small = [
+        await shop.bought(f"anna-{count}", *products[:count], at=NOON - count * DAY) for count in (4, 2, 1)
+    ]
+    young = [await shop.bought(customer, "camera", "tripod", at=NOON + 9 * DAY) for customer in ("bert", "cleo")]
+    settings, now = (await StoreRepository(shop.database).general()).reminder, NOON + 10 * DAY
+
+    async def due(*without: str) -> list[str]:
+        return await decisions.reminders.due(settings, [shop.id], now, 100, without=without)
+
+    assert (await due(), await due(large), await due(large, small[0])) == ([large], small, small[1:])
+    decided = await decisions.on_some(settings, now, 100, within=[shop.id])
+    assert [each.order.id for each in decided] == [large, young[1]]
+
+    sizes, decide = list[int](), ReminderDecisions.on
+
+    async def recorded(self: ReminderDecisions, orders: Sequence[ReviewableOrder], *args: Any, **more: Any) -> Any:
+        sizes.append(sum(len(order.items) for order in orders))
+        return await decide(self, orders, *args, **more)
+
+    monkeypatch.setattr(ReminderDecisions, "on", recorded)
+    previewed = [each.order.id async for each in preview(shop.database, settings, now)]
+    assert (previewed[:3], set(previewed[3:]), sizes) == ([large, *small], set(young), [4, 3, 2, 2])
+    assert await shop.run(10) == 3
+    assert sizes[4:] == [4, 3]
+    named = {mail["orderId"]: len(mail["items"]) for mail in await shop.mails(large, *small)}
+    assert named == {large: 4, small[0]: 2, small[1]: 1}
 
 
 @pytest.mark.long

@@ -21,6 +21,7 @@ DAMAGE: Mapping[str, Mapping[str, Any]] = {
     "address": {"$set": {"customerEmail": 5}},
     "name": {"$set": {"lines.0.name": 5}},
     "no lines": {"$unset": {"lines": ""}},
+    "lines": {"$set": {"lines": "camera"}},
     "time": {"$set": {"statusSince": 2**62}},
     "reminders": {"$set": {"reminder.sent": "x"}},
 }
