@@ -41,6 +41,10 @@ _WRITING_S: Final = 5.0
 """So long mails are written for one transaction, which workers end once it has stood still for twice as long; the next
 one has the rest."""
 
+_WRITTEN_BYTES: Final = 8 * 1024 * 1024
+"""So many bytes of mails, or one mail more, are written for one transaction: until its end they are in memory, here and
+at MongoDB."""
+
 _MOST_ASIDE: Final = 10_000
 """A run that could do nothing for more orders than these ends: what it asks MongoDB for would become too large. They
 are damaged, or another process is faster, which may have the rest."""
@@ -145,7 +149,7 @@ class ReminderJob:
             orders, damaged = await self._decisions.reminders.readable(ids, work.session)
             batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
             before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
-            failed = set[str | None]()
+            failed, written = set[str | None](), 0
             for each in await self._decisions.on(orders, settings, now, session=work.session):
                 if each.order.customer.id in failed:
                     # Decided on as if the mail had been sent: the next batch does it anew.
@@ -153,7 +157,9 @@ class ReminderJob:
                 try:
                     if isinstance(each.decision, Reminder):
                         usable = await writer.templates.usable(each.order, each.store)
-                        messages += await in_template_thread(self._messages, each, each.decision, writer, usable, now)
+                        new = await in_template_thread(self._messages, each, each.decision, writer, usable, now)
+                        messages += new
+                        written += sum(len(message.value or b"") for message in new)
                     batch.decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
@@ -165,7 +171,7 @@ class ReminderJob:
                     log.exception("reminder failed; its order waits for the next run", order=each.order.id)
                     batch.unwritten.add(each.order.id)
                     failed.add(each.order.customer.id)
-                if monotonic() > until:
+                if monotonic() > until or written > _WRITTEN_BYTES:
                     break
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in batch.decided if d.is_changed], work.session)

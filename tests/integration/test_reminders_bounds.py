@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+import scheduler.reminders
 import storage.reminders
 import storage.reminders_decisions
 from domain.orders import Order, after_event
 from domain.reminders import ReviewableOrder, Skip
 from messaging.orders import order_event
-from storage.database import in_transaction
+from storage.database import Session, in_transaction
 from storage.orders import OrderRepository
+from storage.reminders import ReminderRepository
 from storage.reminders_decisions import ReminderDecisions, preview
 from storage.reminders_states import INDEX_KEYS
 from storage.stores import StoreRepository
@@ -113,6 +115,22 @@ async def test_orders_of_many_lines_are_decided_on_in_parts(shop: Shop, monkeypa
     assert sizes[4:] == [4, 3]
     named = {mail["orderId"]: len(mail["items"]) for mail in await shop.mails(large, *small)}
     assert named == {large: 4, small[0]: 2, small[1]: 1}
+
+
+async def test_large_mails_are_written_in_several_transactions(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler.reminders, "_WRITTEN_BYTES", 10_000)
+    await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x", "text": "x" * 6_000})
+    orders = [await shop.bought(f"emma-{number}", "camera") for number in range(5)]
+    saved, save = list[int](), ReminderRepository.save
+
+    async def recorded(self: ReminderRepository, completed: Sequence[ReviewableOrder], session: Session) -> None:
+        saved.append(len(completed))
+        await save(self, completed, session)
+
+    monkeypatch.setattr(ReminderRepository, "save", recorded)
+    assert await shop.run(10) == 5
+    assert saved == [2, 2, 1]
+    assert sorted(mail["orderId"] for mail in await shop.mails(*orders)) == sorted(orders)
 
 
 @pytest.mark.long
