@@ -11,6 +11,7 @@ from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
+from domain.addresses import InvalidAddressError, mailbox
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
@@ -91,6 +92,15 @@ class SmtpSettings(BaseModel):
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
     ] = 30.0
     sender: Annotated[str | None, Field(description="From: of mails whose store has no `email`")] = None
+
+    def checked_sender(self) -> str | None:
+        """The sender; None where none is configured. Raises ConfigurationError."""
+        if self.sender is not None:
+            try:
+                mailbox(self.sender)
+            except InvalidAddressError as error:
+                raise ConfigurationError("PLAUDIT_SMTP__SENDER: that is not one mail address.") from error
+        return self.sender
 
 
 class SchedulerSettings(BaseModel):

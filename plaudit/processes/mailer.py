@@ -11,9 +11,7 @@ import structlog
 from consumers.mails.mailer import running_mailer
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
-from messaging.decoding import InvalidMessageError
 from messaging.kafka.publisher import Publisher
-from messaging.mails import mailbox
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.processes.connections import run_process
 from plaudit.processes.probes import Probes
@@ -45,12 +43,7 @@ async def run_mailer(settings: Settings) -> None:
 
 async def check_sender(settings: Settings, stores: StoreRepository) -> None:
     """Raises ConfigurationError while nothing says whom mails are from: neither the configuration nor every store."""
-    sender = settings.smtp.sender
-    if sender is not None:
-        try:
-            mailbox("from", sender)
-        except InvalidMessageError as error:
-            raise ConfigurationError("PLAUDIT_SMTP__SENDER: that is not one mail address.") from error
+    if settings.smtp.checked_sender() is not None:
         return
     registered = await stores.all()
     without = [store.id for store in registered if not store.email]

@@ -18,7 +18,11 @@ log = structlog.get_logger()
 
 
 async def run_scheduler(settings: Settings) -> None:
-    """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
+    """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over.
+
+    Raises ConfigurationError: each mail would have the wrong sender, and take its part of the limits.
+    """
+    sender = settings.smtp.checked_sender()
 
     async def keep_time(database: Database, publisher: Publisher, probes: Probes) -> None:
         clock = ReminderClock(
@@ -26,7 +30,7 @@ async def run_scheduler(settings: Settings) -> None:
                 database,
                 publisher,
                 settings.topics,
-                sender=settings.smtp.sender,
+                sender=sender,
                 token_keys=settings.review_tokens.keys(),
             ),
             StoreRepository(database),

@@ -63,6 +63,7 @@ async def run_up(settings: Settings, report: Report) -> None:
     # What is wrong with these is better told now than in a log.
     check_authentication(settings)
     registered_entity_types(settings)
+    settings.smtp.checked_sender()
     if unknown := unknown_variables(settings):
         report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()

@@ -40,14 +40,15 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
 
 
 async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
-    """Send the reminders that are due."""
+    """Send the reminders that are due. Raises ConfigurationError."""
+    sender = settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.tell({"enabled": False, "sent": 0, "skipped": {}})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
         keys = settings.review_tokens.keys()
-        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
+        job = ReminderJob(database, publisher, settings.topics, sender=sender, token_keys=keys)
         with out.status("Sending reminders"):
             at = now or datetime.now(UTC)
             report = await job.run(at)
