@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 
 from domain.objects import Fact, ObjectKey
 from domain.ratings import Entity
-from messaging.schemas import ClosedMessage, EntityName, Id, Name, OptionalId, usable
+from messaging.schemas import EntityName, Id, Name, OptionalId, PartialMessage, usable
 
 _NO_BLANKS: Final = r"^[^\s\x00-\x1f\x7f]*$"
 
@@ -24,7 +24,7 @@ Url = Annotated[str, StringConstraints(max_length=2_048, pattern=_NO_BLANKS), us
 Codes = Annotated[tuple[Name, ...], Field(max_length=100)]
 
 
-class ObjectUpdate(ClosedMessage):
+class ObjectUpdate(PartialMessage):
     """Facts of an object, for one store or for all; what is left out stays as it is."""
 
     entity_type: Id

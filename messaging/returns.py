@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.returns import ReturnRequest
@@ -23,6 +23,7 @@ from messaging.schemas import (
     ReturnStatusName,
     StoredId,
     Stores,
+    without_defaults,
 )
 
 
@@ -79,6 +80,8 @@ class NewReturn(Message):
 
 class SavedReturn(Message):
     """A return to store, or with an id a change of one."""
+
+    model_config = ConfigDict(json_schema_extra=without_defaults)
 
     id: Annotated[OptionalId, Field(description="Missing: a new return, with `orderId` and `lineItems`")] = None
     order_id: OptionalId = None

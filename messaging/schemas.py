@@ -76,6 +76,19 @@ class ClosedMessage(Message):
     model_config = ConfigDict(extra="forbid")
 
 
+def without_defaults(schema: dict[str, Any]) -> None:
+    """Leave the defaults out of the schema of a message in which what is left out stays: clients that are made of the
+    schema would send them, and so reset what nobody named."""
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class PartialMessage(ClosedMessage):
+    """A message that changes what it names; what is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra=without_defaults)
+
+
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("blank", "Must not be blank")

@@ -16,7 +16,17 @@ from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
-from messaging.schemas import ClosedMessage, Id, LanguageTag, Name, NotBlank, OptionalId, ReturnStatusName, usable
+from messaging.schemas import (
+    ClosedMessage,
+    Id,
+    LanguageTag,
+    Name,
+    NotBlank,
+    OptionalId,
+    PartialMessage,
+    ReturnStatusName,
+    usable,
+)
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
@@ -32,7 +42,7 @@ Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "i
 ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
 
 
-class StoreSettingsUpdate(ClosedMessage):
+class StoreSettingsUpdate(PartialMessage):
     """Settings of one store; what is left out stays as it is."""
 
     reviews_enabled: bool = False
@@ -63,7 +73,7 @@ class StoreSettingsUpdate(ClosedMessage):
     ] = ()
 
 
-class StoreFields(ClosedMessage):
+class StoreFields(PartialMessage):
     """A store with its settings; what is left out stays as it is."""
 
     id: Annotated[OptionalId, Field(description="That of the path, as in what a GET has shown")] = None
@@ -92,7 +102,7 @@ class StoreUpdate(StoreFields):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "user", "command_id"})
 
 
-class ReminderSettingsUpdate(ClosedMessage):
+class ReminderSettingsUpdate(PartialMessage):
     """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
@@ -108,7 +118,7 @@ class ReminderSettingsUpdate(ClosedMessage):
     ] = None
 
 
-class GeneralSettingsFields(ClosedMessage):
+class GeneralSettingsFields(PartialMessage):
     """Settings that hold for all stores; what is left out stays as it is."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE

@@ -1564,22 +1564,11 @@ export interface components {
         };
         /** @description Settings that hold for all stores; what is left out stays as it is. */
         GeneralSettingsFields: {
-            /** @default average */
             ratingCalculationMethod?: components["schemas"]["RatingMethod"];
             /** @description null: the default */
             returnNumberTemplate?: string | null;
             /** @description The statuses that returns may have, New and Canceled among them; null: the default */
             returnStatuses?: string[] | null;
-            /**
-             * @default {
-             *       "enabled": false,
-             *       "cron": "*\/15 * * * *",
-             *       "daysInStatus": 10,
-             *       "orderStatus": "Complete",
-             *       "maxEmailsPerCustomer": 2,
-             *       "maxAgeDays": 30
-             *     }
-             */
             reminder?: components["schemas"]["ReminderSettingsUpdate"];
         };
         /** @description A claim; without authentication a browser tells itself from others by a name that it makes up. */
@@ -2100,20 +2089,12 @@ export interface components {
         };
         /** @description The rules by which customers are asked for a review; what is left out stays as it is. */
         ReminderSettingsUpdate: {
-            /** @default false */
             enabled?: boolean;
-            /** @default *\/15 * * * * */
             cron?: string;
-            /** @default 10 */
             daysInStatus?: number;
-            /** @default Complete */
             orderStatus?: string;
-            /** @default 2 */
             maxEmailsPerCustomer?: number;
-            /**
-             * @description An order that is longer in the status than both is never asked about
-             * @default 30
-             */
+            /** @description An order that is longer in the status than both is never asked about */
             maxAgeDays?: number;
             /** @description The limit holds within so many days; null: for good */
             limitPeriodDays?: number | null;
@@ -2544,38 +2525,17 @@ export interface components {
             id?: string | null;
             name?: string | null;
             email?: string | null;
-            /** @default [] */
             languages?: string[];
-            /**
-             * @default {
-             *       "reviewsEnabled": false,
-             *       "anonymousReviewsAllowed": false,
-             *       "purchaseRequired": true,
-             *       "oneReviewPerCustomer": false,
-             *       "editsKeepStatus": false,
-             *       "moderationRules": [],
-             *       "storefrontOrigins": []
-             *     }
-             */
             settings?: components["schemas"]["StoreSettingsUpdate"];
         };
         /** @description Settings of one store; what is left out stays as it is. */
         StoreSettingsUpdate: {
-            /** @default false */
             reviewsEnabled?: boolean;
-            /** @default false */
             anonymousReviewsAllowed?: boolean;
-            /** @default true */
             purchaseRequired?: boolean;
-            /**
-             * @description A customer's second review of an object is refused
-             * @default false
-             */
+            /** @description A customer's second review of an object is refused */
             oneReviewPerCustomer?: boolean;
-            /**
-             * @description A review that its author edits keeps its status; else it is New again
-             * @default false
-             */
+            /** @description A review that its author edits keeps its status; else it is New again */
             editsKeepStatus?: boolean;
             /** @description null: as in the general settings */
             ratingCalculationMethod?: components["schemas"]["RatingMethod"] | null;
@@ -2583,15 +2543,9 @@ export interface components {
             returnNumberTemplate?: string | null;
             /** @description The page where a customer writes, for the links of reminders; null: no links */
             reviewUrl?: string | null;
-            /**
-             * @description Rules about new and edited reviews, all at once; they never reject
-             * @default []
-             */
+            /** @description Rules about new and edited reviews, all at once; they never reject */
             moderationRules?: components["schemas"]["ModerationRuleFields"][];
-            /**
-             * @description Whose pages may show and send reviews, as `https://shop.example`
-             * @default []
-             */
+            /** @description Whose pages may show and send reviews, as `https://shop.example` */
             storefrontOrigins?: string[];
         };
         /** @description A review as it is submitted. Kept without a store where `storeId` is empty or missing. */

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.templates import MailTemplate, canonical_language
-from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, Name, OptionalId
+from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, Name, OptionalId, PartialMessage
 from messaging.templates.language import MAX_SOURCE_BYTES
 from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
 
@@ -39,7 +39,7 @@ Language = Annotated[
 ]
 
 
-class TemplateFields(ClosedMessage):
+class TemplateFields(PartialMessage):
     """A template, by parts; what is left out stays as it is, or as it is for the store or the language at large."""
 
     subject: Annotated[_Source, AfterValidator(_usable("subject"))] | None = None

@@ -20,6 +20,8 @@ from api.templates import Fields
 from api.web.bodies import JsonBody
 from api.web.documents import openapi_document
 from api.web.in_hand import QUERIES
+from messaging.asyncapi import asyncapi_document
+from messaging.topics import TopicNames
 from plaudit.cli.main import app as plaudit
 from plaudit.tools.openapi import service_document
 from tests.support.app import app_without_servers, client_without_servers
@@ -96,6 +98,24 @@ def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     assert "title" in review
     assert "title" not in review["userId"]
+
+
+def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
+    """A client that is made of the document sends defaults, and would reset what stays."""
+    partial = [
+        each
+        for told in (document, asyncapi_document(TopicNames("plaudit."), "1"))
+        for each in _objects(told)
+        if "what is left out stays" in each.get("description", "")
+        or each.get("title") in ("StoreUpdate", "NamedTemplate")
+    ]
+    assert len(partial) > 10
+    assert [
+        (each["description"], name)
+        for each in partial
+        for name, field in each["properties"].items()
+        if "default" in field
+    ] == []
 
 
 async def test_a_service_has_the_same_document() -> None:
