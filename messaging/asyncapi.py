@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import TaggedUnionSchema
 
 from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.events import (
@@ -48,6 +50,15 @@ _HEADER_FIELDS: Final = {
     "ce_commandmark": "On a part of a command: the mark of the whole, by which its repeats are told",
     "traceparent": "Where it is traced: the W3C context of what caused it",
 }
+
+
+class _Schemas(GenerateJsonSchema):
+    """Schemas as pydantic makes them, but for discriminators: AsyncAPI has the name of the property alone."""
+
+    def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
+        """The schema of a union whose members a property tells apart."""
+        made = super().tagged_union_schema(schema)
+        return {**made, "discriminator": made["discriminator"]["propertyName"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +174,7 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
     schemas: dict[str, Any] = {_HEADERS: _header_schema()}
     for topic, channel in CHANNELS.items():
         for name, adapter in channel.messages.items():
-            schema = adapter.json_schema(ref_template=_REF)
+            schema = adapter.json_schema(ref_template=_REF, schema_generator=_Schemas)
             schemas |= schema.pop("$defs", {})
             messages[name] = {
                 "name": name,
