@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TaggedUnionSchema
 
@@ -23,7 +23,7 @@ from messaging.events import (
 from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnTold
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
-from messaging.mails import MAIL_COMMAND
+from messaging.mails import MAIL_COMMAND, MAIL_KIND
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
@@ -42,7 +42,7 @@ _HEADERS: Final = "CloudEventHeaders"
 _HEADER_FIELDS: Final = {
     "ce_specversion": "1.0",
     "ce_id": "Tells repeats",
-    "ce_type": "`plaudit.` and the name of the message",
+    "ce_type": "`plaudit.` and the kind of the message, which stands with each message that others read",
     "ce_source": "Who published it: the process, as a path",
     "ce_time": "When: ISO 8601 in UTC",
     "content-type": "application/json",
@@ -50,6 +50,13 @@ _HEADER_FIELDS: Final = {
     "ce_commandmark": "On a part of a command: the mark of the whole, by which its repeats are told",
     "traceparent": "Where it is traced: the W3C context of what caused it",
 }
+
+_KINDS: Final = {"MailCommand": MAIL_KIND}
+"""The kinds of messages for others, by their names, where the name isn't the kind."""
+
+_NO_VALUE: Final[TypeAdapter[None]] = TypeAdapter(
+    Annotated[None, Field(description="A record without a value: the review of its key is gone")]
+)
 
 
 class _Schemas(GenerateJsonSchema):
@@ -140,7 +147,7 @@ CHANNELS: Final = {
         "Each review as it now is, compacted; a record without a value: it is gone",
         "out",
         "review id",
-        {"ReviewState": TypeAdapter(ReviewState)},
+        {"ReviewState": TypeAdapter(ReviewState), "ReviewGone": _NO_VALUE},
     ),
     Topic.EVENTS: _Channel(
         "What happened; `ce_type` names the event, `ce_id` tells repeats",
@@ -179,7 +186,7 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
             messages[name] = {
                 "name": name,
                 "contentType": "application/json",
-                **({} if channel.direction == "in" else {"headers": {"$ref": _REF.format(model=_HEADERS)}}),
+                **({} if channel.direction == "in" else {"headers": _headers_of(name, channel)}),
                 "payload": schema,
                 "bindings": {"kafka": {"key": {"type": "string", "description": channel.key}}},
             }
@@ -207,6 +214,14 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
         "operations": operations,
         "components": {"messages": messages, "schemas": schemas},
     }
+
+
+def _headers_of(name: str, channel: _Channel) -> dict[str, Any]:
+    """The headers of a message of ours, with its type where it is for others."""
+    headers: dict[str, Any] = {"type": "object", "allOf": [{"$ref": _REF.format(model=_HEADERS)}]}
+    if channel.direction == "out":
+        headers["properties"] = {"ce_type": {"const": f"plaudit.{_KINDS.get(name, name)}"}}
+    return headers
 
 
 def _header_schema() -> dict[str, Any]:

@@ -49,6 +49,7 @@ class MailCommand(Message):
     items: Annotated[tuple[MailItem, ...] | None, AfterValidator(_none_if_null)] = ()
 
 
+MAIL_KIND: Final = "mail.send"
 MAIL_COMMAND: TypeAdapter[MailCommand] = TypeAdapter(MailCommand)
 READER: Final = Reader(MAIL_COMMAND)
 
@@ -57,7 +58,7 @@ def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCo
     """The message for a mail, keyed by its customer; a repeat carries the same id."""
     value = command.model_dump(mode="json", by_alias=True)
     topic, key = topics.name(Topic.MAIL_COMMANDS), command.customer_id or command.id
-    return envelope.wrap(topic, key, "mail.send", value, id=command.id)
+    return envelope.wrap(topic, key, MAIL_KIND, value, id=command.id)
 
 
 def mail_command(value: bytes) -> MailCommand:

@@ -54,7 +54,11 @@ class OrderItem(Message):
 
 
 class OrderEvent(Message):
-    """An order as it is now; other fields are kept and shown with its returns. The newest `modifiedDate` wins."""
+    """An order as it is now; other fields are kept and shown with its returns. The newest `modifiedDate` wins.
+
+    More is taken than the schema says: orders of Shopify and commercetools as these write them, ids as numbers,
+    quantities and prices as texts, and days without a time. See "The other messages" in docs/kafka.md.
+    """
 
     id: Id
     number: Name | None = None

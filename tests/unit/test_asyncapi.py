@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from messaging.asyncapi import asyncapi_document
+from messaging.envelope import Envelope
+from messaging.mails import MailCommand, mail_command_message
+from messaging.orders import order_event
+from messaging.reviews_state import review_state, state_record, tombstone
 from messaging.topics import TopicNames
+from tests.support.documents import ROOT
+from tests.unit.test_reviews_topic import REVIEW
+
+NAMES = TopicNames("plaudit.")
 
 
 def _values_of(name: str, part: Any) -> Iterator[Any]:
@@ -24,9 +33,36 @@ def _values_of(name: str, part: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return asyncapi_document(TopicNames("plaudit."), "1")
+    return asyncapi_document(NAMES, "1")
 
 
 def test_discriminators_are_names_of_properties(document: dict[str, Any]) -> None:
     """OpenAPI has objects there, of which parsers of AsyncAPI make no document."""
     assert set(_values_of("discriminator", document)) == {"action", "kind"}
+
+
+def test_types_are_those_of_the_records(document: dict[str, Any]) -> None:
+    mail = MailCommand(id="m-1", template="t", to="a@example.org", subject="s", text="t", html="h")
+    records = {
+        "MailCommand": mail_command_message(NAMES, Envelope("/test"), mail),
+        "ReviewState": state_record("p.reviews", review_state(REVIEW)),
+        "ReviewGone": tombstone("p.reviews", "r-1"),
+    }
+    for name, record in records.items():
+        told = document["components"]["messages"][name]["headers"]["properties"]
+        assert told["ce_type"]["const"].encode() == dict(record.headers)["ce_type"], name
+
+
+def test_every_message_for_others_has_a_type(document: dict[str, Any]) -> None:
+    events = document["channels"]["events"]["messages"]
+    told = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
+    assert told == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
+
+
+def test_an_order_says_that_other_forms_are_taken(document: dict[str, Any]) -> None:
+    described = document["components"]["messages"]["OrderEvent"]["payload"]["description"]
+    assert "Shopify" in described
+    (page,) = re.findall(r"docs/[a-z]+\.md", described)
+    (section,) = re.findall('"(.+?)"', described)
+    assert f"## {section}\n" in (ROOT / page).read_text()
+    order_event(b'{"id": 1, "line_items": [], "financial_status": "paid", "created_at": "2026-03-14"}')
