@@ -182,8 +182,12 @@ def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     """The options of a command's route: it answers 202, 200 once it has been applied, or one of these problems."""
     answer = {"model": CommandAnswer, "description": "Applied, at least in part: `results` has the outcome of each id"}
     told = problems(*kinds, ProblemKind.NOT_APPLIED)
-    both = [{"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__)]
-    told[409] = {**told[409], "content": {"application/problem+json": {"schema": {"allOf": both}}}}
+    problem, outcome = ({"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__))
+    schema: dict[str, Any] = {"allOf": [problem, outcome]}
+    if ProblemKind.ID_TAKEN in kinds:
+        # Told before anything is published: there is no outcome.
+        schema = {"anyOf": [schema, problem]}
+    told[409] = {**told[409], "content": {"application/problem+json": {"schema": schema}}}
     return {
         "status_code": 202,
         "response_model": CommandAnswer,

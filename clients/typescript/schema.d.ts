@@ -3366,7 +3366,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                    "application/problem+json": (components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"]) | components["schemas"]["Problem"];
                 };
             };
             422: components["responses"]["Validation"];

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import orjson
 import pytest
 from fastapi import APIRouter
+from jsonschema_rs import Draft202012Validator
 from typer.testing import CliRunner
 
 import api
@@ -20,6 +21,7 @@ from api.templates import Fields
 from api.web.bodies import JsonBody
 from api.web.documents import openapi_document
 from api.web.in_hand import QUERIES
+from api.web.problems import ItemError, ProblemError, ProblemKind, problem_response
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import TopicNames
 from plaudit.cli.main import app as plaudit
@@ -116,6 +118,27 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
         for name, field in each["properties"].items()
         if "default" in field
     ] == []
+
+
+def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
+    """Of an id that is taken nothing is published, so that there is no outcome beside the problem."""
+    outcome = {
+        "commandId": "c-1",
+        "ids": ["r-1"],
+        "outcome": "refused",
+        "results": [{"id": "r-1", "outcome": "refused"}],
+    }
+    error: ItemError = {"pointer": "/0/id", "code": "id-taken", "message": "The id is taken"}
+    found = [
+        ProblemError(ProblemKind.NOT_APPLIED, "No", extra=outcome),
+        ProblemError(ProblemKind.ID_TAKEN, "No", [error]),
+    ]
+    answers = document["paths"]["/api/customerReviews"]["post"]["responses"]
+    for problem in found:
+        schema = answers[str(problem.kind.status)]["content"]["application/problem+json"]["schema"]
+        body = bytes(problem_response({"type": "http", "path": "/api/customerReviews"}, problem).body)
+        told = Draft202012Validator({**schema, "components": document["components"]})
+        assert [error.message for error in told.iter_errors(orjson.loads(body))] == [], problem.kind
 
 
 async def test_a_service_has_the_same_document() -> None:
