@@ -13,11 +13,11 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from api.services import Injected
-from api.web.documents import OPEN_TO_ALL
+from api.web.documents import OPEN_TO_ALL, problems
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import TopicNames
 
-router = APIRouter(tags=["documents"])
+router = APIRouter(tags=["documents"], responses=problems())
 
 
 @router.get(

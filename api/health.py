@@ -70,7 +70,7 @@ class Readiness:
         return {None: (pinged is not None, missing)}
 
 
-router = APIRouter(prefix="/health", tags=["Operation"])
+router = APIRouter(prefix="/health", tags=["Operation"], responses=problems())
 
 
 @router.get("/live", operation_id="readLiveness", response_model=Alive, openapi_extra=OPEN_TO_ALL)

@@ -17,6 +17,8 @@ from api.auth.permissions import MetricsReader
 from api.metrics import Gauges
 from api.services import Services
 from api.stores.bounds import check_unbound
+from api.web.documents import problems
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.findings import Finding, Level, failed, ok
@@ -147,7 +149,12 @@ class Examination:
         return rows
 
 
-router = APIRouter(route_class=PlainRoute, prefix="/api/health", tags=["Operation"])
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/health",
+    tags=["Operation"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
 
 
 @router.get("/details", response_model=Health)

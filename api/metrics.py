@@ -17,6 +17,8 @@ from starlette.responses import PlainTextResponse
 from api.auth.permissions import MetricsReader
 from api.services import Services
 from api.stores.bounds import check_unbound
+from api.web.documents import problems
+from api.web.problems import ProblemKind
 from messaging.cron import next_time
 from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.lag import Lag
@@ -177,7 +179,11 @@ def _overdue(schedule: Schedule, now: datetime) -> float:
     return max(0.0, (now - next_time(schedule.cron, max(schedule.since, schedule.done))).total_seconds())
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
 async def read_metrics(caller: MetricsReader, request: Request) -> Response:
     """All metrics in Prometheus' text format. Not for callers bound to stores: they tell of the traffic of all."""
     check_unbound(caller)

@@ -5440,6 +5440,7 @@ export interface operations {
                     "application/json": components["schemas"]["Alive"];
                 };
             };
+            default: components["responses"]["AnyOther"];
         };
     };
     readReadiness: {
@@ -5482,6 +5483,9 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
         };
     };
     readMetrics: {
@@ -5502,6 +5506,9 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
         };
     };
     readAsyncApi: {
@@ -5522,6 +5529,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            default: components["responses"]["AnyOther"];
         };
     };
     readSummaries: {

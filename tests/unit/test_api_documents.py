@@ -120,6 +120,11 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
     ] == []
 
 
+def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
+    told = [each["operationId"] for each in operations if "default" not in each["responses"]]
+    assert told == []
+
+
 def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
     """Of an id that is taken nothing is published, so that there is no outcome beside the problem."""
     outcome = {
