@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, TypeAdapter
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import Written
@@ -20,6 +20,7 @@ from domain.stores import Refusal
 from messaging.json_values import without_mark
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
+from messaging.reviews_state import ShownImage
 from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
@@ -29,7 +30,6 @@ from messaging.schemas import (
     Message,
     Moment,
     Name,
-    NamedImage,
     OptionalId,
     Rating,
     ReviewText,
@@ -37,6 +37,14 @@ from messaging.schemas import (
     Stores,
     Title,
 )
+
+
+def _id_of_image(told: object) -> object:
+    return told["id"] if isinstance(told, dict) and told.keys() == {"id", "hidden"} else told
+
+
+NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image, json_schema_input_type=ImageId | ShownImage)]
+"""The id of an image, or the image as the row of its review has it."""
 
 
 class Editor(Message):
@@ -83,7 +91,10 @@ class SubmittedReview(Message):
     ] = None
     images: Annotated[
         Annotated[tuple[NamedImage, ...], Field(max_length=MAX_IMAGES)] | None,
-        Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
+        Field(
+            description="Ids of uploads, or images as the row of a review has them; in an edit: all that the review is "
+            "to have. Missing: as they are"
+        ),
     ] = None
     pending_images: Annotated[
         Annotated[int, Field(ge=0, le=MAX_IMAGES)] | None,

@@ -122,10 +122,6 @@ def _none_if_empty(told: object) -> object:
     return None if told == "" else told
 
 
-def _id_of_image(told: object) -> object:
-    return told["id"] if isinstance(told, dict) and told.keys() == {"id", "hidden"} else told
-
-
 def _id_or_none(value: str | None) -> str | None:
     return _not_blank(value) if value else None
 
@@ -204,8 +200,6 @@ TextHashes = Annotated[
     ),
 ]
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
-NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image)]
-"""The id of an image, or the image as the row of its review has it."""
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), Readable]

@@ -2571,8 +2571,8 @@ export interface components {
             incentivized?: boolean;
             /** @description BCP 47; else detected where there are more than 20 characters */
             language?: string | null;
-            /** @description Ids of uploads; in an edit: all that the review is to have. Missing: as they are */
-            images?: string[] | null;
+            /** @description Ids of uploads, or images as the row of a review has them; in an edit: all that the review is to have. Missing: as they are */
+            images?: (string | components["schemas"]["ShownImage"])[] | null;
             /** @description As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt */
             pendingImages?: number | null;
         };

@@ -7,13 +7,14 @@ from typing import Any
 
 import orjson
 import pytest
+from jsonschema_rs import Draft202012Validator
 
 from api.app import create_app
 from api.services import Services
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.reviews import submissions_in
+from messaging.reviews import ONE_SUBMISSION, READ_ONE, submissions_in
 from messaging.topics import TopicNames
 from storage import database as storage_database
 from storage.database import connect
@@ -62,3 +63,13 @@ async def test_a_key_is_no_right_to_edit(user: str | None) -> None:
 async def test_an_id_is_one_where_nobody_has_to_say_who_they_are() -> None:
     assert await editor_of(id="r", userId="anna") == {"right": "author"}
     assert await editor_of(id="r") == {"right": "moderator"}
+
+
+IMAGE = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize("image", [IMAGE, {"id": IMAGE, "hidden": True}])
+def test_the_schema_has_images_as_a_row_has_them(image: object) -> None:
+    review = {**REVIEW, "images": [image]}
+    assert READ_ONE(orjson.dumps(review)).images == (IMAGE,)
+    assert Draft202012Validator(ONE_SUBMISSION.json_schema()).is_valid(review)
