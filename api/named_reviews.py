@@ -33,7 +33,9 @@ class NamedReviewsBody(JsonBody[NamedReviews]):
     def __init__(self) -> None:
         super().__init__(_NAMED, {"A text of one review": examples.NAMED_REVIEWS})
         content = self.openapi["requestBody"]["content"]["application/json"]
-        content["schema"] = {"anyOf": [_IDS.json_schema(), content["schema"]]}
+        name = NamedReviews.__name__
+        told = [_IDS.json_schema(), {"$ref": f"#/components/schemas/{name}"}]
+        content["schema"] = {"anyOf": told, "$defs": {name: content["schema"]}}
         content["examples"] = {"One review": {"value": examples.REVIEW_IDS}, **content["examples"]}
         self._ids = Reader(_IDS)
 

@@ -3144,13 +3144,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[] | {
-                    ids?: string[];
-                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
-                    textHashes?: {
-                        [key: string]: string;
-                    } | null;
-                };
+                "application/json": string[] | components["schemas"]["NamedReviews"];
             };
         };
         responses: {
@@ -3211,13 +3205,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[] | {
-                    ids?: string[];
-                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
-                    textHashes?: {
-                        [key: string]: string;
-                    } | null;
-                };
+                "application/json": string[] | components["schemas"]["NamedReviews"];
             };
         };
         responses: {
@@ -3276,13 +3264,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string[] | {
-                    ids?: string[];
-                    /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
-                    textHashes?: {
-                        [key: string]: string;
-                    } | null;
-                };
+                "application/json": string[] | components["schemas"]["NamedReviews"];
             };
         };
         responses: {
