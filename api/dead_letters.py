@@ -39,7 +39,7 @@ from messaging.dead_letters_replays import (
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
 from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, OpenedLetters, Search, preview_of
 from messaging.readers import READERS
-from messaging.schemas import ClosedMessage, usable
+from messaging.schemas import ClosedMessage, ShownMoment, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import CONSUMED, Topic
 from storage.dead_letters_replays import UNMARKED, LetterMark, hindrance_of
@@ -60,7 +60,7 @@ class LetterRow(TypedDict):
     topic: str
     partition: int
     offset: int
-    at: str | None
+    at: ShownMoment | None
     code: str
     reason: str
     key: str | None

@@ -25,6 +25,7 @@ from domain.findings import Finding, Level, failed, ok
 from domain.timestamps import timestamp
 from messaging.kafka.checks import MOST_SETTLED
 from messaging.kafka.connection import is_broker_away
+from messaging.schemas import ShownMoment
 from storage.backlog import Backlog
 from storage.checks import check_mongo
 from storage.database import is_database_away, unless_away
@@ -69,7 +70,7 @@ class Health(TypedDict):
     """The health of the service: the worst level of its checks, then each part; null is what can't be told now.
     `outbox`: batches of messages that Kafka is owed. `at`: when it was looked at."""
 
-    at: str
+    at: ShownMoment
     level: Level
     lag: list[TopicLag] | None
     parked: Parked | None

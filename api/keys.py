@@ -17,6 +17,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.permissions import Permission
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 from storage.keys import ApiKey
 
 
@@ -28,9 +29,9 @@ class ShownKey(TypedDict):
     permissions: list[Permission]
     stores: list[str] | None
     state: Literal["valid", "expired", "revoked"]
-    createdDate: str
-    expiryDate: str | None
-    revokedDate: str | None
+    createdDate: ShownMoment
+    expiryDate: ShownMoment | None
+    revokedDate: ShownMoment | None
 
 
 router = APIRouter(

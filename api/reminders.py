@@ -22,7 +22,7 @@ from domain.reminders import Decided, Reminder, Skip, due_date
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.cron import InvalidCronError, in_words, next_times
-from messaging.schemas import OptionalId
+from messaging.schemas import OptionalId, ShownMoment
 from storage.reminders_decisions import ReminderDecisions
 
 MAX_TAKE: Final = 200
@@ -39,9 +39,9 @@ class PreviewedOrder(TypedDict):
     number: str | None
     storeId: str | None
     customerId: str | None
-    statusDate: str
+    statusDate: ShownMoment
     decision: Literal["remind"] | Skip
-    dueDate: str | None
+    dueDate: ShownMoment | None
     remindersSent: int
     products: list[str]
 
@@ -50,7 +50,7 @@ class ReminderPreview(TypedDict):
     """The decisions of a run at that moment, those to remind first; the cron expression in words and its next times
     in UTC, which are null and empty where it can't be read."""
 
-    at: str
+    at: ShownMoment
     enabled: bool
     cron: str
     cronInWords: str | None

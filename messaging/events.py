@@ -16,6 +16,7 @@ from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply
+from messaging.schemas import ShownMoment
 from messaging.statements import StatementOfReasons, statement_of_reasons
 
 _EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
@@ -34,7 +35,7 @@ class ReviewSubmitted(_AboutReview):
 
     rating: float
     flags: list[str]
-    at: str
+    at: ShownMoment
 
 
 class ReviewEdited(_AboutReview):
@@ -46,7 +47,7 @@ class ReviewEdited(_AboutReview):
     editor: str | None
     statusBefore: str
     statusAfter: str
-    at: str
+    at: ShownMoment
 
 
 class ReviewModerated(_AboutReview):
@@ -59,7 +60,7 @@ class ReviewModerated(_AboutReview):
     reason: NotRequired[str | None]
     reasonCode: NotRequired[str | None]
     statement: NotRequired[StatementOfReasons]
-    at: str
+    at: ShownMoment
 
 
 class ReviewReplied(_AboutReview):
@@ -67,7 +68,7 @@ class ReviewReplied(_AboutReview):
 
     reply: ShownReply | None
     moderator: str | None
-    at: str
+    at: ShownMoment
 
 
 class ReviewReported(_AboutReview):
@@ -76,7 +77,7 @@ class ReviewReported(_AboutReview):
     reportId: str
     reason: str
     reports: int
-    at: str
+    at: ShownMoment
 
 
 class RatingChanged(TypedDict):
@@ -109,7 +110,7 @@ class ReminderRequested(TypedDict):
     customerId: str
     storeId: str | None
     productIds: list[str]
-    at: str
+    at: ShownMoment
 
 
 def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 
 
 class ReturnedLine(TypedDict):
@@ -31,7 +32,7 @@ class ReturnTold(TypedDict):
     status: str
     resolution: str | None
     lineItems: list[ReturnedLine]
-    at: str
+    at: ShownMoment
 
 
 class ReturnDeleted(TypedDict):
@@ -40,7 +41,7 @@ class ReturnDeleted(TypedDict):
     returnId: str
     number: str
     orderId: str
-    at: str
+    at: ShownMoment
 
 
 class ReturnObjection(TypedDict):
@@ -57,7 +58,7 @@ class ReturnRefused(TypedDict):
     returnId: str
     orderId: str
     reasons: list[ReturnObjection]
-    at: str
+    at: ShownMoment
 
 
 def return_told(stored: Return) -> ReturnTold:

@@ -7,6 +7,8 @@ from typing import Final
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from messaging.schemas import ShownMoment
+
 CLAIM_S: Final = 120
 """Seconds for which a claim is shown."""
 
@@ -19,7 +21,7 @@ class ReviewClaimed(TypedDict):
     storeId: str | None
     subject: str | None
     desk: str | None
-    at: str
+    at: ShownMoment
 
 
 REVIEW_CLAIMED: Final[TypeAdapter[ReviewClaimed]] = TypeAdapter(ReviewClaimed)

@@ -13,6 +13,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Reply
 from domain.timestamps import moment_in, timestamp
 from messaging.envelope import Envelope
+from messaging.schemas import ShownMoment
 
 _ENVELOPE: Final = Envelope("/plaudit/worker")
 
@@ -22,8 +23,8 @@ class ShownReply(TypedDict):
 
     text: str
     author: str | None
-    createdDate: str
-    modifiedDate: str
+    createdDate: ShownMoment
+    modifiedDate: ShownMoment
 
 
 class ShownImage(TypedDict):
@@ -39,7 +40,7 @@ class ReviewFacts(TypedDict):
 
     storeId: str | None
     userId: str | None
-    modifiedDate: str
+    modifiedDate: ShownMoment
     moderator: str | None
     moderationReason: str | None
     reasonCode: str | None
@@ -68,7 +69,7 @@ class ReviewState(ReviewFacts):
     rating: int | float
     reviewStatus: str
     reviewStatusId: int
-    createdDate: str
+    createdDate: ShownMoment
 
 
 def review_facts(review: Review) -> ReviewFacts:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, LiteralString
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
@@ -182,6 +182,8 @@ Moment = Annotated[
     BeforeValidator(_date_and_time),
     AfterValidator(_in_utc),
 ]
+ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A moment as `timestamp` of the domain writes it."""
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)

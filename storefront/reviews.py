@@ -23,7 +23,7 @@ from domain.ratings import Entity, highest_with, lowest_with, rating_number
 from domain.reviews import Review, ReviewStatus, unless_blank
 from domain.sorting import Direction
 from domain.timestamps import timestamp
-from messaging.schemas import Language
+from messaging.schemas import Language, ShownMoment
 from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
 from storefront.door import kept
@@ -55,7 +55,7 @@ class PublicReply(TypedDict):
 
     text: str
     author: str | None
-    date: str
+    date: ShownMoment
 
 
 class PublicImage(TypedDict):
@@ -74,7 +74,7 @@ class PublicReview(TypedDict):
     title: str | None
     text: str
     author: str | None
-    date: str
+    date: ShownMoment
     language: str | None
     verified: bool
     incentivized: bool

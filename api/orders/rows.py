@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from domain.orders import Order, OrderLine
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 
 ORDER_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -35,12 +36,12 @@ class OrderRow(TypedDict):
     id: str
     number: str | None
     status: str
-    statusSince: str
+    statusSince: ShownMoment
     isCancelled: bool
     storeId: str | None
     customerId: str | None
     customerName: str | None
-    modifiedDate: str
+    modifiedDate: ShownMoment
     lineItems: list[OrderLineRow]
     provesPurchase: NotRequired[bool]
 

@@ -11,6 +11,7 @@ from domain.ratings import RatingMethod, histogram_by_stars, rating_value
 from domain.ratings_trend import Trend
 from domain.stores import GeneralSettings, Store, rating_method, store_name
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 from storage.ratings_objects import RatedObject
 
 
@@ -43,7 +44,7 @@ class RatedObjectList(TypedDict):
 class TrendWeek(TypedDict):
     """The approved reviews that were created in the week from a Monday on; `average` is null where there are none."""
 
-    since: str
+    since: ShownMoment
     reviewCount: int
     average: float | None
 

@@ -13,6 +13,7 @@ from domain.returns import Return
 from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 
 _ORDER_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}],
@@ -31,8 +32,8 @@ class ReturnLineRow(TypedDict):
     availableQuantity: int
     price: float | None
     reason: str | None
-    createdDate: str
-    modifiedDate: str
+    createdDate: ShownMoment
+    modifiedDate: ShownMoment
     createdBy: str | None
     modifiedBy: str | None
 
@@ -47,8 +48,8 @@ class ReturnRow(TypedDict):
     resolution: str | None
     order: Annotated[Any, WithJsonSchema(_ORDER_SCHEMA)]
     lineItems: list[ReturnLineRow]
-    createdDate: str
-    modifiedDate: str
+    createdDate: ShownMoment
+    modifiedDate: ShownMoment
     createdBy: str | None
     modifiedBy: str | None
 

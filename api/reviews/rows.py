@@ -14,6 +14,7 @@ from domain.reviews_facts import Source
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.reviews_state import ReviewFacts, review_facts
+from messaging.schemas import ShownMoment
 
 StatusName = Annotated[str, WithJsonSchema({"type": "string", "enum": [each.label for each in ReviewStatus]})]
 
@@ -32,14 +33,14 @@ class ReviewRow(TypedDict):
     rating: int | float
     userName: str | None
     storeName: str | None
-    createdDate: str
+    createdDate: ShownMoment
 
 
 class ReviewDetails(ReviewRow, ReviewFacts):
     """One review, whole. `writtenDate`: of an import alone, whose `createdDate` it is. `pendingImages`: the number of
     its images that aren't rebuilt yet, and aren't in `images`."""
 
-    writtenDate: str | None
+    writtenDate: ShownMoment | None
     pendingImages: int
 
 

@@ -21,6 +21,7 @@ from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 
 
 class RuleShown(TypedDict):
@@ -53,7 +54,7 @@ class PolicyShown(TypedDict):
     oneReviewPerCustomer: bool
     editsCheckedAgain: bool
     decisions: DecisionsShown
-    countedAt: str
+    countedAt: ShownMoment
 
 
 class DecisionsShown(TypedDict):

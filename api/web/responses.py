@@ -11,8 +11,9 @@ from pydantic.alias_generators import to_camel
 from starlette.responses import Response
 
 from domain.timestamps import timestamp
+from messaging.schemas import ShownMoment
 
-Timestamp = Annotated[datetime, PlainSerializer(timestamp, return_type=str)]
+Timestamp = Annotated[datetime, PlainSerializer(timestamp, return_type=ShownMoment)]
 
 
 class JsonResponse(Response):

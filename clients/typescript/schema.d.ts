@@ -1422,6 +1422,7 @@ export interface components {
          *     the place of the letter.
          */
         AuditRow: {
+            /** Format: date-time */
             at: string;
             kind: components["schemas"]["AuditKind"];
             subject: string | null;
@@ -1610,6 +1611,7 @@ export interface components {
          *     `outbox`: batches of messages that Kafka is owed. `at`: when it was looked at.
          */
         Health: {
+            /** Format: date-time */
             at: string;
             level: components["schemas"]["Level"];
             lag: components["schemas"]["TopicLag"][] | null;
@@ -1772,11 +1774,13 @@ export interface components {
             id: string;
             number: string | null;
             status: string;
+            /** Format: date-time */
             statusSince: string;
             isCancelled: boolean;
             storeId: string | null;
             customerId: string | null;
             customerName: string | null;
+            /** Format: date-time */
             modifiedDate: string;
             lineItems: components["schemas"]["OrderLineRow"][];
             provesPurchase?: boolean;
@@ -1806,11 +1810,13 @@ export interface components {
             id: string;
             number: string | null;
             status: string;
+            /** Format: date-time */
             statusSince: string;
             isCancelled: boolean;
             storeId: string | null;
             customerId: string | null;
             customerName: string | null;
+            /** Format: date-time */
             modifiedDate: string;
             lineItems: components["schemas"]["OrderLineRow"][];
             provesPurchase?: boolean;
@@ -1919,6 +1925,7 @@ export interface components {
             oneReviewPerCustomer: boolean;
             editsCheckedAgain: boolean;
             decisions: components["schemas"]["DecisionsShown"];
+            /** Format: date-time */
             countedAt: string;
         };
         /**
@@ -1930,6 +1937,7 @@ export interface components {
             number: string | null;
             storeId: string | null;
             customerId: string | null;
+            /** Format: date-time */
             statusDate: string;
             decision: "remind" | components["schemas"]["Skip"];
             dueDate: string | null;
@@ -1967,6 +1975,7 @@ export interface components {
         PublicReply: {
             text: string;
             author: string | null;
+            /** Format: date-time */
             date: string;
         };
         /** @description An approved review as everybody may see it. */
@@ -1976,6 +1985,7 @@ export interface components {
             title: string | null;
             text: string;
             author: string | null;
+            /** Format: date-time */
             date: string;
             language: string | null;
             verified: boolean;
@@ -2080,6 +2090,7 @@ export interface components {
          *     in UTC, which are null and empty where it can't be read.
          */
         ReminderPreview: {
+            /** Format: date-time */
             at: string;
             enabled: boolean;
             cron: string;
@@ -2124,6 +2135,7 @@ export interface components {
             id: string;
             reason: components["schemas"]["ReportReason"];
             explanation: string;
+            /** Format: date-time */
             at: string;
             name: string | null;
             email: string | null;
@@ -2156,7 +2168,9 @@ export interface components {
             availableQuantity: number;
             price: number | null;
             reason: string | null;
+            /** Format: date-time */
             createdDate: string;
+            /** Format: date-time */
             modifiedDate: string;
             createdBy: string | null;
             modifiedBy: string | null;
@@ -2182,7 +2196,9 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             lineItems: components["schemas"]["ReturnLineRow"][];
+            /** Format: date-time */
             createdDate: string;
+            /** Format: date-time */
             modifiedDate: string;
             createdBy: string | null;
             modifiedBy: string | null;
@@ -2241,9 +2257,11 @@ export interface components {
             rating: number;
             userName: string | null;
             storeName: string | null;
+            /** Format: date-time */
             createdDate: string;
             storeId: string | null;
             userId: string | null;
+            /** Format: date-time */
             modifiedDate: string;
             moderator: string | null;
             moderationReason: string | null;
@@ -2290,6 +2308,7 @@ export interface components {
             rating: number;
             userName: string | null;
             storeName: string | null;
+            /** Format: date-time */
             createdDate: string;
         };
         /** @description Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list. */
@@ -2415,6 +2434,7 @@ export interface components {
             stores: string[] | null;
             /** @enum {string} */
             state: "valid" | "expired" | "revoked";
+            /** Format: date-time */
             createdDate: string;
             expiryDate: string | null;
             revokedDate: string | null;
@@ -2439,7 +2459,9 @@ export interface components {
         ShownReply: {
             text: string;
             author: string | null;
+            /** Format: date-time */
             createdDate: string;
+            /** Format: date-time */
             modifiedDate: string;
         };
         /** @description A rule as it is shown: what it has of the fields of its kind. */
@@ -2464,6 +2486,7 @@ export interface components {
         ShownSettlement: {
             action: components["schemas"]["ModerationAction"];
             moderator: string | null;
+            /** Format: date-time */
             at: string;
         };
         /** @description A store with its settings. */
@@ -2611,6 +2634,7 @@ export interface components {
         };
         /** @description The approved reviews that were created in the week from a Monday on; `average` is null where there are none. */
         TrendWeek: {
+            /** Format: date-time */
             since: string;
             reviewCount: number;
             average: number | null;

@@ -30,6 +30,7 @@ from tests.support.app import app_without_servers, client_without_servers
 from tests.support.documents import ROOT
 
 OPERATION = re.compile("[a-z]+([A-Z][a-z]+)+")
+MOMENT = re.compile("at|[a-z]*At|since|[a-z]*Since|date|[a-z]*Date")
 TELLING = {"properties", "additionalProperties"}
 
 
@@ -119,6 +120,18 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
         for name, field in each["properties"].items()
         if "default" in field
     ] == []
+
+
+def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
+    told = [
+        (name, field)
+        for each in (document, asyncapi_document(TopicNames("plaudit."), "1"))
+        for schema in _objects(each)
+        for name, field in schema.get("properties", {}).items()
+        if MOMENT.fullmatch(name)
+    ]
+    assert len(told) > 40
+    assert [(name, field) for name, field in told if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
 def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
