@@ -18,7 +18,7 @@ from domain.permissions import STRANGER, Caller, Permission
 
 _BEARER: Final = "bearer "
 _DESCRIPTION: Final = (
-    "A token, or an API key (which may stand in `X-API-Key` as well). The names are the permissions it needs; "
+    "A token, or an API key. The names are the permissions it needs; "
     "one that is bound to stores sees and changes those alone. Not asked for where `PLAUDIT_AUTH__MODE` is `none`."
 )
 

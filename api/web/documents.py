@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
@@ -30,10 +30,18 @@ _RESPONSES: Final = {
 }
 """The names of responses that are problems, by their descriptions."""
 
+_KEYS: Final = "apiKeys"
+_KEY_SCHEME: Final = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-API-Key",
+    "description": "An API key, where `PLAUDIT_AUTH__MODE` is `api_key`. The names are the permissions it needs.",
+}
+
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of an endpoint without authentication."""
 
-OPEN_TO_STRANGERS: Final[dict[str, Any]] = {"security": [{}, {"permissions": []}]}
+OPEN_TO_STRANGERS: Final[dict[str, Any]] = {"security": [{}]}
 """That of an endpoint which answers everybody, and some more than others."""
 
 
@@ -59,10 +67,13 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
     components["responses"] = {
         name: {"description": description, "content": _PROBLEM_CONTENT} for description, name in _RESPONSES.items()
     }
+    components.setdefault("securitySchemes", {})[_KEYS] = _KEY_SCHEME
     schemas = components.setdefault("schemas", {})
     schemas |= {_PROBLEM: _problem_schema(), ItemError.__name__: TypeAdapter(ItemError).json_schema()}
     for operations in document["paths"].values():
         for operation in operations.values():
+            if told := operation.get("security"):
+                operation["security"] = [*told, *_by_key(told)]
             operation["operationId"] = names[operation["operationId"]]
             operation["responses"] = {status: _shared(each) for status, each in operation["responses"].items()}
             for content in operation.get("requestBody", {}).get("content", {}).values():
@@ -71,6 +82,11 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
     for part in ("paths", "components"):
         document[part] = _without_titles(document[part])
     return document
+
+
+def _by_key(security: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same requirements, met by an API key in its own header."""
+    return [{_KEYS: each[name]} for each in security for name in each]
 
 
 def _shared(response: dict[str, Any]) -> dict[str, Any]:

@@ -195,6 +195,12 @@ def test_the_document_says_how_to_say_who_one_is(app: FastAPI) -> None:
     schemes = app.openapi()["components"]["securitySchemes"]
     assert schemes["permissions"]["type"] == "http"
     assert schemes["permissions"]["scheme"] == "bearer"
+    assert (schemes["apiKeys"]["in"], schemes["apiKeys"]["name"]) == ("header", "X-API-Key")
+    for name, operation in _operations(app).items():
+        told = [each for each in operation["security"] if each]
+        assert [each["apiKeys"] for each in told if "apiKeys" in each] == [
+            each["permissions"] for each in told if "permissions" in each
+        ], name
 
 
 INSTEAD = {"POST /api/customerReviews": Permission.MODERATE_REVIEWS}
