@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, LiteralString
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from domain.addresses import bare_address, mailbox
 from domain.languages import language_tag
@@ -87,6 +98,14 @@ class PartialMessage(ClosedMessage):
     """A message that changes what it names; what is left out stays as it is."""
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled(AfterValidator):
+    """Refuses a text without content. Its schema says that it isn't empty, which is as much as a schema can."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "minLength": 1}
 
 
 def _not_blank(value: str) -> str:
@@ -168,10 +187,10 @@ def _tag(language: str | None) -> str | None:
     return language_tag(language) if language else None
 
 
-NotBlank = AfterValidator(_not_blank)
+NotBlank = _Filled(_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
 """An empty text is as good as null."""
-Readable = AfterValidator(_readable)
+Readable = _Filled(_readable)
 """As NotBlank, with something other than characters of no width. Not for ids: stored ones have to be found."""
 OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
@@ -188,7 +207,7 @@ Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
-StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), AfterValidator(_not_empty)]
+StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _Filled(_not_empty)]
 """The id of a review or a return that is there already: earlier versions took blank ones, which can be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,

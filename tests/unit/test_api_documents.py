@@ -134,6 +134,19 @@ def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
     assert [(name, field) for name, field in told if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
+def test_texts_that_must_not_be_blank_are_not_empty(document: dict[str, Any]) -> None:
+    review = document["components"]["schemas"]["SubmittedReview"]["properties"]
+    (store,) = document["paths"]["/api/stores/{storeId}"]["put"]["parameters"][:1]
+    told = {
+        **{name: review[name] for name in ("EntityId", "EntityType", "review", "title")},
+        "storeId": store["schema"],
+    }
+    assert {name: each.get("minLength") for name, each in told.items()} == {
+        **{"EntityId": 1, "EntityType": 1, "review": 1, "storeId": 1},
+        "title": None,
+    }
+
+
 def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
     told = [each["operationId"] for each in operations if "default" not in each["responses"]]
     assert told == []
