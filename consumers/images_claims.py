@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from consumers.services import Services
-from domain.images import held, holders_after, ready_among, to_be_had, with_pending, with_readiness
+from domain.images import held, holders_after, ready_among, to_be_had, with_readiness
 from domain.reviews import Review
 from domain.reviews_edits import Edit, EditableReview
 from domain.reviews_facts import Source
@@ -65,8 +65,7 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
 async def checked_edits(
     edits: Sequence[Edit], reviews: Mapping[str, EditableReview], uploaded: Collection[str], work: UnitOfWork
 ) -> Sequence[Edit]:
-    """Edits with what is known of the images that they name, and with those that they leave to their reviews."""
-    edits = [_beside_pending(edit, reviews.get(edit.review_id)) for edit in edits]
+    """Edits with what is known of the images that they name."""
     wanted = {id for edit in edits for id in edit.content.images or ()}
     if not wanted:
         return edits
@@ -84,13 +83,6 @@ async def checked_edits(
                 stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=now)
         checked.append(edit)
     return checked
-
-
-def _beside_pending(edit: Edit, review: EditableReview | None) -> Edit:
-    if not edit.keeps_pending or edit.content.images is None or review is None:
-        return edit
-    images = with_pending(edit.content.images, review.images)
-    return replace(edit, content=edit.content._replace(images=images))
 
 
 async def save_images(

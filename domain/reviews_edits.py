@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written, digest_of
-from domain.images import chosen
+from domain.images import chosen, with_pending
 from domain.moderation_rules import JudgedReview, Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
@@ -38,8 +38,7 @@ class Edit:
     No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
     `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
     against its images, whoever sends it; `ready` are the ids of those that can be shown, from `effective` on, when it
-    takes effect. `keeps_pending`: its images
-    are beside those that are being rebuilt, which its sender can't see.
+    takes effect. `keeps_pending`: its images are beside those that are being rebuilt, which its sender can't see.
     """
 
     review_id: str
@@ -250,7 +249,7 @@ def apply_edit(
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
     if review.written.covers(wanted.position) or wanted.message in review.written.messages:
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
-    content = merged(review.content, wanted.content)
+    content = merged(review.content, wanted.content, review.images if wanted.keeps_pending else ())
     fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
     if wanted.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
@@ -294,6 +293,8 @@ def untold_language(before: EditableReview, after: EditableReview) -> bool:
     return not after.facts.is_language_given and (after.content.title, after.content.review) != words
 
 
-def merged(stored: Content, given: Content) -> Content:
-    """The content with what an edit gives; what it leaves out stays."""
+def merged(stored: Content, given: Content, beside: Sequence[ReviewImage] = ()) -> Content:
+    """The content with what an edit gives; what it leaves out stays, and so do those of `beside` that are pending."""
+    if beside and given.images is not None:
+        given = given._replace(images=with_pending(given.images, beside))
     return stored._replace(**{name: new for name, new in given._asdict().items() if new is not None})

@@ -288,3 +288,19 @@ async def test_an_image_that_an_edit_brings_behind_an_approval_stays_hidden(desk
         after = images_from(await desk.stored(review["id"]))
         assert [(each.id, each.is_hidden) for each in after] == [(first, False), (second, is_before)]
         assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+@pytest.mark.parametrize("is_added", [True, False])
+async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_another_edit(
+    desk: Desk, is_added: bool, is_one_batch: bool
+) -> None:
+    image, review = str(uuid4()), desk.review()
+    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    before, between = ([], [image]) if is_added else ([image], [])
+    await desk.submit(desk.records({**review, "images": before}))
+    other, row = {**review, "images": between}, {**review, "review": "Mended", "images": [], "pendingImages": 1}
+    for edits in ([other, row],) if is_one_batch else ([other], [row]):
+        await desk.submit(desk.records(*edits))
+    after = await desk.stored(review["id"])
+    assert (after["review"], [each["id"] for each in after.get("images", ())]) == ("Mended", between)

@@ -491,6 +491,18 @@ def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() ->
     assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
 
 
+def test_an_edit_keeps_the_images_that_are_pending_as_the_edits_before_left_it() -> None:
+    pending = ReviewImage("a", is_pending=True)
+    review = replace(REVIEW, images=(pending,), content=CONTENT._replace(images=("a",)))
+    other = an_edit(content=Content("Good", 400, images=("b",)))
+    row = replace(other, content=Content("Best", 400, images=()), position=RecordPosition(0, 7, 300), message=3)
+    batch = edit_reviews([other, replace(row, keeps_pending=True)], {"r": review})
+    assert [result.reason for result in batch.results] == [None, None]
+    assert batch.reviews["r"].images == (ReviewImage("b", is_pending=True),)
+    assert batch.reviews["r"].content == CONTENT._replace(review="Best", images=("b",))
+    assert edit_reviews([row], {"r": review}).reviews["r"].images == ()
+
+
 @pytest.mark.parametrize(("title", "flags"), [("Title", ("low", "verdict:ai")), ("Other", ("low",))])
 def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tuple[str, ...]) -> None:
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
