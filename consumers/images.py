@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from time import monotonic
 
@@ -78,7 +78,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     before = (await images.of_ids([message.id], work.session)).get(message.id)
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
     # From now on: the submission that names it may have waited in Kafka for as long as the upload.
-    upload = StoredImage(message.id, ImageState.AWAITED, datetime.now(UTC), message.uploader)
+    upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
     after = settled(before, upload, result, review.user_id if review else None)
     mark = mark_in(received.record.headers)
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
@@ -89,7 +89,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
         return after
     await images.save(after, work.session)
     if review is not None:
-        ready_at = after.at if after.state is ImageState.READY else None
+        ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
         shown = review.with_images(with_settled(review.images, message.id, ready_at))
         await work.repositories.review_images.save(shown, work.session)
     return after

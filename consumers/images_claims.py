@@ -12,6 +12,7 @@ from domain.reviews import Review
 from domain.reviews_edits import Edit, EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Refusal
+from domain.timestamps import from_milliseconds
 from storage.unit_of_work import UnitOfWork
 
 
@@ -69,7 +70,7 @@ async def checked_edits(
     wanted = {id for edit in edits for id in edit.content.images or ()}
     if not wanted:
         return edits
-    now = datetime.now(UTC)
+    now = await work.now()
     stored = await work.repositories.images.of_ids(wanted, work.session)
     checked = []
     for edit in edits:
@@ -80,7 +81,9 @@ async def checked_edits(
             if isinstance(holders, Refusal):
                 edit = replace(edit, image_refusal=holders)
             else:
-                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=now)
+                # By the later of two clocks: an approval that was sent before the edit is about other images.
+                effective = max(now, from_milliseconds(edit.position.timestamp))
+                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=effective)
         checked.append(edit)
     return checked
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -73,9 +73,14 @@ def verdict_flags(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag.startswith(BY_VERDICT))
 
 
+_CLOCKS_APART: Final = timedelta(seconds=2)
+"""The clock of a facade, which says when somebody approved, may be so far ahead of MongoDB's, which says when an image
+became ready. `plaudit doctor` warns beyond."""
+
+
 class ReviewImage(NamedTuple):
     """An image of a review; a moderator can hide it. Pending: it has not been rebuilt yet, and isn't shown. `ready_at`:
-    since when it can be seen, where the review was there before."""
+    since when it can be seen, by MongoDB's clock, where the review was there before."""
 
     id: str
     is_hidden: bool = False
@@ -88,8 +93,8 @@ class ReviewImage(NamedTuple):
         return not self.is_hidden and not self.is_pending
 
     def is_seen(self, at: datetime) -> bool:
-        """True if whoever looked at the review at that moment could see it."""
-        return not self.is_pending and (self.ready_at is None or self.ready_at < at)
+        """True if whoever looked at the review at that moment could certainly see it."""
+        return not self.is_pending and (self.ready_at is None or self.ready_at + _CLOCKS_APART < at)
 
 
 class Responses(NamedTuple):

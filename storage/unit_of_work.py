@@ -17,6 +17,7 @@ from messaging.kafka.connection import is_broker_away
 from storage.audit import AuditEntry
 from storage.database import Database, Session, in_transaction, is_database_away
 from storage.images_files import is_store_away
+from storage.moments import server_time
 from storage.outbox import Outbox, Owed, Publish
 from storage.outcomes import Answer
 from storage.repositories import Repositories
@@ -47,6 +48,10 @@ class UnitOfWork:
     answers: list[Answer] = field(default_factory=list)
     messages: list[OutgoingMessage] = field(default_factory=list)
     audited: list[AuditEntry] = field(default_factory=list)
+
+    async def now(self) -> datetime:
+        """The moment by MongoDB's clock. A message of the moment in which the unit takes effect is later."""
+        return await server_time(self.session.client.admin)
 
     async def is_answered(self, command_id: str | None, item_id: str) -> bool:
         """Tell a repeat of a command, by its outcome for this item, stored or of this very attempt."""

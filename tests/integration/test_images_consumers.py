@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 from unittest.mock import AsyncMock
 from uuid import uuid4
 
@@ -304,3 +305,52 @@ async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_
         await desk.submit(desk.records(*edits))
     after = await desk.stored(review["id"])
     assert (after["review"], [each["id"] for each in after.get("images", ())]) == ("Mended", between)
+
+
+class LateClock(datetime):
+    """The clock of a worker that is an hour behind."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return super().now(tz) - timedelta(hours=1)
+
+
+@pytest.mark.parametrize("is_edit", [True, False])
+async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_see(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_edit: bool
+) -> None:
+    for module in ("consumers.images", "consumers.images_claims"):
+        monkeypatch.setattr(f"{module}.datetime", LateClock)
+    image, review = str(uuid4()), desk.review()
+    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
+    with_image = {**review, "images": [image]}
+    if is_edit:
+        await desk.upload(picture(), id=image)
+        await desk.submit(desk.records(review))
+        await desk.submit(desk.records(with_image, at=sent + 1_000))
+    else:
+        await desk.submit(desk.records(with_image))
+        await desk.upload(picture(), id=image, at=sent - 1_000)
+    await desk.moderate(("approve", review["id"]), sent=sent)
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert (after.is_pending, after.is_hidden) == (False, True)
+
+
+@pytest.mark.parametrize("is_edit", [True, False])
+async def test_an_image_is_seen_by_no_approval_from_before_its_record(desk: Desk, is_edit: bool) -> None:
+    """The clock of the facade is ahead of that of MongoDB."""
+    image, review = str(uuid4()), desk.review()
+    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    ahead = round((datetime.now(UTC) + timedelta(minutes=2)).timestamp() * 1_000)
+    with_image = {**review, "images": [image]}
+    if is_edit:
+        await desk.upload(picture(), id=image)
+        await desk.submit(desk.records(review))
+        await desk.submit(desk.records(with_image, at=ahead))
+    else:
+        await desk.submit(desk.records(with_image))
+        await desk.upload(picture(), id=image, at=ahead)
+    await desk.moderate(("approve", review["id"]), sent=ahead - 1_000)
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert (after.is_pending, after.is_hidden) == (False, True)

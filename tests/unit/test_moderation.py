@@ -69,8 +69,9 @@ def test_an_approval_hides_images_that_nobody_could_see_yet(
     status: ReviewStatus, action: ModerationAction, is_hidden: bool
 ) -> None:
     command = a_command("a", action, 1)
-    seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=1)))
-    unseen = (ReviewImage("late", ready_at=command.sent), ReviewImage("pending", is_pending=True))
+    seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=2_001)))
+    # The clock of its sender may be two seconds ahead.
+    unseen = (ReviewImage("late", ready_at=command.sent - timedelta(seconds=2)), ReviewImage("b", is_pending=True))
     review = a_review(status)._replace(images=(*seen, *unseen))
     after = moderate([command], {"a": review}).reviews["a"]
     assert after.images == (*seen, *(image._replace(is_hidden=is_hidden) for image in unseen))
