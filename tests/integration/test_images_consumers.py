@@ -307,6 +307,21 @@ async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_
     assert (after["review"], [each["id"] for each in after.get("images", ())]) == ("Mended", between)
 
 
+async def test_an_image_that_is_read_again_before_its_review_is_shown(desk: Desk) -> None:
+    """As after a restore: the database knows of neither, its upload is removed, and the approval is from before."""
+    before = round((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1_000)
+    image = await desk.upload(picture(), at=before)
+    await desk.database["images"].delete_one({"_id": image})
+    files, digest = desk.services.image_files, digest_of(picture())
+    assert await files.upload(image, digest) is None
+    await desk.read_uploads(desk.records({"id": image, "digest": digest}, at=before))
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review, at=before))
+    await desk.moderate(("approve", review["id"]), sent=before)
+    (after,) = images_from(await desk.stored(review["id"]))
+    assert (after.id, after.is_shown) == (image, True)
+
+
 class LateClock(datetime):
     """The clock of a worker that is an hour behind."""
 

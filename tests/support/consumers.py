@@ -152,9 +152,13 @@ class Desk:
         """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
         id, digest = str(fields.pop("id", None) or uuid4()), digest_of(content)
         await self.services.image_files.put_upload(id, digest, content)
-        inbox = self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, UploadConsumer(self.services))
-        await inbox.deliver(self.records({"id": id, "digest": digest, **fields}, at=at))
+        await self.read_uploads(self.records({"id": id, "digest": digest, **fields}, at=at))
         return id
+
+    async def read_uploads(self, records: Sequence[Record]) -> None:
+        """Deliver messages of uploads in one batch."""
+        consumer = UploadConsumer(self.services)
+        await self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, consumer).deliver(records)
 
     async def command_images(self, records: Sequence[Record]) -> None:
         """Deliver commands about images in one batch."""
