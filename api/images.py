@@ -14,6 +14,7 @@ from api.commands import Command, Commanded, Reason, begin_command, carry_out, c
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.documents import OPEN_TO_STRANGERS, problems
+from api.web.in_hand import take_room
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
 from api.web.uploads import Upload
@@ -113,10 +114,11 @@ async def read_image(
     }
     if headers["ETag"] in _tags(request):
         return Response(status_code=304, headers=headers)
-    content = await services.image_files.get(image_id, int(size))
-    if content is None:
+    file = await services.image_files.find(image_id, int(size))
+    if file is None:
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
-    return Response(content, media_type="image/jpeg", headers=headers)
+    await take_room(request.scope, file.size)
+    return Response(await file.read(), media_type="image/jpeg", headers=headers)
 
 
 def _tags(request: Request) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 import obstore
@@ -53,6 +53,13 @@ def _allows_http() -> bool:
     return os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
+class FoundFile(NamedTuple):
+    """A file of which nothing is read yet: its size in bytes, and the function that reads all of it, once."""
+
+    size: int
+    read: Callable[[], Awaitable[bytes]]
+
+
 class ImageFiles:
     """Reads and writes the files of images. Whatever a store raises means that it is unavailable (`is_store_away`)."""
 
@@ -87,6 +94,10 @@ class ImageFiles:
     async def get(self, id: str, size: int) -> bytes | None:
         """One file of an image, or None."""
         return await self._read(_file(id, size))
+
+    async def find(self, id: str, size: int) -> FoundFile | None:
+        """One file of an image before it is read, or None."""
+        return await self._find(_file(id, size))
 
     async def remove(self, ids: Collection[str]) -> set[str]:
         """Remove all files of images, and what a process that died has left of one; those that aren't there are removed
@@ -127,11 +138,19 @@ class ImageFiles:
             await asyncio.to_thread(_put_on_disk, folder, path)
 
     async def _read(self, path: str) -> bytes | None:
+        found = await self._find(path)
+        return None if found is None else await found.read()
+
+    async def _find(self, path: str) -> FoundFile | None:
         try:
             found = await obstore.get_async(self._store, path)
-            return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None
+
+        async def read() -> bytes:
+            return bytes(await found.bytes_async())
+
+        return FoundFile(found.meta["size"], read)
 
     async def _remove(self, paths: Sequence[str]) -> list[str]:
         """Remove files; returns those that stay. Raises what the store raises where it removes none of those that it

@@ -97,6 +97,7 @@ class RequestsInHand:
         finally:
             self.count(is_command, -1)
             request.give_back_body()
+            request.give_back_room()
 
     async def _wait_for_refusal(self) -> None:
         self._refused += 1
@@ -137,6 +138,7 @@ class RequestInHand:
         self._send = send
         self._start: Message | None = None
         self._body: Share | None = None
+        self._room: Share | None = None
         self._has_room = False
         self._has_room_since = 0.0
         self._is_refused = False
@@ -161,6 +163,18 @@ class RequestInHand:
         if self._body is not None:
             self._body.give_back()
             self._body = None
+
+    async def take_room(self, size: int) -> None:
+        """Take room for an answer of so many bytes, before they are read. Raises NoRoomError."""
+        if size > SMALL:
+            with self.outside():
+                self._room = await self._all.answers.take(size)
+
+    def give_back_room(self) -> None:
+        """Give back room for an answer that isn't sent."""
+        if self._room is not None:
+            self._room.give_back()
+            self._room = None
 
     async def receive(self) -> Message:
         """The next part of the body. Raises NoRoomError where there is no room for it, or no more."""
@@ -209,6 +223,9 @@ class RequestInHand:
 
     async def _room_for(self, size: int) -> Share:
         """Room for so many bytes of the answer. Raises NoRoomError, but for a command: Kafka has it already."""
+        if self._room is not None:
+            taken, self._room = self._room, None
+            return taken
         answers = self._all.answers
         return answers.take_now(size) if self._is_command else await answers.take(size, has_begun=self._start is None)
 
@@ -218,6 +235,12 @@ class RequestInHand:
                 start, self._start = self._start, None
                 await self._send(start)
             await self._send(message)
+
+
+async def take_room(scope: Scope, size: int) -> None:
+    """Take room for an answer of so many bytes, before they are read. Raises NoRoomError."""
+    request: RequestInHand = scope[_KEY]
+    await request.take_room(size)
 
 
 class LaterResponse(Response):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from unittest.mock import AsyncMock
+from uuid import uuid4
 
 import pytest
 from starlette.responses import Response
@@ -11,7 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 from api.images import UPLOADS
 from api.web import budgets, in_hand
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.in_hand import RequestsInHand
+from api.web.in_hand import SMALL, RequestsInHand, take_room
+from api.web.process_limits import Limits
+from domain.images import ImageState, StoredImage
+from storage.images import ImageRepository
+from storage.images_files import FoundFile, files_in_memory
+from storage.images_reviews import ReviewImageRepository
+from tests.support.app import client_without_servers
 from tests.support.waiting import eventually
 
 
@@ -160,3 +169,54 @@ async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int)
     share = await hand.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
     assert share is not None
     assert bodies.held == most
+
+
+@pytest.mark.parametrize("size", [SMALL, SMALL + 1])
+async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int) -> None:
+    answers, held, bodies = Budget(2_000_000, "answers to"), list[int](), [b"a" * size, b"too late"]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await take_room(scope, size)
+        held.append(answers.held)
+        await Response(bodies.pop(0))(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        held.append(answers.held)
+
+    hand = RequestsInHand(app, 1, Budget(1, "bodies of"), answers, 1)
+    for _ in range(2):
+        await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
+    # Where something else is answered in the end, too.
+    assert set(held) == {0 if size == SMALL else size}
+    assert answers.held == 0
+
+
+async def test_images_are_read_once_there_is_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    id, files = str(uuid4()), files_in_memory()
+    await files.put(id, [b"a" * 1_000_000, b"small"])
+    stored = StoredImage(id, ImageState.READY, datetime.now(UTC), review_id="r")
+    monkeypatch.setattr(ImageRepository, "get", AsyncMock(return_value=stored))
+    monkeypatch.setattr(ReviewImageRepository, "get", AsyncMock(return_value=None))
+    find, many, found, begun = files.find, asyncio.Event(), list[FoundFile](), list[FoundFile]()
+
+    async def find_one(id: str, size: int) -> FoundFile | None:
+        file = await find(id, size)
+        assert file is not None
+        found.append(file)
+
+        async def read() -> bytes:
+            begun.append(file)
+            await many.wait()
+            return await file.read()
+
+        return file._replace(read=read)
+
+    monkeypatch.setattr(files, "find", find_one)
+    limits = Limits(max_answers_bytes=4_000_000)
+    async with client_without_servers(image_files=files, limits=limits) as http, asyncio.TaskGroup() as group:
+        answers = [group.create_task(http.get(f"/api/images/{id}")) for _ in range(10)]
+        await eventually(lambda: len(found) == 10)
+        # A quarter of the room is left to smaller ones.
+        assert len(begun) == 3
+        many.set()
+    assert [len((await each).content) for each in answers] == [1_000_000] * 10
