@@ -14,7 +14,6 @@ from domain.stores import Refusal
 from domain.timestamps import EPOCH
 from messaging.metrics import SUBMISSIONS
 from storage.database import unless_away
-from storage.images_files import is_store_away
 
 _AT_ONCE: Final = 10
 """The uploads of so many reviews are looked up at once."""
@@ -22,7 +21,8 @@ _AT_ONCE: Final = 10
 
 async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None:
     """Raises ProblemError when one of these reviews, by their places in the request, names an image that it can't have.
-    While the database or the store of images is unavailable all pass: the consumer tells."""
+    While the database is unavailable all pass: the consumer tells. Raises what the store of images raises while it is
+    unavailable, and one is unknown to the database."""
     ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
@@ -49,8 +49,8 @@ def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wa
 
 
 async def _uploaded(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
-    """Those of these images whose uploads are there; all of them where that can't be told. Once as many reviews lack an
-    upload as an answer lists, the others aren't looked up, and count as there."""
+    """Those of these images whose uploads are there. Once as many reviews lack an upload as an answer lists, the others
+    aren't looked up, and count as there. Raises what the store raises: an id that anybody made up isn't taken."""
     named = [set(item.review.images or ()).intersection(ids) for item in wanted]
     missing: set[str] = set()
     looked_up: set[str] = set()
@@ -58,12 +58,7 @@ async def _uploaded(services: Services, wanted: Collection[Wanted], ids: Collect
     for at in range(0, len(named), _AT_ONCE):
         piece = named[at : at + _AT_ONCE]
         now = list(set().union(*piece) - looked_up)
-        try:
-            found = await asyncio.gather(*(services.image_files.has_upload(id) for id in now))
-        except Exception as error:
-            if not is_store_away(error):
-                raise
-            return set(ids)
+        found = await asyncio.gather(*(services.image_files.has_upload(id) for id in now))
         looked_up.update(now)
         missing.update(id for id, is_there in zip(now, found, strict=True) if not is_there)
         lacking += sum(not missing.isdisjoint(each) for each in piece)

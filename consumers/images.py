@@ -87,12 +87,20 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
         # Its files may have been written once more.
         await images.note_unswept(message.id, work.session)
         return after
-    await images.save(after, work.session)
-    if review is not None:
-        ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
-        shown = review.with_images(with_settled(review.images, message.id, ready_at))
-        await work.repositories.review_images.save(shown, work.session)
+    ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
+    await save_settled(after, review, ready_at, work)
     return after
+
+
+async def save_settled(
+    image: StoredImage, review: ReviewWithImages | None, ready_at: datetime | None, work: UnitOfWork
+) -> None:
+    """Store an image that is settled, and show it since `ready_at` with the review that has claimed it, or, where that
+    is None, remove it from there."""
+    await work.repositories.images.save(image, work.session)
+    if review is not None:
+        shown = review.with_images(with_settled(review.images, image.id, ready_at))
+        await work.repositories.review_images.save(shown, work.session)
 
 
 @dataclass(frozen=True, slots=True)

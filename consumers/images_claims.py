@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import structlog
+
 from consumers.services import Services
 from domain.images import held, holders_after, ready_among, to_be_had, with_readiness
 from domain.reviews import Review
@@ -13,17 +15,27 @@ from domain.reviews_edits import Edit, EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Refusal
 from domain.timestamps import from_milliseconds
+from storage.images_files import is_store_away
 from storage.unit_of_work import UnitOfWork
+
+log = structlog.get_logger()
 
 
 async def uploaded_among(services: Services, ids: Collection[str]) -> set[str]:
     """Those of these images whose uploads are there, though nothing has been made of them yet.
 
     Asked before the transaction that reads the images: an upload is removed once its image is stored, so one of the two
-    is seen.
+    is seen. While the store of images is unavailable all count as uploaded, as no review waits for photos: they are
+    awaited, until their uploads are settled, or housekeeping finds that they have none.
     """
-    known = await services.images.of_ids(ids)
-    return {id for id in ids if id not in known and await services.image_files.has_upload(id)}
+    unknown = set(ids) - (await services.images.of_ids(ids)).keys()
+    try:
+        return {id for id in unknown if await services.image_files.has_upload(id)}
+    except Exception as error:
+        if not is_store_away(error):
+            raise
+        log.warning("images are awaited unseen: their store is unavailable", count=len(unknown), error=str(error)[:300])
+        return unknown
 
 
 async def image_refusals(

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import structlog
 
+from consumers.images import save_settled
 from consumers.services import Services
-from domain.images import UNUSED_FOR
+from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settled
+from storage.shapes import StoredDocumentError
+from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
 
@@ -40,16 +44,35 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     """Forget images that have been gone for so long that no upload of theirs can come again. False if there are more.
 
     Their files are removed once more: a worker that was believed dead may have written them since. So are uploads whose
-    command never came.
+    command never came. Images that were never uploaded go from the reviews that await them.
     """
-    if ids := await services.images.gone_before(now - remember, _AT_ONCE):
+    images = services.images
+    if ids := await images.gone_before(now - remember, _AT_ONCE):
         left = await _remove(services, ids)
-        await services.images.forget([id for id in ids if id not in left])
+        await images.forget([id for id in ids if id not in left])
     if len(ids) == _AT_ONCE:
         return False
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads that nobody told of", count=count)
+    awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
+    # An upload is in the store before anybody can name its image, and until that is settled.
+    if missing := [id for id in awaited if not await services.image_files.has_upload(id)]:
+        log.warning("reviews go without images that were never uploaded", images=missing[:_NAMED], count=len(missing))
+    for id in missing:
+        try:
+            await services.transactions.run(partial(_give_up_awaited, id, now))
+        except StoredDocumentError as error:
+            log.error("an image that was never uploaded waits for something damaged", image=id, error=str(error))
     return True
+
+
+async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
+    """Refuse an image whose upload isn't there, unless it has been settled meanwhile; its review is without it then."""
+    image = (await work.repositories.images.of_ids([id], work.session)).get(id)
+    if image is not None and not image.is_settled:
+        review = await work.repositories.review_images.get(image.review_id, work.session)
+        lost = settled(image, StoredImage(id, image.state, now), UploadRefusal.LOST, None)
+        await save_settled(lost, review, None, work)
 
 
 async def _remove(services: Services, ids: Collection[str]) -> set[str]:

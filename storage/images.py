@@ -21,12 +21,15 @@ from storage.shapes import DATE, STRING, Field, Shape, read
 
 COLLECTION: Final = "images"
 
+_AWAITED: Final[Document] = {"state": ImageState.AWAITED.value}
+
 INDEXES: Final = [
     IndexModel([("reviewId", ASCENDING)], name="review", sparse=True),
     IndexModel([("uploader", ASCENDING)], name="uploader", sparse=True),
     IndexModel([("unusedSince", ASCENDING)], name="unused", sparse=True),
     IndexModel([("unswept", ASCENDING)], name="unswept", sparse=True),
     IndexModel([("goneAt", ASCENDING)], name="gone", sparse=True),
+    IndexModel([("at", ASCENDING)], name="awaited", partialFilterExpression=_AWAITED),
 ]
 
 _TO_GONE: Final[list[Document]] = [
@@ -117,6 +120,11 @@ class ImageRepository:
     async def give_up_unused(self, before: datetime) -> int:
         """Let those go that have belonged to no review since before that moment; returns how many."""
         return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count
+
+    async def awaited_before(self, moment: datetime, limit: int) -> list[str]:
+        """Ids of the images that reviews have awaited since before that moment, for the longest time first."""
+        found = self._images.find({**_AWAITED, "at": {"$lt": moment}}, {"_id": 1}).sort("at").limit(limit)
+        return [document["_id"] async for document in found]
 
     async def unswept(self, limit: int) -> dict[str, UnsweptMark]:
         """Images that are gone, and whose files may still be there, by id."""

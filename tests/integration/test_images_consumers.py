@@ -11,10 +11,12 @@ from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
+from obstore.exceptions import GenericError
+from obstore.store import MemoryStore
 
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
-from domain.images import SIZES, digest_of
+from domain.images import SIZES, UNUSED_FOR, digest_of
 from domain.reviews import ReviewStatus
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, image_command_in
@@ -87,6 +89,42 @@ async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, t
     assert await forget_images(desk.services, now + timedelta(days=22), timedelta(days=21))
     assert not [*(tmp_path / "incoming").rglob("abc")]
     assert await desk.database["images"].find_one({"_id": held}) == gone
+
+
+class AwayFiles(ImageFiles):
+    """A store of images that nobody reaches."""
+
+    async def has_upload(self, id: str) -> bool:
+        raise GenericError("no route to host")
+
+
+async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> None:
+    """One with a made-up image among them, which housekeeping finds once the store is back."""
+    files, waiting, now = desk.services.image_files, str(uuid4()), datetime.now(UTC)
+    await files.put_upload(waiting, digest_of(picture()), picture())
+    desk.services.image_files = AwayFiles(MemoryStore())
+    reviews = [desk.review(images=[str(uuid4())]), desk.review(images=[waiting, str(uuid4())]), desk.review()]
+    await desk.submit(desk.records(*reviews))
+    assert [len(images_from(await desk.stored(each["id"]))) for each in reviews] == [1, 2, 0]
+    desk.services.image_files = files
+    for later, left in ((UNUSED_FOR / 2, [1, 2, 0]), (UNUSED_FOR * 2, [0, 1, 0])):
+        await forget_images(desk.services, now + later, timedelta(days=21))
+        assert [len(images_from(await desk.stored(each["id"]))) for each in reviews] == left
+    await desk.upload(picture(), id=waiting)
+    (after,) = images_from(await desk.stored(reviews[1]["id"]))
+    assert (after.id, after.is_pending) == (waiting, False)
+
+
+async def test_a_damaged_review_keeps_no_other_one_from_going_on_without_its_image(desk: Desk) -> None:
+    files, now = desk.services.image_files, datetime.now(UTC)
+    desk.services.image_files = AwayFiles(MemoryStore())
+    damaged, review = [desk.review(images=[str(uuid4())]) for _ in range(2)]
+    for each in (damaged, review):
+        await desk.submit(desk.records(each))
+    await desk.database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"images": "none"}})
+    desk.services.image_files = files
+    assert await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
+    assert (await desk.stored(review["id"]))["images"] == []
 
 
 async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(

@@ -62,6 +62,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "What is due, at most every few seconds.": (
         "images.ImageRepository.are_unused",
+        "images.ImageRepository.awaited_before",
         "images.ImageRepository.give_up_unused",
         "images.ImageRepository.gone_before",
         "images.ImageRepository.unswept",

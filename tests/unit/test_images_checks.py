@@ -8,6 +8,7 @@ from typing import cast
 from uuid import uuid4
 
 import pytest
+from obstore.exceptions import GenericError
 
 from api.images_checks import check_images
 from api.reviews.edits import Wanted
@@ -21,8 +22,9 @@ from tests.support.app import REVIEW
 class _Store:
     """A store of images, and a database that knows none; counts what it is asked."""
 
-    def __init__(self, uploads: Collection[str] = ()) -> None:
+    def __init__(self, uploads: Collection[str] = (), *, is_away: bool = False) -> None:
         self.images = self.image_files = self
+        self.is_away = is_away
         self.uploads = uploads
         self.asked = self.at_once = self.most_at_once = 0
 
@@ -30,6 +32,8 @@ class _Store:
         return {}
 
     async def has_upload(self, id: str) -> bool:
+        if self.is_away:
+            raise GenericError("no route to host")
         self.asked += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -65,3 +69,8 @@ async def test_every_review_is_judged_where_few_are_wrong() -> None:
     assert await _refused(store, wanted) == [f"/{2 * 999}/images"]
     assert store.asked == 1_000
     await check_images(cast(Services, _Store(named)), wanted)
+
+
+async def test_no_review_is_taken_whose_images_cannot_be_looked_up() -> None:
+    with pytest.raises(GenericError, match="no route"):
+        await check_images(cast(Services, _Store(is_away=True)), _reviews(1, 1))
