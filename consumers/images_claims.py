@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import structlog
 
 from consumers.services import Services
-from domain.images import held, holders_after, ready_among, to_be_had, with_readiness
+from domain.images import held, holders_after, ready_among, with_readiness, without_lost
 from domain.reviews import Review
 from domain.reviews_edits import Edit, EditableReview
 from domain.reviews_facts import Source
@@ -19,6 +20,15 @@ from storage.images_files import is_store_away
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
+
+
+class WantedImages(NamedTuple):
+    """The images that a submission names, and for whom."""
+
+    review_id: str
+    author: str | None
+    source: Source | None
+    ids: Sequence[str]
 
 
 async def uploaded_among(services: Services, ids: Collection[str]) -> set[str]:
@@ -39,21 +49,24 @@ async def uploaded_among(services: Services, ids: Collection[str]) -> set[str]:
 
 
 async def image_refusals(
-    services: Services, reviews: Iterable[tuple[str, str | None, Sequence[str]]], uploaded: Collection[str]
+    services: Services, wanted: Sequence[WantedImages], uploaded: Collection[str]
 ) -> list[Refusal | None]:
-    """The reason against the images of each review, told by its id, its author and theirs, None where there is none.
+    """The reason against the images of each review, None where there is none.
 
     What other reviews of the batch get doesn't count: the transaction tells.
     """
-    wanted = list(reviews)
-    stored = await services.images.of_ids({id for _, _, ids in wanted for id in ids})
-    found = [holders_after(stored, uploaded, ids, review_id, author) for review_id, author, ids in wanted]
-    return [each if isinstance(each, Refusal) else None for each in found]
+    stored = await services.images.of_ids({id for each in wanted for id in each.ids})
+    found = []
+    for review_id, author, source, named in wanted:
+        ids = without_lost(stored, uploaded, named, review_id, author, source)
+        holders = holders_after(stored, uploaded, ids, review_id, author)
+        found.append(holders if isinstance(holders, Refusal) else None)
+    return found
 
 
 async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:
-    """Give new reviews the images that they name; returns the refusals of those that can't have them. Of an import only
-    the images are refused."""
+    """Give new reviews the images that they name, but for those that they stand without; returns the refusals of those
+    that can't have them."""
     wanted = {image.id for review in reviews for image in review.images}
     if not wanted:
         return {}
@@ -62,9 +75,9 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
     given: dict[str, str] = {}
     refused: dict[str, Refusal] = {}
     for review in reviews:
-        if review.facts.source is Source.IMPORT:
-            review.images = to_be_had(stored, uploaded, review.images, review.id, review.user_id)
-        ids = [image.id for image in review.images]
+        named = [image.id for image in review.images]
+        ids = without_lost(stored, uploaded, named, review.id, review.user_id, review.facts.source)
+        review.images = tuple(image for image in review.images if image.id in ids)
         holders = holders_after(stored, uploaded, ids, review.id, review.user_id)
         if isinstance(holders, Refusal):
             refused[review.id] = holders

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from consumers.images_claims import claim_images, image_refusals, uploaded_among
+from consumers.images_claims import WantedImages, claim_images, image_refusals, uploaded_among
 from consumers.moderation_rules import Ruled, follow
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
@@ -78,12 +78,12 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
     """Note what speaks against images. Reviews with images are stored in a transaction, as those with claims are."""
     if not submissions:
         return
-    wanted = [(s.id, s.review.user_id, s.review.images or ()) for s in submissions]
-    rules.uploaded = await uploaded_among(services, {id for _, _, ids in wanted for id in ids})
+    wanted = [WantedImages(s.id, s.review.user_id, s.review.facts().source, s.review.images or ()) for s in submissions]
+    rules.uploaded = await uploaded_among(services, {id for each in wanted for id in each.ids})
     reasons = await image_refusals(services, wanted, rules.uploaded)
     for submission, reason in zip(submissions, reasons, strict=True):
         rules.claims.setdefault(submission.key, ())
-        if reason and not submission.is_import:
+        if reason:
             rules.reasons.setdefault(submission.key, reason)
 
 

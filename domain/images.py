@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from domain.delivery import Seen
-from domain.reviews_facts import ReviewImage
+from domain.reviews_facts import ReviewImage, Source
 from domain.stores import Refusal
 
 MAX_UPLOAD_BYTES: Final = 10 * 1024 * 1024
@@ -23,6 +23,13 @@ SIZES: Final = (1_600, 320)
 
 UNUSED_FOR: Final = timedelta(hours=24)
 """An image that no review has goes after this time, and so does one that was refused."""
+
+_LOST_SINCE: Final = frozenset({Refusal.UNKNOWN_IMAGE, Refusal.REFUSED_IMAGE})
+_LOST: Final[Mapping[Source | None, Collection[Refusal]]] = {
+    Source.IMPORT: _LOST_SINCE | {Refusal.IMAGE_OF_ANOTHER},
+    **dict.fromkeys((Source.API, Source.WIDGET, Source.REMINDER), _LOST_SINCE),
+}
+"""The objections to an image without which a review stands, by the way on which it came; none for others."""
 
 _DIGEST_BYTES: Final = 16
 _HEIC: Final = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypheim", b"ftypheis")
@@ -210,18 +217,22 @@ def holders_after(
     return dict.fromkeys(ids, review_id)
 
 
-def to_be_had(
+def without_lost(
     stored: Mapping[str, StoredImage],
     uploaded: Collection[str],
-    images: Iterable[ReviewImage],
+    ids: Iterable[str],
     review_id: str,
     author: str | None,
-) -> tuple[ReviewImage, ...]:
-    """Those of these images that the review may have. An import comes without the others: nobody is there to ask."""
+    source: Source | None,
+) -> tuple[str, ...]:
+    """These images of a new review without those that it stands without; an objection to one of the others refuses it.
+
+    An import stands without all that it can't have, for nobody is there to ask. What the facade has acknowledged stands
+    without those that are refused or gone since. What an upstream system sends is taken as it is, or not at all.
+    """
+    lost = _LOST.get(source, ())
     return tuple(
-        each
-        for each in images
-        if not objection(stored.get(each.id), review_id, author, is_uploaded=each.id in uploaded)
+        id for id in ids if objection(stored.get(id), review_id, author, is_uploaded=id in uploaded) not in lost
     )
 
 

@@ -18,6 +18,7 @@ from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
 from domain.images import SIZES, UNUSED_FOR, digest_of
 from domain.reviews import ReviewStatus
+from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, image_command_in
 from storage.images_files import ImageFiles, open_store
@@ -113,6 +114,26 @@ async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> No
     await desk.upload(picture(), id=waiting)
     (after,) = images_from(await desk.stored(reviews[1]["id"]))
     assert (after.id, after.is_pending) == (waiting, False)
+
+
+@pytest.mark.parametrize("via", ["widget", None])
+async def test_what_was_acknowledged_stands_without_an_image_that_was_refused_since(
+    desk: Desk, via: str | None
+) -> None:
+    """Whichever topic is read first. An upstream system has acknowledged nothing, and is told."""
+    for is_before in (True, False):
+        image, other = str(uuid4()), await desk.upload(picture(), uploader="berta")
+        await desk.services.image_files.put_upload(image, digest_of(b"no picture"), b"no picture")
+        reviews = [desk.review(images=[image], via=via), desk.review(userId="anna", images=[image, other], via=via)]
+        if is_before:
+            await desk.upload(b"no picture", id=image)
+        await desk.submit(desk.records(*reviews))
+        if not is_before:
+            await desk.upload(b"no picture", id=image)
+        stored = [(await desk.stored(each["id"])).get("refused") for each in reviews]
+        assert stored[0] == (Refusal.REFUSED_IMAGE if is_before and via is None else None)
+        assert stored[1] in ({Refusal.IMAGE_OF_ANOTHER} if via else {Refusal.REFUSED_IMAGE, Refusal.IMAGE_OF_ANOTHER})
+        assert not (await desk.stored(reviews[0]["id"])).get("images")
 
 
 async def test_a_damaged_review_keeps_no_other_one_from_going_on_without_its_image(desk: Desk) -> None:

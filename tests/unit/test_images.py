@@ -25,13 +25,13 @@ from domain.images import (
     objection,
     ready_among,
     settled,
-    to_be_had,
     with_pending,
     with_readiness,
     with_settled,
     with_visibility,
+    without_lost,
 )
-from domain.reviews_facts import ReviewImage
+from domain.reviews_facts import ReviewImage, Source
 from domain.stores import Refusal
 
 NOW, EARLIER = datetime(2026, 3, 14, tzinfo=UTC), datetime(2026, 3, 13, tzinfo=UTC)
@@ -157,11 +157,21 @@ def test_new_reviews_have_images_that_are_to_be_ready() -> None:
     assert with_readiness(images, {"a"}) == (images[0], ReviewImage("a", is_hidden=True))
 
 
-def test_imports_come_without_what_they_cannot_have() -> None:
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        (Source.IMPORT, ["new", "i", "own"]),
+        (Source.API, ["x", "new", "i", "own", "b"]),
+        (Source.WIDGET, ["x", "new", "i", "own", "b"]),
+        (Source.KAFKA, ["x", "new", "g", "i", "none", "own", "b", "bad"]),
+    ],
+)
+def test_new_reviews_stand_without_images_by_the_way_on_which_they_come(source: Source, kept: list[str]) -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other"), "g": replace(READY, state=ImageState.GONE)}
     stored |= {"own": replace(READY, id="own", review_id="r"), "b": replace(READY, id="b", uploader="berta")}
-    images = first(["x", "new", "g", "i", "none", "own", "b"], ["i"])
-    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i", "own"]
+    stored["bad"] = replace(READY, state=ImageState.REFUSED)
+    ids = ["x", "new", "g", "i", "none", "own", "b", "bad"]
+    assert without_lost(stored, {"new"}, ids, "r", "anna", source) == tuple(kept)
 
 
 def test_one_image_is_hidden_or_shown() -> None:
