@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
 from consumers.services import Services
-from domain.images import held, holders_after, ready_among, with_readiness, without_lost
+from domain.images import held, holders_after, ready_among, stands_without_unknown, with_readiness, without_lost
 from domain.reviews import Review
 from domain.reviews_edits import Edit, EditableReview
 from domain.reviews_facts import Source
@@ -20,6 +21,9 @@ from storage.images_files import is_store_away
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
+
+_AT_ONCE: Final = 16
+"""The uploads of so many reviews are looked up at the same time."""
 
 
 class WantedImages(NamedTuple):
@@ -31,21 +35,34 @@ class WantedImages(NamedTuple):
     ids: Sequence[str]
 
 
-async def uploaded_among(services: Services, ids: Collection[str]) -> set[str]:
-    """Those of these images whose uploads are there, though nothing has been made of them yet.
+async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> set[str]:
+    """Those of these images whose uploads are there, though nothing has been made of them yet; as well those that
+    aren't looked up, as their review lacks another one, and is refused for that.
 
     Asked before the transaction that reads the images: an upload is removed once its image is stored, so one of the two
     is seen. While the store of images is unavailable all count as uploaded, as no review waits for photos: they are
     awaited, until their uploads are settled, or housekeeping finds that they have none.
     """
-    unknown = set(ids) - (await services.images.of_ids(ids)).keys()
+    ids = {id for each in wanted for id in each.ids}
+    unknown = ids - (await services.images.of_ids(ids)).keys()
+    missing: set[str] = set()
+
+    async def look_up(review: WantedImages) -> None:
+        for id in unknown.intersection(review.ids):
+            if not await services.image_files.has_upload(id):
+                missing.add(id)
+                if not stands_without_unknown(review.source):
+                    return
+
+    asked = [each for each in wanted if not unknown.isdisjoint(each.ids)]
     try:
-        return {id for id in unknown if await services.image_files.has_upload(id)}
+        for start in range(0, len(asked), _AT_ONCE):
+            await asyncio.gather(*map(look_up, asked[start : start + _AT_ONCE]))
     except Exception as error:
         if not is_store_away(error):
             raise
         log.warning("images are awaited unseen: their store is unavailable", count=len(unknown), error=str(error)[:300])
-        return unknown
+    return unknown - missing
 
 
 async def image_refusals(

@@ -79,7 +79,7 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
     if not submissions:
         return
     wanted = [WantedImages(s.id, s.review.user_id, s.review.facts().source, s.review.images or ()) for s in submissions]
-    rules.uploaded = await uploaded_among(services, {id for each in wanted for id in each.ids})
+    rules.uploaded = await uploaded_among(services, wanted)
     reasons = await image_refusals(services, wanted, rules.uploaded)
     for submission, reason in zip(submissions, reasons, strict=True):
         rules.claims.setdefault(submission.key, ())

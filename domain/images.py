@@ -236,6 +236,11 @@ def without_lost(
     )
 
 
+def stands_without_unknown(source: Source | None) -> bool:
+    """True if a new review that came so stands without an image that is unknown."""
+    return Refusal.UNKNOWN_IMAGE in _LOST.get(source, ())
+
+
 def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
     """The images once reviews have got some of them, by id."""
     return {**stored, **{id: _held(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}

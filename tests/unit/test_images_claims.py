@@ -1,0 +1,69 @@
+"""Images that submissions name, as their consumer looks their uploads up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import cast
+from uuid import uuid4
+
+import pytest
+from obstore.exceptions import GenericError
+
+from consumers.images_claims import WantedImages, uploaded_among
+from consumers.services import Services
+from domain.images import StoredImage
+from domain.reviews_facts import Source
+
+
+class _Store:
+    """A store of images, and a database that knows none; counts what it is asked, and is away after so many."""
+
+    def __init__(self, uploads: Collection[str] = (), *, away_after: int = 100_000) -> None:
+        self.images = self.image_files = self
+        self.uploads, self.away_after = uploads, away_after
+        self.asked = self.at_once = self.most_at_once = 0
+
+    async def of_ids(self, ids: Collection[str]) -> dict[str, StoredImage]:
+        return {}
+
+    async def has_upload(self, id: str) -> bool:
+        self.asked += 1
+        if self.asked > self.away_after:
+            raise GenericError("no route to host")
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        return id in self.uploads
+
+
+def _wanted(source: Source, count: int = 200) -> list[WantedImages]:
+    return [WantedImages(f"r{n}", None, source, [str(uuid4()) for _ in range(5)]) for n in range(count)]
+
+
+@pytest.mark.parametrize(("source", "of_each"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
+async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothing(
+    source: Source, of_each: int
+) -> None:
+    """What stands without those that are missing has each looked up."""
+    store, wanted = _Store(), _wanted(source)
+    found = await uploaded_among(cast(Services, store), wanted)
+    assert all(len(found.intersection(each.ids)) == 5 - of_each for each in wanted)
+    assert store.asked == 200 * of_each
+    assert 1 < store.most_at_once <= 16
+
+
+async def test_those_that_are_there_are_found() -> None:
+    wanted = _wanted(Source.KAFKA, 20)
+    there = {id for each in wanted[:19] for id in each.ids}
+    found = await uploaded_among(cast(Services, _Store(there)), wanted)
+    assert there <= found
+    assert not found.issuperset(wanted[19].ids)
+
+
+async def test_a_store_that_is_away_is_asked_no_further() -> None:
+    store, wanted = _Store(away_after=20), _wanted(Source.WIDGET)
+    found = await uploaded_among(cast(Services, store), wanted)
+    assert len(found) == 1_000 - 20
+    assert store.asked <= 20 + 16
