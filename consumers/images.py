@@ -10,6 +10,7 @@ from time import monotonic
 
 import structlog
 
+from consumers.images_mark import check_store, mark_store
 from consumers.images_rebuild import rebuild
 from consumers.parking import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
@@ -63,6 +64,7 @@ class UploadConsumer:
         upload, files = received.message, self.services.image_files
         # After a restore of an older database: what was made of it then.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
+        await (check_store(self.services) if raw is None else mark_store(self.services))
         started = monotonic()
         result = UploadRefusal.LOST if raw is None else await rebuild(raw, is_exported=upload.exported)
         IMAGE_SECONDS.observe(monotonic() - started)

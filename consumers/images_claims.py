@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from consumers.images_mark import check_store
 from consumers.services import Services
 from domain.images import held, holders_after, ready_among, stands_without_unknown, with_readiness, without_lost
 from domain.reviews import Review
@@ -58,10 +59,13 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
     try:
         for start in range(0, len(asked), _AT_ONCE):
             await asyncio.gather(*map(look_up, asked[start : start + _AT_ONCE]))
+        if missing:
+            await check_store(services)
     except Exception as error:
         if not is_store_away(error):
             raise
         log.warning("images are awaited unseen: their store is unavailable", count=len(unknown), error=str(error)[:300])
+        return unknown
     return unknown - missing
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from consumers.images import save_settled
+from consumers.images_mark import check_store
 from consumers.services import Services
 from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settled
 from storage.shapes import StoredDocumentError
@@ -57,6 +58,7 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
     # An upload is in the store before anybody can name its image, and until that is settled.
     if missing := [id for id in awaited if not await services.image_files.has_upload(id)]:
+        await check_store(services)
         log.warning("reviews go without images that were never uploaded", images=missing[:_NAMED], count=len(missing))
     for id in missing:
         try:

@@ -25,6 +25,13 @@ _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
 _NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 """Errors of file systems that keep folders by themselves, and of folders that can be written and not read."""
+MARK: Final = "plaudit.txt"
+"""The file that marks the store as the one that is used."""
+
+_MARK_SAYS: Final = (
+    b"Plaudit keeps images here. Without this file it takes the store for another one: keep it, copy it.\n"
+)
+
 _WRITTEN_FOR: Final = timedelta(hours=1)
 """No file is still being written after that."""
 _AT_ONCE: Final = 16
@@ -109,6 +116,14 @@ class ImageFiles:
             await asyncio.to_thread(_remove_remains, of_images, datetime.now(UTC) - _WRITTEN_FOR)
         return {files[path] for path in await self._remove(list(files))}
 
+    async def mark(self) -> None:
+        """Mark the store as the one that is used."""
+        await self._put(MARK, _MARK_SAYS)
+
+    async def is_marked(self) -> bool:
+        """True if the store has the mark."""
+        return await self._read(MARK) is not None
+
     async def probe(self) -> None:
         """Write, read and remove a file. Raises what the store raises, also OSError."""
         path = f"incoming/probe-{uuid4()}"
@@ -133,7 +148,11 @@ class ImageFiles:
         return Path(self._store.prefix) if isinstance(self._store, LocalStore) and self._store.prefix else None
 
     async def _put(self, path: str, content: bytes) -> None:
-        await obstore.put_async(self._store, path, content, use_multipart=False)
+        try:
+            await obstore.put_async(self._store, path, content, use_multipart=False)
+        except FileNotFoundError as error:
+            # Of a bucket that isn't there, or not behind what answers in its place: no file is missing.
+            raise GenericError(f"{path} has no place: {error}") from error
         if folder := self._folder:
             await asyncio.to_thread(_put_on_disk, folder, path)
 

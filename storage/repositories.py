@@ -12,6 +12,7 @@ from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
+from storage.images_mark import StoreMark
 from storage.images_reviews import ReviewImageRepository
 from storage.keys import ApiKeyRepository
 from storage.moderation_rules import PublicationRepository, TextRepository
@@ -75,6 +76,7 @@ class Repositories:
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
         self.sessions = SessionRepository(database)
+        self.store_mark = StoreMark(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)

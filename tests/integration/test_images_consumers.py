@@ -14,13 +14,14 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
+from consumers.images import UploadConsumer
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
-from domain.images import SIZES, UNUSED_FOR, digest_of
+from domain.images import SIZES, UNUSED_FOR, UploadRefusal, digest_of
 from domain.reviews import ReviewStatus
 from domain.stores import Refusal
 from messaging.decoding import Received
-from messaging.images import IMAGE_COMMAND, image_command_in
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, image_command_in
 from storage.images_files import ImageFiles, open_store
 from storage.mending import Mender
 from storage.privacy import PersonalData
@@ -114,6 +115,39 @@ async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> No
     await desk.upload(picture(), id=waiting)
     (after,) = images_from(await desk.stored(reviews[1]["id"]))
     assert (after.id, after.is_pending) == (waiting, False)
+
+
+async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_path: Path) -> None:
+    """As where a volume isn't mounted: what waits in Kafka is rebuilt once it is."""
+    files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
+    desk.services.image_files, waiting, made_up = files, str(uuid4()), str(uuid4())
+    await desk.upload(picture())
+    await files.put_upload(waiting, digest_of(picture()), picture())
+    (record,) = desk.records({"id": waiting, "digest": digest_of(picture())})
+    upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
+    review, now = desk.review(images=[waiting, made_up]), datetime.now(UTC)
+    desk.services.image_files = elsewhere
+    await desk.submit(desk.records(review))
+    for _ in range(2):
+        with pytest.raises(GenericError, match="isn't mounted"):
+            await UploadConsumer(desk.services)([upload])
+        with pytest.raises(GenericError, match="isn't mounted"):
+            await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
+        # What is uploaded meanwhile makes it the right one no more than before.
+        await desk.upload(picture())
+    desk.services.image_files = files
+    await UploadConsumer(desk.services)([upload])
+    await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
+    assert [(each.id, each.is_pending) for each in images_from(await desk.stored(review["id"]))] == [(waiting, False)]
+
+
+async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:
+    await desk.upload(picture())
+    (record,) = desk.records({"id": (id := str(uuid4())), "digest": digest_of(picture())})
+    await UploadConsumer(desk.services)([Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))])
+    stored = await desk.services.images.get(id)
+    assert stored is not None
+    assert stored.refusal is UploadRefusal.LOST
 
 
 @pytest.mark.parametrize("via", ["widget", None])

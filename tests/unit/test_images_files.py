@@ -1,4 +1,4 @@
-"""The store of images in a folder."""
+"""The store of images in a folder, and in a bucket that isn't there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 from obstore.exceptions import BaseError, GenericError
 
 from domain.images import SIZES
-from storage.images_files import ImageFiles, files_in_memory, is_store_away, open_store
+from storage.images_files import MARK, ImageFiles, files_in_memory, is_store_away, open_store
+from tests.support.s3_strict import strict_s3
 
 
 async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +144,22 @@ async def test_a_disk_that_fails_is_a_store_that_is_away(tmp_path: Path, monkeyp
     with pytest.raises(GenericError, match="the disk fails") as raised:
         await ImageFiles(open_store(str(tmp_path))).put_upload(str(uuid4()), "abc", b"upload")
     assert is_store_away(raised.value)
+
+
+async def test_a_bucket_that_is_not_there_is_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    with strict_s3(monkeypatch, has_bucket=False) as address:
+        files = ImageFiles(open_store(address))
+        for attempt in (files.put_upload("a", "abc", b"upload"), files.has_upload("a"), files.probe()):
+            with pytest.raises(BaseError) as raised:
+                await attempt
+            assert is_store_away(raised.value)
+
+
+async def test_the_mark_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
+    files = ImageFiles(open_store(str(tmp_path / "first")))
+    assert not await files.is_marked()
+    await files.mark()
+    assert await files.is_marked()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / MARK).write_bytes((tmp_path / "first" / MARK).read_bytes())
+    assert await ImageFiles(open_store(str(tmp_path / "second"))).is_marked()

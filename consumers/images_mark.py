@@ -1,0 +1,25 @@
+"""The mark in the store of images: without it nothing is believed to be lost."""
+
+from __future__ import annotations
+
+from obstore.exceptions import GenericError
+
+from consumers.services import Services
+from storage.images_files import MARK
+
+
+async def mark_store(services: Services) -> None:
+    """Mark the store of images, once: it has just given a file that was put there, so it is the right one."""
+    if not await services.store_mark.is_written():
+        # Remembered last: who remembers a mark that isn't there would believe no loss any more.
+        await services.image_files.mark()
+        await services.store_mark.note_written()
+
+
+async def check_store(services: Services) -> None:
+    """Raises GenericError, as for a store that is unavailable, where the store of images has lost its mark: what it
+    lacks isn't lost then, but elsewhere. One that was never marked is believed."""
+    if await services.store_mark.is_written() and not await services.image_files.is_marked():
+        raise GenericError(
+            f"The store of images has no file {MARK}: it is another one than before, or its volume isn't mounted"
+        )

@@ -1,0 +1,82 @@
+"""An S3 server in memory whose client has bounded rights, or has named a bucket that isn't there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+_ERROR = "<Error><Code>{}</Code><Message>no</Message></Error>"
+
+
+@contextmanager
+def strict_s3(patch: pytest.MonkeyPatch, *, may_list: bool = False, has_bucket: bool = True) -> Iterator[str]:
+    """The address of a store at such a server, as long as the block goes on.
+
+    As Amazon's, it tells that an object is missing only to those who may list.
+    """
+    objects: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            if "list-type" in query:
+                self._answer(200, "<ListBucketResult></ListBucketResult>") if may_list else self._refuse(403)
+            elif path in objects:
+                self._answer(200, objects[path])
+            else:
+                self._refuse(404 if may_list else 403)
+
+        def do_PUT(self) -> None:
+            objects[self.path] = self._body()
+            self._answer(200, "")
+
+        def do_POST(self) -> None:
+            self._body()
+            objects.clear()
+            self._answer(200, "<DeleteResult></DeleteResult>")
+
+        def do_DELETE(self) -> None:
+            objects.pop(self.path, None)
+            self._answer(204, "")
+
+        def _body(self) -> bytes:
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+        def _refuse(self, status: int) -> None:
+            self._answer(status, _ERROR.format({403: "AccessDenied", 404: "NoSuchKey"}[status]))
+
+        def _answer(self, status: int, content: str | bytes) -> None:
+            content = content.encode() if isinstance(content, str) else content
+            if not has_bucket:
+                status, content = 404, _ERROR.format("NoSuchBucket").encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Tue, 01 Sep 2026 00:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tell nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "not shown",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+    }.items():
+        patch.setenv(name, value)
+    try:
+        yield "s3://reviews/plaudit"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
