@@ -125,12 +125,17 @@ class ImageFiles:
         return await self._read(MARK) is not None
 
     async def probe(self) -> None:
-        """Write, read and remove a file. Raises what the store raises, also OSError."""
+        """Write, find, read and remove a file, and look for one that isn't there. Raises what the store raises, also
+        OSError."""
         path = f"incoming/probe-{uuid4()}"
         await self._put(path, b"probe")
         if await self._read(path) != b"probe":
             raise OSError("what is written isn't there afterwards")
+        # By rights of their own: without the one to list, S3 refuses to tell that a file is missing.
+        await obstore.list_with_delimiter_async(self._store, prefix="incoming")
         await self._remove([path])
+        if await self._read(path) is not None:
+            raise OSError("what is removed is there afterwards")
 
     async def remove_old_uploads(self, before: datetime) -> int:
         """Remove uploads from before that moment, and what a process that died has left of one; returns how many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,9 +36,11 @@ def strict_s3(patch: pytest.MonkeyPatch, *, may_list: bool = False, has_bucket: 
             self._answer(200, "")
 
         def do_POST(self) -> None:
-            self._body()
-            objects.clear()
-            self._answer(200, "<DeleteResult></DeleteResult>")
+            deleted = re.findall("<Key>(.*?)</Key>", self._body().decode())
+            for key in deleted:
+                objects.pop(f"/reviews/{key}", None)
+            told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
+            self._answer(200, f"<DeleteResult>{told}</DeleteResult>")
 
         def do_DELETE(self) -> None:
             objects.pop(self.path, None)

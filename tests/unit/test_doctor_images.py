@@ -10,6 +10,7 @@ from domain.findings import Finding, Level
 from plaudit.config import Settings
 from plaudit.image_settings import ImageSettings
 from plaudit.tools.doctor.images import check_images
+from tests.support.s3_strict import strict_s3
 from tests.support.waiting import free_port
 
 
@@ -47,3 +48,11 @@ async def test_a_bucket_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.level is Level.FAIL
     assert "s3://reviews/plaudit can't be used" in finding.text
     assert "not shown" not in finding.text
+
+
+@pytest.mark.parametrize(("may_list", "level"), [(False, Level.FAIL), (True, Level.OK)])
+async def test_a_bucket_that_does_not_let_us_list(
+    monkeypatch: pytest.MonkeyPatch, may_list: bool, level: Level
+) -> None:
+    with strict_s3(monkeypatch, may_list=may_list) as address:
+        assert (await examined(address)).level is level

@@ -17,8 +17,8 @@ _ADVICE = "Correct PLAUDIT_IMAGES__STORE, the rights to it, or AWS_*: uploads ar
 
 
 async def check_images(settings: Settings) -> AsyncIterator[Finding]:
-    """Write, read and remove a file as uploads are. A folder that isn't there yet is left to the processes, whose it is
-    to be; only the place for it is looked at."""
+    """Write, find, read and remove a file as uploads are. A folder that isn't there yet is left to the processes, whose
+    it is to be; only the place for it is looked at."""
     address = settings.images.address(settings.data)
     try:
         finding = _missing(address)
