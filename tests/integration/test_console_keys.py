@@ -353,6 +353,25 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
 
 
+async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade: Facade) -> None:
+    """By Tab, by a click, and by a touch that brings no focus."""
+    async with queue_of(service, facade, 4) as (page, ids, outcomes):
+        chosen = page.locator("#list > li.focus")
+        await page.locator(f"#r-{ids[0]} input[type=checkbox]").focus()
+        await press(page, "Tab", "Tab")
+        assert await page.evaluate("document.activeElement.value") == ids[1]
+        assert await chosen.get_attribute("data-id") == ids[1]
+        await press(page, "x")
+        assert await page.locator("#list input:checked").input_value() == ids[1]
+        await press(page, "a")
+        await outcomes[1].get_by_text("Approved.").wait_for()
+        await page.locator(f"#r-{ids[0]} .text").click()
+        assert await chosen.get_attribute("data-id") == ids[0]
+        await page.locator(f"#r-{ids[3]} .text").dispatch_event("click")
+        assert await chosen.get_attribute("data-id") == ids[3]
+    assert await statuses(facade, ids) == ["New", "Approved", "New", "New"]
+
+
 async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
     """Here the letters of a Russian one where `j`, `x` and `X` are."""
     pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))

@@ -25,10 +25,9 @@ export class Queue {
     this.rows = all(":scope > li", list).map((element) => new Row(element, this.decisions));
     this.current = this.rows.find(({ element }) => element.matches(".focus")) ?? null;
     this.picked = null;
-    list.addEventListener("click", ({ target }) => {
-      const element = target.closest("#list > li");
-      if (element && !target.closest("a, button, select")) this.focus(this.row(element.dataset.id));
-    });
+    const choose = ({ target }) => this.focus(this.row(target.closest("li")?.dataset.id));
+    list.addEventListener("click", choose);
+    list.addEventListener("focusin", choose);
     list.addEventListener("change", () => this.count());
     window.addEventListener("beforeunload", (event) => {
       if (this.isBusy) event.preventDefault();
