@@ -35,3 +35,17 @@ async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for
     async with client_of(faked(EVERYTHING, answers)) as http:
         words = text_of((await http.get("/console/dead-letters", params={"state": state})).text)
     assert (said in words, words.endswith("All letters")) == (True, state == "discarded"), words
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({}, "Nothing is here yet."),
+        ({"store": "s"}, "No rated object is like this. All objects"),
+        ({"store": "s", "q": "camera"}, "No rated object has a word that begins like this."),
+    ],
+)
+async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict[str, str], said: str) -> None:
+    answers: dict[str, Any] = {"rating/objects": (200, {"results": [], "next": None, "isPartial": False})}
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        assert said in text_of((await http.get("/console/objects", params=query)).text)
