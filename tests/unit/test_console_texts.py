@@ -49,3 +49,16 @@ async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict
     answers: dict[str, Any] = {"rating/objects": (200, {"results": [], "next": None, "isPartial": False})}
     async with client_of(faked(EVERYTHING, answers)) as http:
         assert said in text_of((await http.get("/console/objects", params=query)).text)
+
+
+@pytest.mark.parametrize(("title", "shown"), [("Gut", ' lang="de">Gut<'), (" \u200b", ">(no title)<")])
+async def test_words_of_the_console_are_in_its_own_language(title: str, shown: str) -> None:
+    """A reader's voice would take them for those of the author."""
+    row = {**ROW, "language": "de", "title": title}
+    answers: dict[str, Any] = {
+        "customerReviews/search": (200, {"results": [row]}),
+        f"customerReviews/{row['id']}": (200, row),
+    }
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        assert f"<bdi{shown}" in (await http.get("/console/queue")).text
+        assert f'<h1 dir="auto"{shown}' in (await http.get(f"/console/reviews/{row['id']}")).text
