@@ -12,7 +12,7 @@ dialog{color:var(--ink);background:var(--paper);border:1px solid var(--line);bor
 dialog.large{max-width:94vw;text-align:center}
 .large .row{justify-content:center;margin-block-start:.75em}
 form{max-width:44em}
-@container(min-width:38em){.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}
+@container(min-width:38em){.two{grid-template-columns:1fr 1fr}}
 .wrong:empty{margin-block-end:-1em}
 ::file-selector-button{font:inherit;margin-inline-end:1em}
 dialog img{max-width:100%;max-height:75vh;object-fit:contain}
@@ -25,9 +25,9 @@ textarea{min-height:7em;resize:vertical}
 .rate{display:flex}
 .rate label{position:relative;padding:.1em;border-radius:4px;cursor:pointer}
 .rate :has(:focus-visible){outline:2px solid var(--accent)}
-.rate svg{width:2em;height:2em;fill:var(--soft)}
+.rate svg{height:2em;fill:none;stroke:var(--soft)}
 .rate label:has(:checked) svg,.rate label:has(~ label :checked) svg{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
-[aria-invalid=true]{border-color:currentColor}`);
+[aria-invalid=true]{border:2px solid}`);
 
 /** Style what is only there once it is opened. @param {Shop} shop */
 export function dress(shop) {

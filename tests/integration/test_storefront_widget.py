@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.support.chromium import Watch, opened, violations
+from tests.support.colours import PARTS, contrast
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
 from tests.support.service import Servers
@@ -392,6 +393,24 @@ STATES: Final[Mapping[str, Callable[[Page], Awaitable[Any]]]] = {
     "lightbox": lambda page: page.get_by_role("button", name="Photo 1 of 2").click(),
     "report": lambda page: page.get_by_role("button", name="Report", exact=True).first.click(),
 }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_stars_that_are_chosen_look_other_than_the_rest(browser: Browser, filled: Filled, scheme: Any) -> None:
+    async with shopping(browser, filled.show("/stars"), color_scheme=scheme) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="3 stars").check(force=True)
+        page_colour = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        stars = await form.locator(".rate label > svg").evaluate_all(
+            """(stars) => stars.map((star) => {
+                const { fill, stroke } = getComputedStyle(star);
+                return [fill, stroke];
+            })"""
+        )
+        fills = [page_colour if fill == "none" else fill for fill, _ in stars]
+        assert fills == [fills[0]] * 3 + [fills[4]] * 2
+        assert contrast(fills[0], fills[4]) >= PARTS
+        assert all(contrast(stroke, page_colour) >= PARTS for _, stroke in stars)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 320), ("dark", 320)])
