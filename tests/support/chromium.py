@@ -15,11 +15,17 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
+from tests.support.colours import TEXTS, contrast
+
 WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
 """The schemes and the widths that pages are made for."""
 
 NAME_IN_A_NETWORK: Final = "reviews.lan"
 """Leads to this machine, but browsers don't know: by plain HTTP they trust it less than a loopback address."""
+
+_PLACEHOLDERS: Final = """[...document.querySelectorAll("[placeholder]")].map((each) =>
+  [each.placeholder, getComputedStyle(each, "::placeholder").color, getComputedStyle(each).backgroundColor])"""
+"""Each with its colour and the one behind it: axe leaves them out."""
 
 PATIENCE_MS: Final = 120_000
 """For whatever a page is asked or waited for: a busy machine takes its time, and the rest comes at once."""
@@ -94,6 +100,11 @@ def window(scheme: str, width: int) -> dict[str, Any]:
 
 
 async def faults(page: Page) -> list[str]:
-    """The violations of a page, and if it is wider than its window."""
+    """The violations of a page, its placeholders that are hard to read, and if it is wider than its window."""
     is_wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-    return [*await violations(page), *(["wider than the window"] if is_wide else [])]
+    faint = [text for text, *colours in await page.evaluate(_PLACEHOLDERS) if contrast(*colours) < TEXTS]
+    return [
+        *await violations(page),
+        *(f"faint: {text}" for text in faint),
+        *(["wider than the window"] if is_wide else []),
+    ]
