@@ -17,7 +17,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from tests.support.colours import TEXTS, contrast
 
-WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
+WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 320), ("dark", 320)]
 """The schemes and the widths that pages are made for."""
 
 NAME_IN_A_NETWORK: Final = "reviews.lan"
