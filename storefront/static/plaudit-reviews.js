@@ -28,10 +28,11 @@ display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)
 h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
 h2{font-size:1.4em;line-height:1.2}
 h3{font-size:1em;display:inline}
+/** No style of the page but fonts and schemes, and that it is hidden or out of reach. */
+section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);line-height:1.5}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
+section{gap:1.5em}
 .stack[hidden]{display:none}
-section{gap:1.5em;color:var(--ink);line-height:1.5;
-text-align:start;text-indent:0;text-transform:none;letter-spacing:normal;word-spacing:normal;white-space:normal;cursor:auto}
 .row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
 .sum{display:grid;justify-items:start}

@@ -162,19 +162,22 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, address, bypass_csp=True, viewport={"width": 320, "height": 700}) as page:
         await until_loaded(page)
         await expect(page.locator("plaudit-stars")).to_be_hidden()
-        style = "main { white-space: nowrap; text-transform: uppercase; text-align: center; letter-spacing: 9px }"
-        everywhere = "* { color: red; text-transform: uppercase; text-align: center; letter-spacing: 9px }"
-        await page.add_style_tag(content=f"{style} {everywhere} h1 {{ display: none }}")
-        text = page.get_by_role("listitem").locator("p.text").first
-        found = await text.evaluate(
-            """(one) => {
-                const { textTransform, textAlign, letterSpacing, color } = getComputedStyle(one);
-                return [textTransform, textAlign, letterSpacing, color];
-            }"""
-        )
-        assert found[:3] == ["none", "start", "normal"]
-        assert found[3] != "rgb(255, 0, 0)"
+        text = page.locator("plaudit-reviews li p.text").first
+        look = "(one) => [...getComputedStyle(one)].map((name) => [name, getComputedStyle(one).getPropertyValue(name)])"
+        before = await text.evaluate(look)
+        assert ["text-align", "start"] in before
+        style = "text-transform: uppercase; text-align: center; text-align-last: right; letter-spacing: 9px"
+        more = "text-shadow: 0 0 3px red; hyphens: auto; word-break: break-all; -webkit-text-fill-color: red"
+        place = "main { white-space: nowrap; cursor: wait } h1 { display: none }"
+        await page.add_style_tag(content=f"{place} * {{ color: red; {style}; {more} }}")
+        assert await text.evaluate(look) == before
         assert await page.evaluate(WIDE) is False
+        # Where a page keeps what it doesn't show, as closed drawers do.
+        closed = "visibility: hidden; pointer-events: none"
+        await page.add_style_tag(content=f"plaudit-reviews.closed {{ {closed} }}")
+        await page.evaluate("document.querySelector('plaudit-reviews').className = 'closed'")
+        assert {("visibility", "hidden"), ("pointer-events", "none")} <= {*map(tuple, await text.evaluate(look))}
+        await page.evaluate("document.querySelector('plaudit-reviews').className = ''")
         await page.evaluate("document.querySelector('plaudit-reviews').hidden = true")
         await expect(page.locator("plaudit-reviews")).to_be_hidden()
 
