@@ -41,7 +41,7 @@ section{gap:1.5em}
 .soft,time{color:var(--soft);font-size:.9em}
 .text,h3,bdi,b{overflow-wrap:anywhere}
 .text{white-space:pre-line;max-width:70ch}
-button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--line);
+button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
 button,select{cursor:pointer}
 button:hover:enabled{border-color:var(--accent)}

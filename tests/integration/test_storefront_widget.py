@@ -413,6 +413,21 @@ async def test_stars_that_are_chosen_look_other_than_the_rest(browser: Browser, 
         assert all(contrast(stroke, page_colour) >= PARTS for _, stroke in stars)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_edges_of_fields_are_seen(browser: Browser, filled: Filled, scheme: Any) -> None:
+    async with shopping(browser, filled.show("/edges"), color_scheme=scheme) as page:
+        await open_form(page)
+        page_colour = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        looks = await page.locator("plaudit-reviews :is(select, textarea, [name=title])").evaluate_all(
+            """(fields) => fields.map((field) => {
+                const { borderTopColor, backgroundColor } = getComputedStyle(field);
+                return [borderTopColor, backgroundColor];
+            })"""
+        )
+        assert len(looks) == 3
+        assert [look for look in looks if contrast(*look) < PARTS or contrast(look[0], page_colour) < PARTS] == []
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 320), ("dark", 320)])
 async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str, width: int) -> None:
     """No violation of axe in any state, and no page wider than its window."""
