@@ -25,7 +25,7 @@ const SHEET = sheet(`
 --paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
 display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
 *{box-sizing:border-box}
-h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
+h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none;min-width:0}
 h2{font-size:1.4em;line-height:1.2}
 h3{font-size:1em;display:inline}
 /** No style of the page but fonts and schemes, and that it is hidden or out of reach. */
@@ -105,7 +105,8 @@ function shopOf(element, box) {
     box,
     status,
     words: SERVICE_AWAY,
-    token: element.getAttribute('token') ?? new URLSearchParams(location.search).get('token'),
+    /** Links of mails are about products alone. */
+    token: element.getAttribute('token') ?? new URLSearchParams(place.includes('/Product/') ? location.search : '').get('token'),
     async ask(path, options) {
       const address = path[0] == '/' ? `/${place}${path}` : '/' + path;
       const signal = AbortSignal.timeout(PATIENCE_MS);
@@ -142,7 +143,7 @@ function shopOf(element, box) {
 
 /** @param {Shop} shop @param {string} iso */
 function day(shop, iso) {
-  return h('time', { datetime: iso }, new Intl.DateTimeFormat(shop.box.lang, { dateStyle: 'long' }).format(new Date(iso)));
+  return h('time', { datetime: iso }, new Date(iso).toLocaleDateString(shop.box.lang, { dateStyle: 'long' }));
 }
 
 /** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */

@@ -257,6 +257,18 @@ async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled)
         await page.get_by_role("button", name="Send review").wait_for()
 
 
+async def test_the_link_of_a_mail_opens_the_form_of_a_product_alone(browser: Browser, filled: Filled) -> None:
+    """A token is for a product: whatever else the page shows would be refused with it."""
+    kinds = {"Product": "true", "Vendor": "false"}
+    start = f'<plaudit-reviews store="{filled.store}" entity="x"'
+    elements = "".join(f'{start} type="{kind}"></plaudit-reviews>' for kind in kinds)
+    address = filled.site.show("/two", filled.service.address, elements)
+    async with shopping(browser, f"{address}?token=forged") as page:
+        for kind, is_open in kinds.items():
+            button = page.locator(f"plaudit-reviews[type={kind}]").get_by_role("button", name="Write a review")
+            await expect(button).to_have_attribute("aria-expanded", is_open)
+
+
 async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled) -> None:
     async with facade_of(filled.service) as facade:
         store = await facade.open_store(storefrontOrigins=[filled.site.origin], reviewsEnabled=False)
