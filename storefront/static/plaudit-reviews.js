@@ -67,7 +67,7 @@ li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em;ju
 .bone:nth-child(3){height:2.5em}
 @media(prefers-reduced-motion:no-preference){.bone{animation:b 1.2s infinite alternate}}
 @keyframes b{to{opacity:.2}}
-.gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;margin:0;padding:0}
+.gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .wrong{color:light-dark(#b3261e,#ff9a92)}
 @container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}}`);
 
@@ -133,7 +133,7 @@ function shopOf(element, box) {
       const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
       return (known.length ? known : [[404, 415, 429, 503].includes(status) ? 'status.' + status : 'problem']).map((key) => shop.say(key));
     },
-    random: () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(''),
+    random: () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join(''),
     fire(name, detail) {
       element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
     },
@@ -191,12 +191,12 @@ function votes(shop, review, complain) {
   return h('div', { class: 'row soft', role: 'group', 'aria-label': question }, question, ...buttons.map((each) => each.button));
 }
 
-/** A text that a person wrote, in whatever direction. @param {string | null} text @param {string | null} [language] */
-const written = (text, language) => h('span', { dir: 'auto', lang: language, class: 'text' }, text);
+/** A text that a person wrote, in whatever direction: that of the page is no guess at its language. @param {'p' | 'span'} name @param {string | null} text @param {string | null} [lang] */
+const written = (name, text, lang) => Object.assign(h(name, { dir: 'auto', class: 'text' }, text), { lang: lang ?? '' });
 
 /** @param {Shop} shop @param {Review} review */
 function body(shop, review) {
-  const text = h('p', { dir: 'auto', lang: review.language, class: 'text' }, review.text);
+  const text = written('p', review.text, review.language);
   if (review.text.length < LONG && review.text.split('\n').length <= LINES) return [text];
   text.classList.add('cut');
   const click = () => {
@@ -238,7 +238,7 @@ function item(shop, review) {
   };
   const report = () => dialog((they) => they.report(shop, review));
   return h('li', { class: 'one stack', tabindex: -1 },
-    h('div', { class: 'row' }, rating, review.title && h('h3', {}, written(review.title, review.language))),
+    h('div', { class: 'row' }, rating, review.title && h('h3', {}, written('span', review.title, review.language))),
     h('p', { class: 'row soft' }, h('bdi', {}, review.author || shop.say('anonymous')), day(shop, review.date),
       review.verified && h('span', { class: 'mark' }, '✓ ' + shop.say('bought')),
       review.incentivized && h('span', { class: 'soft' }, shop.say('incentivized'))),
@@ -246,7 +246,7 @@ function item(shop, review) {
     photos(shop, review, (index) => dialog((they) => they.lightbox(shop, review, index))),
     reply && h('div', { class: 'reply stack' },
       h('p', { class: 'row soft' }, h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
-      h('p', { dir: 'auto', class: 'text' }, reply.text)),
+      written('p', reply.text)),
     h('div', { class: 'row' }, votes(shop, review, complain), h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
 }
 
@@ -339,7 +339,7 @@ function listOf(shop) {
 
   /** @param {Page} first */
   function show(first) {
-    order.append(...ORDERS.map((each) => h('option', { value: each }, say(each))));
+    order.append(...ORDERS.map((value) => h('option', { value }, say(value))));
     more.append(say('more'));
     put(first);
     const narrowing = ['photos', 'verified'].map((name) => toggle(name, 'true', {}, say(name)));
@@ -410,7 +410,7 @@ class PlauditReviews extends HTMLElement {
 
   /** @param {string} language @param {string} dir */
   #show(language, dir) {
-    const bones = Array.from({ length: 6 }, () => h('div', { class: 'bone' }));
+    const bones = [...Array(6)].map(() => h('div', { class: 'bone' }));
     const box = h('section', { lang: language, dir, 'aria-busy': true }, ...bones);
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);

@@ -182,6 +182,27 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
         await expect(page.locator("plaudit-reviews")).to_be_hidden()
 
 
+async def test_texts_are_in_no_language_where_theirs_is_not_known(browser: Browser, filled: Filled) -> None:
+    """A voice reads them as it would by itself, not as words of the page."""
+
+    async def change(route: Route) -> None:
+        response = await route.fetch()
+        found = await response.json()
+        known, other = found["results"][:2]
+        reply = {"text": "Thank you.", "author": None, "date": other["date"]}
+        results = [{**known, "language": "de", "reply": None}, {**other, "language": None, "reply": reply}]
+        await route.fulfill(response=response, json={"results": results, "next": None})
+
+    address = filled.show("/voices")
+    async with opened(browser, address, Watch()) as page:
+        await page.route("**/reviews?*", change)
+        await page.goto(address)
+        await until_loaded(page)
+        texts = page.locator("plaudit-reviews .text")
+        languages = await texts.evaluate_all("(all) => all.map((one) => one.getAttribute('lang'))")
+        assert languages == ["de", "de", "", "", ""]
+
+
 async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Filled) -> None:
     product = new_id("camera")
     async with facade_of(filled.service) as facade:
