@@ -372,6 +372,21 @@ async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade:
     assert await statuses(facade, ids) == ["New", "Approved", "New", "New"]
 
 
+async def test_no_row_moves_from_under_the_mouse(service: Service, facade: Facade) -> None:
+    """A press chooses its row, whose end is out of view here; if that came into view, the click would miss."""
+    async with queue_of(service, facade, 4) as (page, ids, _):
+        await page.set_viewport_size({"width": 1360, "height": 400})
+        box = page.locator(f"#r-{ids[1]} input[type=checkbox]")
+        await box.evaluate("box => box.scrollIntoView({ block: 'end' })")
+        place = await box.bounding_box()
+        assert place
+        await page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+        await page.mouse.down()
+        await page.mouse.up()
+        assert await box.is_checked()
+        assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
+
+
 async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
     """Here the letters of a Russian one where `j`, `x` and `X` are."""
     pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))

@@ -50,7 +50,6 @@ export class Queue {
     this.current = row;
     row.element.classList.add("focus");
     row.element.setAttribute("aria-current", "true");
-    row.element.scrollIntoView({ block: "nearest", behavior: "instant" });
     one("#context").ariaBusy = "true";
     clearTimeout(this.looking);
     this.looking = setTimeout(() => {
@@ -69,9 +68,10 @@ export class Queue {
     history.replaceState(history.state, "", here);
   }
 
-  /** Bring a row into focus, also for those who hear the page. */
+  /** Bring a row into focus and into view, also for those who hear the page. */
   goTo(row) {
     this.focus(row);
+    row?.element.scrollIntoView({ block: "nearest", behavior: "instant" });
     row?.element.focus({ preventScroll: true });
   }
 
