@@ -25,8 +25,8 @@ _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
 _NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 """Errors of file systems that keep folders by themselves, and of folders that can be written and not read."""
-MARK: Final = "plaudit.txt"
-"""The file that marks the store as the one that is used."""
+MARK: Final = "images/plaudit.txt"
+"""The file that marks the store as the one that is used, below a path that the rights to the store have to cover."""
 
 _MARK_SAYS: Final = (
     b"Plaudit keeps images here. Without this file it takes the store for another one: keep it, copy it.\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,25 +14,35 @@ _ERROR = "<Error><Code>{}</Code><Message>no</Message></Error>"
 
 
 @contextmanager
-def strict_s3(patch: pytest.MonkeyPatch, *, may_list: bool = False, has_bucket: bool = True) -> Iterator[str]:
+def strict_s3(
+    patch: pytest.MonkeyPatch, *, may_list: bool = False, has_bucket: bool = True, folders: Sequence[str] = ("",)
+) -> Iterator[str]:
     """The address of a store at such a server, as long as the block goes on.
 
-    As Amazon's, it tells that an object is missing only to those who may list.
+    As Amazon's, it tells that an object is missing only to those who may list. `folders`: those of the store in which
+    objects may be read and written, each with a slash at its end; by default all of it.
     """
     objects: dict[str, bytes] = {}
+    ours = tuple(f"/reviews/plaudit/{folder}" for folder in folders)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             if "list-type" in query:
                 self._answer(200, "<ListBucketResult></ListBucketResult>") if may_list else self._refuse(403)
+            elif not path.startswith(ours):
+                self._refuse(403)
             elif path in objects:
                 self._answer(200, objects[path])
             else:
                 self._refuse(404 if may_list else 403)
 
         def do_PUT(self) -> None:
-            objects[self.path] = self._body()
+            body = self._body()
+            if not self.path.startswith(ours):
+                self._refuse(403)
+                return
+            objects[self.path] = body
             self._answer(200, "")
 
         def do_POST(self) -> None:

@@ -160,6 +160,14 @@ async def test_the_mark_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
     assert not await files.is_marked()
     await files.mark()
     assert await files.is_marked()
-    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "images").mkdir(parents=True)
     (tmp_path / "second" / MARK).write_bytes((tmp_path / "first" / MARK).read_bytes())
     assert await ImageFiles(open_store(str(tmp_path / "second"))).is_marked()
+
+
+async def test_the_mark_needs_no_right_that_images_do_not_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    with strict_s3(monkeypatch, may_list=True, folders=("incoming/", "images/")) as address:
+        files = ImageFiles(open_store(address))
+        assert not await files.is_marked()
+        await files.mark()
+        assert await files.is_marked()
