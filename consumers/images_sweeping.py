@@ -53,6 +53,8 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
         await images.forget([id for id in ids if id not in left])
     if len(ids) == _AT_ONCE:
         return False
+    # Also before what is to be listed: in another store all of it would be listed again every few seconds.
+    await check_store(services)
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads that nobody told of", count=count)
     awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
@@ -78,7 +80,9 @@ async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
 
 
 async def _remove(services: Services, ids: Collection[str]) -> set[str]:
-    """Remove files of images; returns the ids of those that stay, as under a legal hold: others get their turn."""
+    """Remove files of images; returns the ids of those that stay, as under a legal hold: others get their turn. Raises
+    GenericError where the store has lost its mark: the files are in another one, and would stay there."""
+    await check_store(services)
     if left := await services.image_files.remove(ids):
         log.warning("files of images can't be removed", images=sorted(left)[:_NAMED], count=len(left))
     return left

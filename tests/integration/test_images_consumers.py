@@ -141,6 +141,31 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
     assert [(each.id, each.is_pending) for each in images_from(await desk.stored(review["id"]))] == [(waiting, False)]
 
 
+async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of what is gone stay to be removed until their store is back."""
+    files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
+    desk.services.image_files, now = files, datetime.now(UTC)
+    image = await desk.upload(picture())
+    later, days = now + timedelta(days=22), timedelta(days=21)
+    await desk.services.images.give_up_unused(now + timedelta(days=2))
+    desk.services.image_files = elsewhere
+    listed = AsyncMock()
+    for name in ("has_upload", "remove_old_uploads"):
+        monkeypatch.setattr(elsewhere, name, listed)
+    for turn in (sweep_images(desk.services, now, read_up_to(now)), forget_images(desk.services, now, days)):
+        with pytest.raises(GenericError, match="isn't mounted"):
+            await turn
+    assert (listed.await_count, await files.get(image, SIZES[0]) is None) == (0, False)
+    with pytest.raises(GenericError, match="isn't mounted"):
+        await forget_images(desk.services, later, days)
+    assert await desk.services.images.get(image) is not None
+    desk.services.image_files = files
+    await sweep_images(desk.services, now, read_up_to(now))
+    assert await files.get(image, SIZES[0]) is None
+
+
 async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:
     await desk.upload(picture())
     (record,) = desk.records({"id": (id := str(uuid4())), "digest": digest_of(picture())})
