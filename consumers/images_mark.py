@@ -5,7 +5,7 @@ from __future__ import annotations
 from obstore.exceptions import GenericError
 
 from consumers.services import Services
-from storage.images_files import MARK
+from storage.images_mark import ADVICE, WHY_ANOTHER
 
 
 async def mark_store(services: Services) -> None:
@@ -19,7 +19,5 @@ async def mark_store(services: Services) -> None:
 async def check_store(services: Services) -> None:
     """Raises GenericError, as for a store that is unavailable, where the store of images has lost its mark: what it
     lacks isn't lost then, but elsewhere. One that was never marked is believed."""
-    if await services.store_mark.is_written() and not await services.image_files.is_marked():
-        raise GenericError(
-            f"The store of images has no file {MARK}: it is another one than before, or its volume isn't mounted"
-        )
+    if await services.store_mark.is_missing_in(services.image_files):
+        raise GenericError(f"The store of images {WHY_ANOTHER}. {ADVICE}")

@@ -13,16 +13,22 @@ from uuid import uuid4
 import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
+from pydantic import SecretStr
 
 from consumers.images import UploadConsumer
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
+from domain.findings import Finding, Level
 from domain.images import SIZES, UNUSED_FOR, UploadRefusal, digest_of
 from domain.reviews import ReviewStatus
 from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, image_command_in
-from storage.images_files import ImageFiles, open_store
+from plaudit.config import Settings
+from plaudit.image_settings import ImageSettings
+from plaudit.mongo_settings import MongoSettings
+from plaudit.tools.doctor.images import check_images
+from storage.images_files import MARK, ImageFiles, open_store
 from storage.mending import Mender
 from storage.privacy import PersonalData
 from storage.reviews_facts import images_from
@@ -164,6 +170,29 @@ async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
     desk.services.image_files = files
     await sweep_images(desk.services, now, read_up_to(now))
     assert await files.get(image, SIZES[0]) is None
+
+
+async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers: Servers, tmp_path: Path) -> None:
+    """Also of a folder that isn't there, and no more once somebody has said that it is the right one."""
+
+    async def examined(name: str) -> Finding:
+        mongo = MongoSettings(uri=SecretStr(servers.mongo), database=desk.database.name)
+        images = ImageSettings(store=str(tmp_path / name))
+        (finding,) = [each async for each in check_images(Settings(mongo=mongo, images=images))]
+        return finding
+
+    desk.services.image_files = ImageFiles(open_store(str(tmp_path / "mounted")))
+    (tmp_path / "empty").mkdir()
+    assert (await examined("empty")).level is Level.OK
+    await desk.upload(picture())
+    assert (await examined("mounted")).level is Level.OK
+    for name in ("empty", "missing"):
+        finding = await examined(name)
+        assert (finding.level, MARK in finding.text, MARK in finding.advice) == (Level.FAIL, True, True)
+    (tmp_path / "empty" / MARK).parent.mkdir()
+    (tmp_path / "empty" / MARK).touch()
+    assert (await examined("empty")).level is Level.OK
+    assert not (tmp_path / "missing").exists()
 
 
 async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:

@@ -29,11 +29,8 @@ class _Store:
     async def of_ids(self, ids: Collection[str]) -> dict[str, StoredImage]:
         return {}
 
-    async def is_written(self) -> bool:
+    async def is_missing_in(self, files: object) -> bool:
         return self.is_unmarked
-
-    async def is_marked(self) -> bool:
-        return False
 
     async def has_upload(self, id: str) -> bool:
         self.asked += 1

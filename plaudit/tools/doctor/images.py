@@ -7,23 +7,31 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from obstore.exceptions import BaseError
+from pymongo.errors import PyMongoError
 
-from domain.findings import Finding, failed, ok
-from plaudit.config import Settings
+from domain.findings import Finding, Level, failed, ok
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
+from plaudit.processes.connections import connected_database
+from storage.images_files import ImageFiles, files_in_memory
+from storage.images_mark import ADVICE, WHY_ANOTHER, StoreMark
 
 _CHECK = "images"
+_ANSWER_S = 4.0
 _ADVICE = "Correct PLAUDIT_IMAGES__STORE, the rights to it, or AWS_*: uploads are answered 503 until then."
 
 
 async def check_images(settings: Settings) -> AsyncIterator[Finding]:
-    """Write, find, read and remove a file as uploads are. A folder that isn't there yet is left to the processes, whose
-    it is to be; only the place for it is looked at."""
+    """Write, find, read and remove a file as uploads are, and look for the mark of the store, if it had one. A folder
+    that isn't there yet is left to the processes, whose it is to be; only the place for it is looked at."""
     address = settings.images.address(settings.data)
     try:
         finding = _missing(address)
-        if finding is None:
-            await settings.images.files(settings.data).probe()
+        # A folder that isn't there has no file.
+        files = files_in_memory() if finding else settings.images.files(settings.data)
+        await files.probe()
+        if finding is None or finding.level is Level.OK:
+            finding = await _unmarked(settings, files) or finding
     except (BaseError, OSError, ValueError) as error:
         finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
     yield finding or ok(_CHECK, f"{without_credentials(address)} takes files")
@@ -38,6 +46,22 @@ def _missing(address: str) -> Finding | None:
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return ok(_CHECK, f"{folder} will be made by the processes")
     return failed(_CHECK, f"{folder} is missing, and can't be made in {above}", _ADVICE)
+
+
+async def _unmarked(settings: Settings, files: ImageFiles) -> Finding | None:
+    """The finding about a store that has lost its mark; None for any other one, or where MongoDB can't be asked."""
+    try:
+        client, database = connected_database(settings, timeout=_ANSWER_S)
+    except (MissingAddressError, ConfigurationError):
+        return None  # told by the checks of MongoDB
+    async with client:
+        try:
+            if await StoreMark(database).is_missing_in(files):
+                address = without_credentials(settings.images.address(settings.data))
+                return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} What needs the store waits until then.")
+        except PyMongoError:
+            return None  # the same
+    return None
 
 
 def _is_there(folder: Path) -> bool:
