@@ -21,6 +21,7 @@ from storage.shapes import DATE, STRING, Field, Shape, read
 
 COLLECTION: Final = "images"
 
+_FEW: Final = 5
 _AWAITED: Final[Document] = {"state": ImageState.AWAITED.value}
 
 INDEXES: Final = [
@@ -125,6 +126,12 @@ class ImageRepository:
         """Ids of the images that reviews have awaited since before that moment, for the longest time first."""
         found = self._images.find({**_AWAITED, "at": {"$lt": moment}}, {"_id": 1}).sort("at").limit(limit)
         return [document["_id"] async for document in found]
+
+    async def some_ready(self) -> list[str]:
+        """Ids of a few images of reviews whose files are kept."""
+        # By the index of reviews.
+        found = self._images.find({"reviewId": {"$exists": True}, "state": ImageState.READY.value}, {"_id": 1})
+        return [document["_id"] async for document in found.limit(_FEW)]
 
     async def unswept(self, limit: int) -> dict[str, UnsweptMark]:
         """Images that are gone, and whose files may still be there, by id."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from domain.images import SIZES
 from storage.database import Database
+from storage.images import ImageRepository
 from storage.images_files import MARK, ImageFiles
 
 COLLECTION: Final = "imageStore"
@@ -21,15 +23,26 @@ class StoreMark:
 
     def __init__(self, database: Database) -> None:
         self._marks = database[COLLECTION]
+        self._images = ImageRepository(database)
 
     async def is_written(self) -> bool:
         """True once the store has been marked."""
         return await self._marks.find_one({"_id": _ID}) is not None
 
     async def is_missing_in(self, files: ImageFiles) -> bool:
-        """True if the store has been marked, and these files are those of another one."""
-        return await self.is_written() and not await files.is_marked()
+        """True if these files are those of another store: it has no mark, though the one of before had it, or has none
+        of a few images that are ready, as where a version that wrote no mark has made them. A single one may be lost."""
+        if await files.is_marked():
+            return False
+        return await self.is_written() or await self._has_none_ready(files)
 
     async def note_written(self) -> None:
         """Remember that the store is marked."""
         await self._marks.update_one({"_id": _ID}, {"$currentDate": {"at": True}}, upsert=True)
+
+    async def _has_none_ready(self, files: ImageFiles) -> bool:
+        ids = await self._images.some_ready()
+        for id in ids:
+            if await files.get(id, SIZES[0]) is not None:
+                return False
+        return bool(ids)

@@ -195,6 +195,30 @@ async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers:
     assert not (tmp_path / "missing").exists()
 
 
+async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(desk: Desk, tmp_path: Path) -> None:
+    """Another one isn't marked in its place, and no upload is lost there; one image may be."""
+    old, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
+    desk.services.image_files = old
+    images = [await desk.upload(picture()) for _ in range(2)]
+    await desk.submit(desk.records(desk.review(images=images)))
+    (tmp_path / "mounted" / MARK).unlink()
+    await desk.database["imageStore"].delete_one({})
+    await old.remove(images[:1])
+    id, digest = str(uuid4()), digest_of(picture())
+    (record,) = desk.records({"id": id, "digest": digest})
+    upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
+    desk.services.image_files = elsewhere
+    for _ in range(2):
+        with pytest.raises(GenericError, match="isn't mounted"):
+            await UploadConsumer(desk.services)([upload])
+        await elsewhere.put_upload(id, digest, picture())
+    desk.services.image_files = old
+    await old.put_upload(id, digest, picture())
+    await UploadConsumer(desk.services)([upload])
+    assert await old.is_marked()
+    assert not await elsewhere.is_marked()
+
+
 async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:
     await desk.upload(picture())
     (record,) = desk.records({"id": (id := str(uuid4())), "digest": digest_of(picture())})

@@ -87,6 +87,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
     "Whether there is any, asked by each batch until there is: that spares it a query by all its ids.": (
         "objects.ObjectRepository._is_any_known",
     ),
+    "A few of them, asked for until the store of images has its mark.": ("images.ImageRepository.some_ready",),
     "All of it is read: by a tool, a feed, the relay or a report.": (
         "audit.AuditLog.entities_moderated_since",
         "audit_archives.AuditArchives.entries_before",
