@@ -11,7 +11,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import AliasPath, Field
 from pydantic.alias_generators import to_camel
 from starlette.responses import Response, StreamingResponse
@@ -20,12 +20,11 @@ from typing_extensions import TypedDict
 from api.auth.permissions import AuditReader
 from api.services import Injected
 from api.stores.bounds import check_store
-from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.csv_cells import cell_of
 from domain.permissions import Caller
 from domain.reviews_facts import ReasonCode
@@ -79,12 +78,7 @@ _EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {type: {"schema": {"type": "string"}} for type in ("text/csv", "application/jsonl")}}
 }
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/audit",
-    tags=["Audit"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/audit", "Audit", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 async def _criteria(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final, NotRequired
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -23,7 +23,7 @@ from api.web.documents import problems
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
 from api.web.queries import any_case
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
@@ -120,12 +120,7 @@ _COMMANDED: Final[dict[str, Any]] = command_answers(
 )
 _COMMANDED["responses"][200]["model"] = CommandAnswer | TriedReplays
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/deadLetters",
-    tags=["Dead letters"],
-    responses=problems(ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/deadLetters", "Dead letters", ProblemKind.UNAVAILABLE)
 
 
 @router.get("", response_model=LetterPage, responses=problems(ProblemKind.VALIDATION))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
@@ -15,7 +15,7 @@ from api.services import Injected
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse, Row
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.entity_types import RESOLVE_S, ResolverError
 from messaging.schemas import Id
 
@@ -51,9 +51,7 @@ class ShownEntity(TypedDict):
     imageUrl: str | None
 
 
-router = APIRouter(
-    route_class=PlainRoute, prefix="/api/entityTypes", tags=["Object types"], responses=problems(ProblemKind.VALIDATION)
-)
+router: Final = routes("/api/entityTypes", "Object types", ProblemKind.VALIDATION)
 
 
 @router.get("", response_model=list[ShownEntityType])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -20,7 +20,7 @@ from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
 from api.web.problems import ProblemKind, invalid, not_found
 from api.web.responses import JsonResponse, Row, Timestamp
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.feedback import FeedbackAction, ReportReason
 from domain.permissions import Caller
 from domain.reviews import ModerationAction, ReviewStatus
@@ -69,7 +69,7 @@ _ANSWERS_OF_READERS: Final = command_answers(
 
 ReviewId = Annotated[Id, Path(alias="id")]
 
-router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Feedback"])
+router: Final = routes("/api/customerReviews/{id}", "Feedback")
 
 
 @router.post("/reply", operation_id="replyToReview", **_ANSWERS)

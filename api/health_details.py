@@ -10,17 +10,16 @@ from time import monotonic
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import Request
 from typing_extensions import TypedDict
 
 from api.auth.permissions import MetricsReader
 from api.metrics import Gauges
 from api.services import Services
 from api.stores.bounds import check_unbound
-from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.findings import Finding, Level, failed, ok
 from domain.timestamps import timestamp
 from messaging.kafka.checks import MOST_SETTLED
@@ -150,12 +149,7 @@ class Examination:
         return rows
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/health",
-    tags=["Operation"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/health", "Operation", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/details", response_model=Health)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 
 from api.auth.permissions import Moderator, ReviewAuthor, Visitor
@@ -16,7 +16,7 @@ from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.documents import OPEN_TO_STRANGERS, problems
 from api.web.in_hand import take_room
 from api.web.problems import ProblemError, ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from api.web.uploads import Upload
 from domain.images import ImageFormat, ImageState, digest_of, format_of
 from domain.permissions import Caller, Permission
@@ -34,7 +34,7 @@ _PUBLIC: Final = "public, no-cache"
 _PRIVATE: Final = "private, no-store"
 
 UPLOAD: Final = Upload()
-router = APIRouter(route_class=PlainRoute, tags=["Images"])
+router: Final = routes("", "Images")
 
 Size = Literal["1600", "320"]
 ImagePath = Annotated[ImageId, Path(alias="imageId")]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
-from fastapi import APIRouter
 from typing_extensions import TypedDict
 
 from api.auth.permissions import KeyReader
 from api.services import Injected
 from api.stores.bounds import check_unbound
-from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.permissions import Permission
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
@@ -34,9 +32,7 @@ class ShownKey(TypedDict):
     revokedDate: ShownMoment | None
 
 
-router = APIRouter(
-    route_class=PlainRoute, prefix="/api/keys", tags=["Callers"], responses=problems(ProblemKind.UNAVAILABLE)
-)
+router: Final = routes("/api/keys", "Callers", ProblemKind.UNAVAILABLE)
 
 
 @router.get("", response_model=list[ShownKey])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter
 from pydantic import PlainSerializer
 
 from api.auth.permissions import AnyCaller
 from api.services import Injected
-from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse, Row
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.permissions import Permission
 
 
@@ -25,9 +23,7 @@ class Me(Row):
     authentication: str
 
 
-router = APIRouter(
-    route_class=PlainRoute, prefix="/api/me", tags=["Callers"], responses=problems(ProblemKind.UNAUTHENTICATED)
-)
+router: Final = routes("/api/me", "Callers", ProblemKind.UNAUTHENTICATED)
 
 
 @router.get("", response_model=Me)

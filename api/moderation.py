@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from api.auth.permissions import Moderator, ReviewDeleter
@@ -15,7 +15,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.places import bucket_in
@@ -41,7 +41,7 @@ Expected = Annotated[
     ),
 ]
 
-router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"])
+router: Final = routes("/api/customerReviews", "Moderation")
 
 
 @router.post("/approve", operation_id="approveReviews", **_ANSWERS)

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller
 from api.services import Injected, Services
-from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome
 from domain.permissions import Caller
 from messaging.schemas import MAX_ITEMS
@@ -50,12 +49,7 @@ class CommandState(TypedDict):
     results: list[ItemResult]
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/commands",
-    tags=["Commands"],
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/commands", "Commands", ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/{commandId}", response_model=CommandState)

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from typing_extensions import TypedDict
 
 from api.auth.permissions import SettingsReader
 from api.services import Injected, Services
 from api.stores.bounds import check_store
-from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.permissions import Caller
 from domain.reminders import Decided, Reminder, Skip, due_date
 from domain.stores import ReminderSettings
@@ -58,12 +57,7 @@ class ReminderPreview(TypedDict):
     results: list[PreviewedOrder]
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/reminders",
-    tags=["Reminders"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/reminders", "Reminders", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/preview", response_model=ReminderPreview)

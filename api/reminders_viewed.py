@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from api import examples
@@ -13,20 +13,16 @@ from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected
 from api.stores.bounds import check_store, stores_of
 from api.web.bodies import JsonBody
-from api.web.documents import problems
 from api.web.problems import ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.permissions import Permission
 from messaging.reminders import VIEWED_REQUEST, ViewedRequest
 from messaging.topics import Topic
 
 REQUEST: Final = JsonBody(VIEWED_REQUEST, {"An order": examples.VIEWED_REQUEST})
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/customerReviews",
-    tags=["Reviews"],
-    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+router: Final = routes(
+    "/api/customerReviews", "Reviews", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from api.stores.bounds import check_reviews
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.timestamps import timestamp
 from messaging.review_claims import ReviewClaimed
 from messaging.schemas import ClosedMessage, OptionalId
@@ -37,7 +37,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     "responses": problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 }
 
-router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Moderation"])
+router: Final = routes("/api/customerReviews/{id}", "Moderation")
 
 
 @router.post("/claim", operation_id="claimReview", **_ANSWERS)

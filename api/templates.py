@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -17,7 +17,7 @@ from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.stores import GENERAL
@@ -81,11 +81,8 @@ class Fields(JsonBody[TemplateFields]):
 Name = Annotated[str, Depends(_known)]
 At = Annotated[TemplateScope, Depends(_scope)]
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/notificationTemplates",
-    tags=["Notification templates"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+router: Final = routes(
+    "/api/notificationTemplates", "Notification templates", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 

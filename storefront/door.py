@@ -20,6 +20,7 @@ from storefront.answers import Answer, Answers, Load
 from storefront.negotiation import has_it, takes_gzip
 
 PREFIX: Final = "/storefront/v1/"
+OF_OBJECT: Final = PREFIX + "{storeId}/{entityType}/{entityId}"
 _ORIGINS: Final = "plaudit.storefront_origins"
 _CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
 _VARY: Final = b"Origin, Accept-Encoding"

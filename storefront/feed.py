@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from api.auth.permissions import address_of
 from api.services import Injected, Services
 from api.web.budgets import NoRoomError, StalledError
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.feed import MOST_BYTES, feed_bytes, is_in_feed, product_url, review_element
 from domain.objects import ObjectKey, description
 from domain.reviews import Review, ReviewStatus
@@ -32,11 +32,8 @@ _ZIP: Final = "product-reviews.zip"
 
 Written = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}",
-    tags=["Storefront"],
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+router: Final = routes(
+    "/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 

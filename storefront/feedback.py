@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
@@ -17,11 +17,12 @@ from api.services import Injected, Services
 from api.web.bodies import JsonBody
 from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.feedback import FeedbackAction, visitor_id
 from domain.reviews import ReviewStatus
 from messaging.feedback import GivenReport
 from messaging.schemas import ClosedMessage, Id, NoNull
+from storefront.door import OF_OBJECT
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
 
@@ -65,9 +66,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     ),
 }
 
-router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
-)
+router: Final = routes(OF_OBJECT, "Storefront")
 
 
 @router.post("/votes", **_ANSWERS)

@@ -7,19 +7,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.forms import LEAST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
 from domain.objects import is_closed
 from domain.stores import Store, refusal
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
+from storefront.door import OF_OBJECT
 from storefront.shoppers import Reading, Shopper
 
 _KEYS: Final = "The key of forms, which a worker makes up when it first starts,"
@@ -39,12 +40,7 @@ class Form(TypedDict):
     check: Challenge | None
 
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
-    tags=["Storefront"],
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/form", response_model=Form, openapi_extra=OPEN_TO_ALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from api.commands import Commanded, command_answers
@@ -12,8 +12,9 @@ from api.images import UPLOAD, UPLOADS, take_upload
 from api.services import Injected
 from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from messaging.schemas import NoNull
+from storefront.door import OF_OBJECT
 from storefront.forms import check_stamp
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
@@ -31,9 +32,7 @@ async def uploader(
     return shopper
 
 
-router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
-)
+router: Final = routes(OF_OBJECT, "Storefront")
 
 
 @router.post(

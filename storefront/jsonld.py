@@ -6,20 +6,20 @@ from functools import partial
 from typing import Any, Final
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.jsonld import inside_script, structured_data
 from domain.objects import ObjectKey, description
 from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
 from storage.reviews_search import ReviewSearch
 from storefront.answers import Answer
-from storefront.door import kept
+from storefront.door import OF_OBJECT, kept
 from storefront.reviews import whole
 from storefront.shoppers import Reading, store_of
 
@@ -32,11 +32,8 @@ _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
     304: {},
 }
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
-    tags=["Storefront"],
-    responses={**_DOCUMENT, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+router: Final = routes(
+    OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, also=_DOCUMENT
 )
 
 

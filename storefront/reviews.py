@@ -8,17 +8,17 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
 from api.web.cursors import MAX_CURSOR_LENGTH, cursor, position_in_order
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_ALL
 from api.web.pages import page_bytes
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.ratings import Entity, highest_with, lowest_with, rating_number
 from domain.reviews import Review, ReviewStatus, unless_blank
 from domain.sorting import Direction
@@ -26,7 +26,7 @@ from domain.timestamps import timestamp
 from messaging.schemas import Language, ShownMoment
 from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
-from storefront.door import kept
+from storefront.door import OF_OBJECT, kept
 from storefront.shoppers import Reading, store_of
 
 MOST_REVIEWS: Final = 50
@@ -143,11 +143,8 @@ async def wanted_reviews(
     return Wanted(sort, stars, photos, verified, language, take)
 
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
-    tags=["Storefront"],
-    responses={304: {}, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+router: Final = routes(
+    OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, also={304: {}}
 )
 
 

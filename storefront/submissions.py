@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
@@ -14,7 +14,7 @@ from api.services import Injected
 from api.web.bodies import JsonBody
 from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.forms import FormRefusal
 from domain.images import MAX_IMAGES
 from domain.reviews_facts import Source
@@ -31,6 +31,7 @@ from messaging.schemas import (
     ReviewTokenText,
     Title,
 )
+from storefront.door import OF_OBJECT
 from storefront.forms import refusal_of_form, refused
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
@@ -77,9 +78,7 @@ NEW_REVIEW: Final = JsonBody(
     },
 )
 
-router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
-)
+router: Final = routes(OF_OBJECT, "Storefront")
 
 
 @router.post(

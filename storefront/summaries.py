@@ -7,14 +7,14 @@ from functools import partial
 from typing import Annotated, Final
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ProblemKind, invalid
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
 from domain.stores import Store, rating_method
 from messaging.schemas import ID_LENGTH, Id
@@ -39,11 +39,13 @@ class Summary(TypedDict):
     histogram: dict[str, int] | None
 
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}",
-    tags=["Storefront"],
-    responses={304: {}, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+router: Final = routes(
+    "/storefront/v1/{storeId}",
+    "Storefront",
+    ProblemKind.NOT_FOUND,
+    ProblemKind.VALIDATION,
+    ProblemKind.UNAVAILABLE,
+    also={304: {}},
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from api import examples
@@ -18,16 +18,11 @@ from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 
 SEARCH: Final = JsonBody(ORDER_SEARCH, examples.ORDER_SEARCHES)
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/orders",
-    tags=["Orders"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/orders", "Orders", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.post("/search", response_model=OrderList, responses=problems(ProblemKind.MALFORMED_JSON))

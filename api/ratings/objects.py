@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import Field, TypeAdapter
 
 from api import examples
@@ -27,7 +27,7 @@ from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, After
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.ratings import Entity
 from domain.ratings_names import folded, position_in_search
 from messaging.schemas import Message, OptionalId, Phrase
@@ -60,12 +60,7 @@ class RatedObjectRequest(Message):
 
 RATED_OBJECTS: Final = JsonBody(TypeAdapter(RatedObjectRequest), examples.RATED_OBJECTS)
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/rating/objects",
-    tags=["Ratings"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/rating/objects", "Ratings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.post("", response_model=RatedObjectList, responses=problems(ProblemKind.MALFORMED_JSON))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 
@@ -15,10 +15,9 @@ from api.ratings.rows import EntityRating
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
-from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from messaging.topics import Topic
 
@@ -33,11 +32,8 @@ class EntityRatingRequest(Message):
 
 ENTITY_RATING: Final = JsonBody(TypeAdapter(EntityRatingRequest), {"A product": examples.ENTITY_RATING})
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/rating",
-    tags=["Ratings"],
-    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+router: Final = routes(
+    "/api/rating", "Ratings", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
@@ -26,7 +26,7 @@ from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller, Permission
 from domain.returns import Return
@@ -56,12 +56,7 @@ MOST_COUNTED: Final = 1_000
 _WAIT_S: Final = 5
 """Virto's clients read a return as soon as they have the answer to its PUT, and know no `Prefer`."""
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/return",
-    tags=["Returns"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/return", "Returns", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 SearchRequest = Annotated[ReturnSearchRequest, Depends(SEARCH)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
-from fastapi import APIRouter
 from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
 from api.services import Injected
-from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.moderation_rules import ModerationRule, RuleKind, judged, text_keys
 from domain.moderation_rules_compiled import rule_set
 from domain.reviews import Review
@@ -35,12 +34,7 @@ class FlagReasons(TypedDict):
     results: list[FlagReason]
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/customerReviews/{id}",
-    tags=["Reviews"],
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE)
 
 
 def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tuple[str, ...]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Final
+
 from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
 from api.services import Injected, Services
-from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.ratings import RatingMethod, RatingTally, rating_value
 from domain.reviews import Review, ReviewStatus
 from domain.stores import rating_method
@@ -32,12 +32,7 @@ class Impact(TypedDict):
     ifNotApproved: RatingNumbers
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/customerReviews/{id}",
-    tags=["Reviews"],
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/impact", response_model=Impact)

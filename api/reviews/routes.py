@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import TypeAdapter
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -39,7 +39,7 @@ from api.web.pages import page_bytes, pieces_of
 from api.web.paging import Since, total_count
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.permissions import Caller
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
@@ -71,11 +71,8 @@ NEW_REVIEWS: Final = JsonBody(
 SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
 CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/customerReviews",
-    tags=["Reviews"],
-    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+router: Final = routes(
+    "/api/customerReviews", "Reviews", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import TypeAdapter
 
 from api import examples
@@ -17,7 +17,7 @@ from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.moderation_rules import ModerationRule, RuleSet, tried
 from domain.reviews import Review
 from messaging.moderation_rules_trial import RuleTrial, TrialResult, TriedRow, trial_summary, tried_row
@@ -25,11 +25,8 @@ from messaging.schemas import Id
 
 TRIAL: Final = JsonBody(TypeAdapter(RuleTrial), {"Two reviews": examples.RULE_TRIAL})
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/stores",
-    tags=["Stores and settings"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, ProblemKind.MALFORMED_JSON),
+router: Final = routes(
+    "/api/stores", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, ProblemKind.MALFORMED_JSON
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
@@ -14,7 +14,7 @@ from api.stores.bounds import check_store
 from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.policy import Check, Decisions, Policy, Proof, Writers, decision_sentences, policy_of
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
@@ -65,12 +65,7 @@ class DecisionsShown(TypedDict):
     rejectedByReason: dict[str, int]
 
 
-router: Final = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api/stores",
-    tags=["Stores and settings"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api/stores", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/{storeId}/review-policy", response_model=PolicyShown, responses=problems(ProblemKind.NOT_FOUND))

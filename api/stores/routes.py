@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import PlainSerializer, TypeAdapter
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse, Row
-from api.web.routes import PlainRoute
+from api.web.routes import routes
 from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
 from domain.stores import GENERAL
@@ -79,12 +79,7 @@ class ShownStore(Row):
     settings: ShownStoreSettings
 
 
-router = APIRouter(
-    route_class=PlainRoute,
-    prefix="/api",
-    tags=["Stores and settings"],
-    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+router: Final = routes("/api", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.get("/settings", response_model=ShownSettings)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import SecurityScopes
@@ -20,7 +20,9 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.web.documents import problems
 from api.web.ignored import telling
+from api.web.problems import ProblemKind
 from api.web.queries import Parameter, query_parameters, understand_query
 
 
@@ -69,6 +71,14 @@ class FolderRoute(Mount):
         """Serve a request for one of the files."""
         scope["route"] = self
         await super().handle(scope, receive, send)
+
+
+def routes(
+    prefix: str, tag: str, *kinds: ProblemKind, also: dict[int | str, dict[str, Any]] | None = None
+) -> APIRouter:
+    """A router of plain routes, all of which can end with these problems, and with what is told `also`."""
+    responses = {**(also or {}), **problems(*kinds)} if kinds else also
+    return APIRouter(route_class=PlainRoute, prefix=prefix, tags=[tag], responses=responses)
 
 
 def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
