@@ -10,21 +10,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from api import (
-    asyncapi,
     audit,
+    callers,
     dead_letters,
+    documents,
     entity_types,
     feedback,
     health,
     health_details,
     images,
-    keys,
-    me,
     metrics,
     moderation,
     outcomes,
     reminders,
-    reminders_viewed,
     review_claims,
     templates,
 )
@@ -32,12 +30,11 @@ from api.orders import routes as orders
 from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import flags, impact
 from api.reviews import routes as reviews
+from api.reviews import scrutiny
 from api.services import Services
 from api.stores import moderation_rules, policy
 from api.stores import routes as stores
-from api.web import openapi_page
 from api.web.budgets import Budget
 from api.web.documents import openapi_document
 from api.web.encoded_slashes import EncodedSlashes
@@ -55,11 +52,10 @@ WEB_RULES: Final = WebRules()
 ROUTERS: Final = (
     ratings.router,
     moderation.router,
-    reminders_viewed.router,
+    reminders.viewed,
     feedback.router,
     images.router,
-    flags.router,
-    impact.router,
+    scrutiny.router,
     review_claims.router,
     reviews.router,
     returns.router,
@@ -73,14 +69,12 @@ ROUTERS: Final = (
     outcomes.router,
     audit.router,
     reminders.router,
-    keys.router,
-    me.router,
+    callers.router,
     dead_letters.router,
     health.router,
     health_details.router,
     metrics.router,
-    asyncapi.router,
-    openapi_page.router,
+    documents.router,
 )
 
 

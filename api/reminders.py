@@ -1,4 +1,5 @@
-"""The endpoint that previews reminders: who would be asked for a review now, and why others wouldn't."""
+"""Endpoints of requests for reviews: a preview of who would be asked now, and why others wouldn't; and a note that a
+customer has seen one."""
 
 from __future__ import annotations
 
@@ -6,28 +7,36 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from fastapi import Query
+from fastapi import Depends, Query
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from api.auth.permissions import SettingsReader
+from api import examples
+from api.auth.permissions import ReviewAuthor, SettingsReader
+from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected, Services
-from api.stores.bounds import check_store
+from api.stores.bounds import check_store, stores_of
+from api.web.bodies import JsonBody
 from api.web.paging import DEFAULT_TAKE
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.permissions import Caller
+from domain.permissions import Caller, Permission
 from domain.reminders import Decided, Reminder, Skip, due_date
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.cron import InvalidCronError, in_words, next_times
+from messaging.reminders import VIEWED_REQUEST, ViewedRequest
 from messaging.schemas import OptionalId, ShownMoment
+from messaging.topics import Topic
 from storage.reminders_decisions import ReminderDecisions
 
 MAX_TAKE: Final = 200
 NEXT_RUNS: Final = 5
 
 REMIND: Final = "remind"
+
+VIEWED: Final = JsonBody(VIEWED_REQUEST, {"An order": examples.VIEWED_REQUEST})
 
 
 class PreviewedOrder(TypedDict):
@@ -58,6 +67,9 @@ class ReminderPreview(TypedDict):
 
 
 router: Final = routes("/api/reminders", "Reminders", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+viewed: Final = routes(
+    "/api/customerReviews", "Reviews", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
+)
 
 
 @router.get("/preview", response_model=ReminderPreview)
@@ -86,6 +98,25 @@ async def preview_reminders(
                 "results": [_shown(each, settings) for each in sorted(decided, key=_is_skipped)],
             }
         )
+
+
+@viewed.post("/viewedRequestReview", operation_id="noteRequestViewed", **command_answers())
+async def note_viewed(
+    caller: ReviewAuthor,
+    request: Annotated[ViewedRequest, Depends(VIEWED)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Note that the customer has seen the request for reviews of an order: no further reminder for it."""
+    if request.store_id is not None:
+        check_store(caller, request.store_id)
+    given = request.model_dump(by_alias=True, exclude_none=True)
+    # Who writes in their own name alone has a say about their own orders alone; the consumer knows whose one is.
+    customer = {} if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else {"customerId": caller.subject}
+    value = {"action": "viewed", **given, **customer, **stores_of(caller), **command.marks}
+    id = request.customer_order_id
+    message = services.message(Topic.REMINDER_COMMANDS, id, "reminder.command", value)
+    return await carry_out(services, command, [id], [message])
 
 
 async def _decided(

@@ -14,9 +14,9 @@ from api.lookups import Lookups
 from api.moderation_ways import ModerationWays
 from api.recent_commands import RecentCommands
 from api.waits import Waits
+from api.web.limits import Slots
 from api.web.pages import PageBudget
 from api.web.process_limits import Limits
-from api.web.slots import Slots
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from api.web.slots import Slots
+from api.web.limits import Slots
 from storage.database import is_database_away
 from storage.outcomes import Answer
 

@@ -17,7 +17,6 @@ from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
 from storefront.answers import Answer, Answers, Load
-from storefront.negotiation import has_it, takes_gzip
 
 PREFIX: Final = "/storefront/v1/"
 OF_OBJECT: Final = PREFIX + "{storeId}/{entityType}/{entityId}"
@@ -162,6 +161,26 @@ async def kept(request: Request, load: Load) -> KeptResponse:
     """The answer to this request: from memory where there is one, else what `load` gives. Raises what that raises."""
     answers: Answers = request.app.state.storefront_answers
     return KeptResponse(await answers.of(address_of(request.scope), load))
+
+
+def has_it(if_none_match: str, tag: str) -> bool:
+    """True if the client names this tag, weak, with a suffix or among others, or has whatever there is (`*`): RFC
+    9110, section 13.1.2."""
+    return tag in if_none_match or if_none_match.strip() == "*"
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """True unless the client doesn't name gzip, or refuses it by a weight of 0: RFC 9110, section 12.5.3."""
+    for part in accept_encoding.lower().split(","):
+        name, *parameters = (each.strip() for each in part.split(";"))
+        if name == "gzip":
+            return not any(_is_zero(each) for each in parameters)
+    return False
+
+
+def _is_zero(parameter: str) -> bool:
+    name, _, weight = parameter.partition("=")
+    return name.strip() == "q" and weight.strip().rstrip("0").rstrip(".") in ("", "0")
 
 
 def _header(scope: Scope, wanted: bytes) -> str:

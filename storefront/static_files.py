@@ -19,8 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.web.routes import PageRoute
-from storefront.door import PREFIX
-from storefront.negotiation import has_it, takes_gzip
+from storefront.door import PREFIX, has_it, takes_gzip
 
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"

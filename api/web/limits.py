@@ -1,9 +1,11 @@
-"""The rate limit of each client; beyond that the answer is 429."""
+"""What each client may have: requests at a rate, beyond which the answer is 429; slots for what takes long."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from time import monotonic
@@ -75,3 +77,27 @@ class RateLimit:
         bucket = self._buckets.get(client)
         if bucket is not None:
             bucket.tokens = min(self._burst, bucket.tokens + 1)
+
+
+class Slots:
+    """Slots of one process for waits for outcomes, or for feeds: `most` at a time, `most_per_client` of them for one
+    client."""
+
+    def __init__(self, *, most: int, most_per_client: int) -> None:
+        self._most = most
+        self._most_per_client = most_per_client
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def take(self, client: str) -> Iterator[bool]:
+        """A slot for the length of the block; False where none is left for this client."""
+        is_free = self._taken[client] < self._most_per_client and self._taken.total() < self._most
+        if is_free:
+            self._taken[client] += 1
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._taken[client] -= 1
+            if not self._taken[client]:
+                del self._taken[client]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
-from api.keys import shown_key
+from api.callers import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
 from plaudit.cli.command_line import CommandError, errors

@@ -9,7 +9,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from api.waits import LOOKS_PER_SECOND, Key, Waits
-from api.web.slots import Slots
+from api.web.limits import Slots
 from domain.commands import Outcome
 from storage.outcomes import Answer
 from tests.support.waiting import eventually

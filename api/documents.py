@@ -1,21 +1,30 @@
-"""The AsyncAPI document of the topics, beside the OpenAPI document of the routes, and its page."""
+"""The AsyncAPI document of the topics, beside the OpenAPI document of the routes, and a page of each."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
+from fastapi.openapi.docs import get_swagger_ui_html
 from jinja2 import Environment
 from markupsafe import Markup, escape
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 
 from api.services import Injected
 from api.web.documents import OPEN_TO_ALL, problems
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import TopicNames
+
+_FOLDER: Final = Path(str(files("fastapi_swagger") / "resources"))
+_SCRIPT: Final = "swagger-ui-bundle.js"
+_STYLE: Final = "swagger-ui.css"
+_ICON: Final = "favicon-32x32.png"
+_CACHED: Final = {"Cache-Control": "public, max-age=3600"}
 
 router = APIRouter(tags=["documents"], responses=problems())
 
@@ -35,6 +44,31 @@ async def asyncapi_json(services: Injected) -> Response:
 async def asyncapi_page(services: Injected) -> HTMLResponse:
     """The same for people: one page without scripts."""
     return HTMLResponse(_page(services.topics, services.version))
+
+
+@router.get("/docs", include_in_schema=False)
+async def openapi_page() -> HTMLResponse:
+    """The OpenAPI document for people: Swagger UI from the installed package, without any other host.
+
+    Addresses are relative, so that the page works behind any path.
+    """
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="Plaudit",
+        swagger_js_url=f"docs/{_SCRIPT}",
+        swagger_css_url=f"docs/{_STYLE}",
+        swagger_favicon_url=f"docs/{_ICON}",
+        # By default the document is sent to a validator of the makers of Swagger UI.
+        swagger_ui_parameters={"validatorUrl": None},
+    )
+
+
+@router.get("/docs/{asset}", include_in_schema=False)
+async def openapi_page_asset(asset: str) -> FileResponse:
+    """A file of Swagger UI."""
+    if asset not in {_SCRIPT, _STYLE, _ICON}:
+        raise HTTPException(404)
+    return FileResponse(_FOLDER / asset, headers=_CACHED)
 
 
 @cache

@@ -1,17 +1,19 @@
-"""The endpoint that lists API keys. They are made and revoked by the command line alone."""
+"""Endpoints of callers: the API keys, which the command line alone makes and revokes, and who a caller is."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+from pydantic import PlainSerializer
 from typing_extensions import TypedDict
 
-from api.auth.permissions import KeyReader
+from api.auth.permissions import AnyCaller, KeyReader
 from api.services import Injected
 from api.stores.bounds import check_unbound
+from api.web.documents import problems
 from api.web.problems import ProblemKind
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row
 from api.web.routes import routes
 from domain.permissions import Permission
 from domain.timestamps import timestamp
@@ -32,10 +34,19 @@ class ShownKey(TypedDict):
     revokedDate: ShownMoment | None
 
 
-router: Final = routes("/api/keys", "Callers", ProblemKind.UNAVAILABLE)
+class Me(Row):
+    """A caller: null for the subject without authentication, and for the stores where it is bound to none."""
+
+    subject: str | None
+    permissions: Annotated[frozenset[Permission], PlainSerializer(sorted, return_type=list[Permission])]
+    stores: Annotated[frozenset[str] | None, PlainSerializer(lambda stores: stores and sorted(stores))]
+    authentication: str
 
 
-@router.get("", response_model=list[ShownKey])
+router: Final = routes("/api", "Callers")
+
+
+@router.get("/keys", response_model=list[ShownKey], responses=problems(ProblemKind.UNAVAILABLE))
 async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
     """Every API key, also those that are revoked or have expired. Not for callers bound to stores."""
     check_unbound(caller)
@@ -57,3 +68,18 @@ def shown_key(key: ApiKey, now: datetime) -> ShownKey:
         "expiryDate": timestamp(key.expires) if key.expires else None,
         "revokedDate": timestamp(key.revoked) if key.revoked else None,
     }
+
+
+@router.get("/me", response_model=Me, responses=problems(ProblemKind.UNAUTHENTICATED))
+async def read_me(caller: AnyCaller, services: Injected) -> JsonResponse:
+    """The caller, with its permissions and stores."""
+    return JsonResponse(
+        Me.of(
+            {
+                "subject": caller.subject,
+                "permissions": caller.permissions,
+                "stores": caller.stores,
+                "authentication": services.authenticator.mode,
+            }
+        )
+    )
