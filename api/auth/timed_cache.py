@@ -1,4 +1,4 @@
-"""A cache whose entries have a time each, for credentials that were checked."""
+"""A cache whose entries have a time each: for credentials that were checked, and for commands of late."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class TimedCache(Generic[V]):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._entries: OrderedDict[bytes, tuple[V, float]] = OrderedDict()
+        self._entries: OrderedDict[bytes | str, tuple[V, float]] = OrderedDict()
 
-    def get(self, key: bytes) -> V | None:
+    def get(self, key: bytes | str) -> V | None:
         """The value, None when there is none or its time is over."""
         entry = self._entries.get(key)
         if entry is None:
@@ -27,7 +27,7 @@ class TimedCache(Generic[V]):
         self._entries.move_to_end(key)
         return entry[0]
 
-    def put(self, key: bytes, value: V, seconds: float) -> None:
+    def put(self, key: bytes | str, value: V, seconds: float) -> None:
         """Remember a value for so many seconds."""
         self._entries[key] = (value, monotonic() + seconds)
         self._entries.move_to_end(key)

@@ -86,9 +86,10 @@ def test_the_first_content_counts_and_only_what_was_accepted_is_known() -> None:
     assert recent.accepted("c1") == first
 
 
-def test_what_is_remembered_is_bounded_in_number_and_time() -> None:
+def test_what_is_remembered_is_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    recent = RecentCommands(most=2, remembered_s=10, now=lambda: now)
+    monkeypatch.setattr("api.auth.timed_cache.monotonic", lambda: now)
+    recent = RecentCommands(most=2, remembered_s=10)
     for id in ("c1", "c2", "c1", "c3"):
         recent.begin(id, CommandMark(1))
         recent.accept(id)
