@@ -16,12 +16,8 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
-from plaudit.image_settings import ImageSettings
-from plaudit.kafka_settings import KafkaSettings
-from plaudit.mongo_settings import MongoSettings
-from plaudit.privacy_settings import PrivacySettings
-from plaudit.review_token_settings import ReviewTokenSettings
-from plaudit.setting_paths import DataFolder, OptionalFile
+from plaudit.secret_settings import PrivacySettings, ReviewTokenSettings
+from plaudit.server_settings import DataFolder, ImageSettings, KafkaSettings, MongoSettings, OptionalFile
 from storefront.options import StorefrontOptions
 
 AuthMode = Literal["none", "api_key", "jwt"]

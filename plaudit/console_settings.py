@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator, model_validator
 
 from domain.sessions import cookie_key
-from plaudit.rotated_keys import each_key
+from plaudit.secret_settings import each_key
 
 _OURS: Final = frozenset(
     {"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type"}

@@ -1,14 +1,16 @@
-"""The configuration as it holds, with the addresses of a running `plaudit up` and without secrets."""
+"""The configuration as it holds, with the addresses of a running `plaudit up` and without secrets; lines of `.env`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, get_origin
 from urllib.parse import urlsplit
 
+from dotenv.parser import parse_stream
 from pydantic import BaseModel
-from pydantic_settings import DotEnvSettingsSource
+from pydantic_settings import DotEnvSettingsSource, SettingsError
 
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import shown_configuration
@@ -71,3 +73,19 @@ def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
             yield variable + "__"
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _variables(field.annotation, variable + "__")
+
+
+class DotEnvError(SettingsError):
+    """A line of `.env` can't be read; without it another value would hold than the one that is meant."""
+
+
+def check_dotenv(file: Path) -> None:
+    """Raises DotEnvError for a line that sets nothing; OSError or UnicodeDecodeError for what is no text."""
+    if not file.is_file():
+        return
+    with file.open(encoding="utf-8") as lines:
+        for part in parse_stream(lines):
+            if part.error:
+                text = part.original.string
+                empty = text[: len(text) - len(text.lstrip())].count("\n")
+                raise DotEnvError(f"{file}, line {part.original.line + empty}: Write NAME=value, and close each quote.")

@@ -26,7 +26,7 @@ from messaging.reading import error_message
 from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.dotenv_file import DotEnvError, check_dotenv
+from plaudit.effective_configuration import DotEnvError, check_dotenv
 from plaudit.processes.logs import configure_logs, is_json_wanted
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from consumers.images_rebuild import Answer, run_child
 from domain.findings import Level
 from domain.images import SIZES, Rebuilt, UploadRefusal
 from plaudit.config import Settings
-from plaudit.image_settings import ImageSettings
+from plaudit.server_settings import ImageSettings
 from plaudit.tools.doctor.images import check_images
 from storage.images_files import ImageFiles, open_store
 from tests.support.hostile_images import MARKERS, bombs, hostile_files, telling

@@ -8,7 +8,7 @@ import pytest
 
 from domain.findings import Finding, Level
 from plaudit.config import Settings
-from plaudit.image_settings import ImageSettings
+from plaudit.server_settings import ImageSettings
 from plaudit.tools.doctor.images import check_images
 from tests.support.s3_strict import strict_s3
 from tests.support.waiting import free_port

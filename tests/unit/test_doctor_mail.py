@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from domain.findings import Finding, Level
 from plaudit.config import Settings, SmtpSettings
-from plaudit.mongo_settings import MongoSettings
+from plaudit.server_settings import MongoSettings
 from plaudit.tools.doctor import mail
 from plaudit.tools.doctor.mail import check_mail
 from tests.support.mail_server import PASSWORD, running_mail_server

@@ -15,7 +15,7 @@ from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, re
 from domain.reviews import ReviewIdentity
 from domain.stores import Refusal
 from messaging.reviews import ONE_SUBMISSION
-from plaudit.review_token_settings import ReviewTokenSettings
+from plaudit.secret_settings import ReviewTokenSettings
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -14,7 +14,7 @@ from domain.review_tokens import VALIDITY
 from domain.sessions import LIFETIME
 from domain.stores import ReminderSettings
 from plaudit.config import JwtSettings, SchedulerSettings, Settings, SmtpSettings
-from plaudit.kafka_settings import KafkaSettings
+from plaudit.server_settings import KafkaSettings
 from scheduler.clock import _MAKE_UP
 from scheduler.reminders import _WRITING_S
 from storage.outbox import OVERDUE

@@ -1,0 +1,104 @@
+"""Settings of the servers that keep things, and the folders and files that settings name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
+
+from messaging.kafka.connection import KafkaAccess
+from storage.images_files import ImageFiles, open_store
+
+
+class _Address(BaseModel):
+    bootstrap_servers: Annotated[
+        str | None,
+        Field(description="`host:port`, several with commas; missing: `plaudit up` runs a broker of its own"),
+    ] = None
+
+
+class KafkaSettings(KafkaAccess, _Address):
+    """The connection to Kafka, and the settings of new topics."""
+
+    idempotence: Annotated[
+        bool,
+        Field(description="False for brokers without idempotent producers: messages come twice then, with one effect"),
+    ] = True
+    topic_prefix: Annotated[
+        str,
+        Field(
+            pattern="^[A-Za-z0-9._-]*$",  # what Kafka takes in the name of a topic, which has 249 characters at most
+            max_length=200,
+            description="The beginning of the names of all topics and consumer groups",
+        ),
+    ] = "plaudit."
+    partitions: Annotated[
+        int, Field(ge=1, le=1_000, description="Of topics that are made; `plaudit topics grow` for those there are")
+    ] = 12
+    replication_factor: Annotated[
+        int, Field(ge=1, le=10, description="Of topics that are made: 3 where nothing may be lost")
+    ] = 1
+    retention_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=12_400,  # MongoDB keeps for 2^31 - 1 seconds at most, and is asked to for twice as long and a week
+            description="Of topics that are made; ids of what is deleted stay taken twice as long, and a week",
+        ),
+    ] = 7
+
+
+def _not_of_mongodb(name: str) -> str:
+    if name.lower() in ("admin", "config", "local"):
+        raise ValueError("MongoDB keeps its own things there, and tells no changes of them: choose another name")
+    return name
+
+
+class MongoSettings(BaseModel):
+    """The connection to MongoDB."""
+
+    uri: SecretStr | None = None
+    database: Annotated[str, AfterValidator(_not_of_mongodb), Field(description="The name of the database")] = "plaudit"
+    timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
+
+
+class ImageSettings(BaseModel):
+    """The store of images: API and workers use the same one."""
+
+    store: Annotated[
+        str | None,
+        Field(description="A folder, or `s3://bucket/prefix` with `AWS_*` beside it; missing: `images` in the data"),
+    ] = None
+
+    def address(self, data: Path) -> str:
+        """The address of the store; `data` is the data folder."""
+        return self.store or str(data / "images")
+
+    def files(self, data: Path) -> ImageFiles:
+        """The files of images; `data` is the data folder. Raises OSError or ValueError where they can't be kept so."""
+        if self.store is None:
+            # As `plaudit up` has it, for its owner alone.
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return ImageFiles(open_store(self.address(data)))
+
+
+def _folder(told: str | Path) -> Path:
+    """The path, where a folder is or can be, `~` being the user's home; raises ValueError."""
+    if not told:
+        raise ValueError("it is empty: name a folder, or leave it out")
+    try:
+        path = Path(told).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{told} can't be used: {error}") from error
+    there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
+    if there is not None and not there.is_dir():
+        raise ValueError(f"{there} is not a folder")
+    return path
+
+
+DataFolder = Annotated[Path, BeforeValidator(_folder)]
+
+OptionalFile = Annotated[Path | None, BeforeValidator(lambda told: told or None)]
+"""None also for an empty name, which templates of an environment leave, and which is else this folder itself."""
