@@ -1,19 +1,56 @@
-"""Set-up before the first Kafka starts: fetch its jars, and archive its classes.
+"""Set-up before the first Kafka starts: find Java, fetch Kafka's jars, and archive its classes.
 
 The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
 Beside it is kept what the run that made it began with, so that later ones need not have their folders formatted.
 """
 
 import hashlib
+import os
+import re
 import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from devservers.errors import Report
-from devservers.java import find_java
+from devservers.child import run
+from devservers.errors import MissingPartError, Report
 from devservers.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars, find_maven
+
+_OLDEST_JAVA = 17
+_TELLING_S = 60.0
+_ADVICE = f"Install Java {_OLDEST_JAVA} or later (`apt-get install openjdk-17-jre-headless`), or set JAVA_HOME to it."
+
+
+async def find_java() -> tuple[Path, str]:
+    """The Java of JAVA_HOME, else that on the PATH, and its own description of its version and build.
+
+    Raises MissingPartError when it is missing or too old.
+    """
+    binary = _java()
+    exit_code, output = await run([binary, "-version"], timeout_s=_TELLING_S)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    if exit_code != 0 or version is None:
+        raise MissingPartError(f"{binary} doesn't tell its version: {output or 'no output'}. {_ADVICE}")
+    if int(version[1]) < _OLDEST_JAVA:
+        raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
+    return binary, _version_of(output)
+
+
+def _version_of(output: str) -> str:
+    """Version and build, without the mode that options from the environment may have set."""
+    return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
+
+
+def _java() -> Path:
+    if home := os.environ.get("JAVA_HOME"):
+        binary = Path(home) / "bin" / "java"
+        if not os.access(binary, os.X_OK):
+            raise MissingPartError(f"JAVA_HOME is {home}, which has no bin/java. {_ADVICE}")
+        return binary
+    if (found := shutil.which("java")) is None:
+        raise MissingPartError(f"Java is missing. {_ADVICE}")
+    return Path(found)
 
 
 async def set_up_kafka(report: Report) -> KafkaRuntime:

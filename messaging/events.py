@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, NotRequired
+from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -11,15 +11,26 @@ from domain.feedback import Feedback, Report, ReviewFeedback
 from domain.moderation import ModeratedReview, Moderation, ModerationResult
 from domain.ratings import ChangedTally, Entity, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
-from domain.reviews import Review, ReviewStatus
+from domain.reviews import ModerationAction, Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply
 from messaging.schemas import ShownMoment
-from messaging.statements import StatementOfReasons, statement_of_reasons
 
 _EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
+_CONTEST: Final = "Write to the store, name the id of the review, and a person looks at it again."
+
+
+class StatementOfReasons(TypedDict):
+    """The statement that the author of a rejected review has to get (Regulation (EU) 2022/2065, DSA, Article 17): to
+    whom, why, who decided (`moderator`, or `system` where nobody is named), and how to object."""
+
+    userId: str
+    reasonCode: str | None
+    reason: str | None
+    decidedBy: Literal["moderator", "system"]
+    contest: str
 
 
 class _AboutReview(TypedDict):
@@ -175,6 +186,19 @@ def review_moderated(command: Moderation, review: ModeratedReview, result: Moder
     if statement := statement_of_reasons(command, review.user_id):
         event["statement"] = statement
     return event
+
+
+def statement_of_reasons(command: Moderation, user_id: str | None) -> StatementOfReasons | None:
+    """The statement for the author of a review that this command rejects; None where nobody is to be told."""
+    if command.action is not ModerationAction.REJECT or user_id is None:
+        return None
+    return {
+        "userId": user_id,
+        "reasonCode": command.reason_code,
+        "reason": command.reason,
+        "decidedBy": "moderator" if command.moderator else "system",
+        "contest": _CONTEST,
+    }
 
 
 def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:

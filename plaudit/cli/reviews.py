@@ -30,7 +30,7 @@ app = typer.Typer(help="Report on reviews, and look after their topic.", no_args
 @app.command("republish")
 def republish_reviews(as_json: AsJson = False) -> None:
     """Publish all reviews anew to the topic `reviews`, and remove from it what is gone: after a restore."""
-    from plaudit.tools.republish import republish
+    from plaudit.tools.reviews import republish
 
     run_tool(as_json, republish)
 
@@ -44,7 +44,7 @@ def compare_reviews(
 
     The topic knows what a review was at a moment of the last day, or since its last change. Exit code 1 if any differs.
     """
-    from plaudit.tools.reviews_compare import compare_reviews
+    from plaudit.tools.reviews import compare_reviews
 
     if run_tool(as_json, compare_reviews, at):
         raise typer.Exit(1)

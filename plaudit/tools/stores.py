@@ -1,14 +1,17 @@
-"""Stores and types of objects that commands are told to look at."""
+"""Stores and types of objects that commands are told to look at, or that rows name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from typing import Final
 
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected_database
 from plaudit.processes.waiting import patiently
+from plaudit.tools.servers import check_database
 from storage.database import Database
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
@@ -46,3 +49,24 @@ async def check_entity_type(database: Database, entity_type: str | None) -> None
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (", ".join(map(shown, names[:_NAMED])) or "none yet") + more
+
+
+class Registered:
+    """Looks up stores for an import, and remembers those that it found: workers refuse reviews of others later."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._client, self._database = connected_database(settings, timeout=settings.mongo.timeout)
+        self._found: set[str] = set()
+
+    async def missing(self, ids: Set[str]) -> Set[str]:
+        """Those of these stores that aren't registered. Raises CommandError for a database of somebody else."""
+        unknown = ids - self._found
+        if not unknown:
+            return unknown
+        await check_database(self._database)
+        self._found |= (await patiently("MongoDB", partial(StoreRepository(self._database).of_ids, unknown))).keys()
+        return unknown - self._found
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()

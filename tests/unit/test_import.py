@@ -19,10 +19,9 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.imports.images import ImageFolder
-from plaudit.tools.imports.lines import MAX_LINE_BYTES
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.order import ImportOrder, check_text
-from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.imports.rows import MAX_LINE_BYTES, Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
 

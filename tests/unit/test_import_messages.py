@@ -25,9 +25,8 @@ from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import ImageFolder
-from plaudit.tools.imports.latest import MOST
 from plaudit.tools.imports.mapping import ColumnMapping
-from plaudit.tools.imports.messages import RowMessages, RowReader
+from plaudit.tools.imports.messages import MOST_REMEMBERED, RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": 4}
@@ -91,9 +90,9 @@ def test_a_past_names_the_text_of_its_review() -> None:
     # Also of one that brings no past along.
     assert hashes({**ROW, "id": "plain"}) == []
     assert hashes({**votes, "reviewId": "plain"}) == [text]
-    for n in range(MOST):
+    for n in range(MOST_REMEMBERED):
         hashes({**ROW, **PAST, "id": f"r-{n}"})
-    assert len(rows.latest.texts) == MOST
+    assert len(rows.latest.texts) == MOST_REMEMBERED
     assert hashes({"reviewId": "r", **votes}) == [None]
     assert hashes({"reviewId": "r-0", **votes}) == [text]
 

@@ -15,8 +15,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
-from messaging.events import moderation_event
-from messaging.statements import statement_of_reasons
+from messaging.events import moderation_event, statement_of_reasons
 from storage.database import Document
 from storage.reviews_documents import moderated_fields, moderated_from, restored_fields
 

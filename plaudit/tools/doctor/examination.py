@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from typing import Final
 
@@ -25,7 +26,6 @@ from plaudit.credentials import without_credentials
 from plaudit.processes.connections import connected_database
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
-from plaudit.tools.doctor.last_words import last_words
 from plaudit.tools.doctor.mail import check_mail
 from storage.checks import check_documents, check_mongo, check_rights
 from storage.dead_letters_replays import ReplayRepository
@@ -96,7 +96,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
-    with last_words("aiokafka") as heard:
+    with _last_words("aiokafka") as heard:
         try:
             async for finding in _examined_kafka(settings):
                 yield finding
@@ -144,3 +144,28 @@ async def _settled(settings: Settings) -> list[str] | None:
             return await ReplayRepository(database).settled(MOST_SETTLED + 1)
     except (MissingAddressError, ConfigurationError, PyMongoError):
         return None  # told by the checks of MongoDB
+
+
+class _LastWords(logging.Handler):
+    """Keeps what was logged last, for a finding that says it in a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the line."""
+        self.text = record.getMessage()
+
+
+@contextmanager
+def _last_words(library: str) -> Iterator[_LastWords]:
+    """Keep the lines of a library, and from going any further: aiokafka raises that no server answers, and logs why."""
+    heard, logger = _LastWords(), logging.getLogger(library)
+    logger.addHandler(heard)
+    logger.propagate = False
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(heard)
+        logger.propagate = True

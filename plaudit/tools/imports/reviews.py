@@ -26,12 +26,11 @@ from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
 from plaudit.tools.imports.columns import SeenColumns, listed
 from plaudit.tools.imports.images import Uploader
-from plaudit.tools.imports.latest import LatestReviews
-from plaudit.tools.imports.messages import RowReader
+from plaudit.tools.imports.messages import LatestReviews, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
-from plaudit.tools.imports.registered import Registered
 from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
+from plaudit.tools.stores import Registered
 from plaudit.tools.whole_files import put_on_disk
 
 BATCH_ROWS: Final = 1_000

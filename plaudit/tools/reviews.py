@@ -1,7 +1,8 @@
-"""`plaudit reviews compare`: reviews as they are, beside what the topic `reviews` told of them at a moment."""
+"""`plaudit reviews`: all of them anew to the topic `reviews`, and as they are beside what it told at a moment."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import orjson
 from typing_extensions import TypedDict
 
+from consumers.reviews_relay import ReviewRelay
 from domain.timestamps import milliseconds, timestamp
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
@@ -18,13 +20,40 @@ from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
+from storage.pymongo_internals import cancel_and_wait
 from storage.repositories import Repositories
 from storage.reviews import ReviewRepository
+from storage.reviews_changes import RelayProgress
 from storage.reviews_search import ReviewSearch
 
+_PAUSE_S: Final = 0.2
 _AT_ONCE: Final = 500
 _STATUS: Final = "reviewStatus"
 _LEFT_OUT: Final = frozenset({"modifiedDate", "reviewStatusId"})
+
+
+async def republish(settings: Settings, out: Terminal) -> None:
+    """Have all reviews published as they now are, and tombstones for what the topic holds beyond them.
+
+    The worker that relays reviews does it; where none runs, this process. Cut short, the workers go on with it.
+    """
+    async with reached(settings, Topic.REVIEWS) as (database, _):
+        relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
+        try:
+            with out.status("Waiting for the relay of reviews") as status:
+                notes = RelayProgress(database)
+                request = await notes.request_republication()
+                # A later request may have come instead.
+                while ((progress := await notes.load()).done or "") < request:
+                    if under_way := progress.republication:
+                        status.update(f"Published {under_way.published} reviews")
+                    if relay.done():
+                        relay.result()
+                    await asyncio.sleep(_PAUSE_S)
+        finally:
+            await cancel_and_wait(relay)
+    out.tell({"done": True})
+    out.print("All reviews are in the topic as they now are.")
 
 
 class Difference(TypedDict):
