@@ -29,7 +29,6 @@ from domain.places import entity_key
 from domain.publications import Publication
 from domain.ratings import Hundredths, RatingTally, TallyKey
 from domain.reviews import Review, ReviewStatus
-from domain.reviews_edits import EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Store
 from messaging.events import review_approved
@@ -97,7 +96,7 @@ def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, 
 
 
 async def languages_of_strangers(
-    reviews: Iterable[tuple[str, Review | EditableReview, RuleSet | None]],
+    reviews: Iterable[tuple[str, Review, RuleSet | None]],
 ) -> dict[str, str | None]:
     """The languages by which rules judge those reviews whose authors alone name theirs, by id."""
     named = {

@@ -23,19 +23,11 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.languages import detectable
-from domain.moderation_rules import RuleSet, Ruling, is_duplicate, text_keys
+from domain.moderation_rules import RuleSet, Ruling, is_duplicate, judged, text_keys
 from domain.places import entity_key
 from domain.publications import Publication
-from domain.reviews_edits import (
-    Edit,
-    EditableReview,
-    Edited,
-    EditedReviews,
-    EditRight,
-    Judge,
-    edit_reviews,
-    untold_language,
-)
+from domain.reviews import Review
+from domain.reviews_edits import Edit, Edited, EditedReviews, EditRight, Judge, edit_reviews, untold_language
 from domain.stores import Refusal, Store
 from messaging.events import review_edited, submission_refused
 from storage.audit import AuditAction, AuditEntry
@@ -120,9 +112,9 @@ class ReviewEditor:
     async def _judge(
         self,
         edits: Iterable[Edit],
-        present: Mapping[str, EditableReview],
+        present: Mapping[str, Review],
         rules: Mapping[str | None, RuleSet],
-        drafts: Mapping[str, EditableReview],
+        drafts: Mapping[str, Review],
     ) -> Judge:
         """The judge by the rules of these stores, who knows the texts of other reviews, and the languages of these."""
         keys = await asyncio.to_thread(_keys, edits, present, rules)
@@ -132,17 +124,17 @@ class ReviewEditor:
             (id, draft, rules.get(draft.identity.store_id)) for id, draft in drafts.items()
         )
 
-        def judge(id: str, review: EditableReview) -> Ruling | None:
+        def judge(id: str, review: Review) -> Ruling | None:
             own = rules.get(review.identity.store_id)
             if own is None:
                 return None
-            of_text = keys.get((id, review.content.review), ())
-            judged = review.judged(is_duplicate=is_duplicate(id, of_text, holders))
-            return own.judge(judged._replace(language=languages.get(id, judged.language)))
+            of_text = keys.get((id, review.text), ())
+            told = judged(review, is_duplicate=is_duplicate(id, of_text, holders))
+            return own.judge(told._replace(language=languages.get(id, told.language)))
 
         return judge
 
-    def _rulings(self, edit: Edit, review: EditableReview, edited: Edited, work: UnitOfWork) -> None:
+    def _rulings(self, edit: Edit, review: Review, edited: Edited, work: UnitOfWork) -> None:
         """Have events and audit log follow a ruling that belongs to an edit."""
         key, ruling = review.identity.key, edited.ruling
         if ruling is None:
@@ -152,7 +144,7 @@ class ReviewEditor:
         if edited.is_approved or ruling.objections:
             work.audit(entries(ruling, edit.review_id, key, edit.at, edit.command_id))
 
-    def _told(self, edit: Edit, review: EditableReview, edited: Edited) -> OutgoingMessage:
+    def _told(self, edit: Edit, review: Review, edited: Edited) -> OutgoingMessage:
         told = review_edited(edit, review.identity.key, edited)
         return self.services.event(entity_key(review.identity.entity), "ReviewEdited", told, cause=edit.trace)
 
@@ -166,7 +158,7 @@ def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
     Each is known by itself when it comes again."""
     part, size = list[Edit](), 0
     for edit in edits:
-        length = len(edit.content.review) + len(edit.content.title or "")
+        length = len(edit.content.text) + len(edit.content.title or "")
         if part and size + length > _AT_ONCE:
             yield part
             part, size = [], 0
@@ -176,12 +168,12 @@ def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
 
 
 def _keys(
-    edits: Iterable[Edit], present: Mapping[str, EditableReview], rules: Mapping[str | None, RuleSet]
+    edits: Iterable[Edit], present: Mapping[str, Review], rules: Mapping[str | None, RuleSet]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """The keys of the texts of authors' edits in stores that look for duplicates, by review and text."""
     keys = {}
     for edit in edits:
-        review, text = present.get(edit.review_id), edit.content.review
+        review, text = present.get(edit.review_id), edit.content.text
         own = rules.get(review.identity.store_id) if review else None
         if review and own and own.looks_for_duplicates and edit.right is EditRight.AUTHOR:
             keys[edit.review_id, text] = text_keys(review.identity, text)
@@ -190,26 +182,24 @@ def _keys(
 
 def _drafts(
     edits: Sequence[Edit],
-    present: Mapping[str, EditableReview],
+    present: Mapping[str, Review],
     answered: Collection[tuple[str, str]],
     keeping: Collection[str],
-) -> Mapping[str, EditableReview]:
+) -> Mapping[str, Review]:
     """The reviews with their new words, but without rules and languages: these go by the words of the edits that count,
     which only a first pass tells."""
     return edit_reviews(edits, present, answered, keeping).reviews
 
 
-async def _languages(
-    before: Mapping[str, EditableReview], edited: Mapping[str, EditableReview]
-) -> dict[str, str | None]:
+async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:
     """The languages of those edited reviews whose words are others now, as far as they can be detected."""
     untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
-    samples = [detectable(review.content.title, review.content.review) for review in untold.values()]
+    samples = [detectable(review.title, review.text) for review in untold.values()]
     return dict(zip(untold, await detect_languages(samples), strict=True))
 
 
 def _plans(
-    applied: Iterable[tuple[Edit, EditableReview, Edited]], before: Mapping[str, EditableReview]
+    applied: Iterable[tuple[Edit, Review, Edited]], before: Mapping[str, Review]
 ) -> Iterator[tuple[str, Publication | None]]:
     """The approvals that are planned after these edits, by review, None where there is none any more: an author's edit
     ends one also where the store has no rules by now, for nobody has seen what it says. A moderator's leaves it."""
@@ -220,7 +210,7 @@ def _plans(
             yield edit.review_id, None
 
 
-def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, EditableReview, Edited]]:
+def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Review, Edited]]:
     for edit, result in zip(edits, edited.results, strict=True):
         if result.outcome is Outcome.APPLIED:
             yield edit, edited.reviews[edit.review_id], result
@@ -232,7 +222,7 @@ def _refused(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edi
             yield edit, result.reason
 
 
-def _audit_entry(edit: Edit, review: EditableReview, edited: Edited) -> AuditEntry:
+def _audit_entry(edit: Edit, review: Review, edited: Edited) -> AuditEntry:
     author = review.identity.user_id if edit.right is EditRight.AUTHOR else None
     by, about = edit.editor or author, (edit.review_id, *review.identity.key)
     return AuditEntry(edit.at, by, AuditAction.EDIT, *about, command_id=edit.command_id, fields=edited.fields)

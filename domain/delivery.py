@@ -107,6 +107,10 @@ class Written(NamedTuple):
         return Written(self.position.after(position), messages)
 
 
+NEVER_WRITTEN: Final = Written(RecordPosition(-1, -1, 0))
+"""Every record is newer."""
+
+
 class OutgoingMessage(NamedTuple):
     """A message on its way out: full topic name, key (None: any partition), value and headers, which can be null."""
 

@@ -9,9 +9,18 @@ from functools import cached_property
 from typing import Final, NamedTuple
 from unicodedata import category
 
-from domain.delivery import Written
+from domain.delivery import NEVER_WRITTEN, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
-from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
+from domain.reviews_facts import (
+    NO_FACTS,
+    NO_RESPONSES,
+    REJECTED_BEFORE,
+    Facts,
+    ReasonCode,
+    Reply,
+    Responses,
+    ReviewImage,
+)
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
 _UNSEEN_OTHERS: Final = frozenset(
@@ -69,7 +78,7 @@ class ModerationAction(StrEnum):
 class Content(NamedTuple):
     """The part of a review that an edit can change. In an edit None means left out: it stays."""
 
-    review: str
+    text: str
     rating: Hundredths
     title: str | None = None
     user_name: str | None = None
@@ -87,6 +96,7 @@ class Review:
     moderation rules that held it back or flagged it, and sources of verdicts. `is_held`: a rule wants a moderator to
     see it. `is_told`: its submission was told in the transaction that stored it. `written`: what it was written by.
     Those who only read a review load neither `written` nor `submitted`.
+    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
     """
 
     id: str
@@ -112,8 +122,9 @@ class Review:
     images: tuple[ReviewImage, ...] = ()
     is_held: bool = False
     is_told: bool = False
-    written: Written | None = None
+    written: Written = NEVER_WRITTEN
     submitted: datetime | None = None
+    is_uncertain: bool = False
 
     @property
     def identity(self) -> ReviewIdentity:
@@ -125,6 +136,17 @@ class Review:
         """The part of it that an edit can change."""
         images = tuple(image.id for image in self.images)
         return Content(self.text, self.rating, self.title, self.user_name, self.entity_name, images)
+
+    @property
+    def may_be_planned(self) -> bool:
+        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        return self.is_held or bool(self.flags)
+
+    @property
+    def was_rejected(self) -> bool:
+        """True if a moderator has rejected it, and hasn't approved it since."""
+        is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags
+        return self.status is ReviewStatus.REJECTED or is_edited_since
 
 
 class ReviewIdentity(NamedTuple):

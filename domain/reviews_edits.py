@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, Written, digest_of
+from domain.delivery import RecordPosition, digest_of
 from domain.images import chosen, with_pending
-from domain.moderation_rules import JudgedReview, Ruling
+from domain.moderation_rules import Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
-from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
-from domain.reviews_facts import NO_FACTS, REJECTED_BEFORE, Facts, ReasonCode, ReviewImage, verdict_flags
+from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus, counted
+from domain.reviews_facts import ReviewImage, verdict_flags
 from domain.stores import Refusal
 
 
@@ -69,56 +69,10 @@ class Edit:
         return is_within(self.stores, identity.store_id) and is_same_review(self.target, identity, self.right)
 
 
-@dataclass(frozen=True, slots=True)
-class EditableReview:
-    """The part of a review that edits read and write. Of its facts they write the language alone.
+EditableReview = Review
+"""A review as edits load it: without its reply, its responses, and when it was submitted."""
 
-    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
-    """
-
-    identity: ReviewIdentity
-    content: Content
-    status: ReviewStatus
-    written: Written
-    modified: datetime
-    moderator: str | None = None
-    reason: str | None = None
-    reason_code: ReasonCode | None = None
-    flags: tuple[str, ...] = ()
-    is_held: bool = False
-    facts: Facts = NO_FACTS
-    images: tuple[ReviewImage, ...] = ()
-    is_uncertain: bool = False
-
-    @property
-    def title(self) -> str | None:
-        """Its title."""
-        return self.content.title
-
-    @property
-    def text(self) -> str:
-        """Its text."""
-        return self.content.review
-
-    @property
-    def may_be_planned(self) -> bool:
-        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
-        return self.is_held or bool(self.flags)
-
-    @property
-    def was_rejected(self) -> bool:
-        """True if a moderator has rejected it, and hasn't approved it since."""
-        is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags
-        return self.status is ReviewStatus.REJECTED or is_edited_since
-
-    def judged(self, *, is_duplicate: bool) -> JudgedReview:
-        """The part of it that moderation rules look at."""
-        content, facts = self.content, self.facts
-        about = (content.title, content.review, content.rating, facts.language, facts.verified_purchase)
-        return JudgedReview(*about, is_duplicate, content.user_name)
-
-
-Judge = Callable[[str, EditableReview], Ruling | None]
+Judge = Callable[[str, Review], Ruling | None]
 """Gives the ruling about a review, by its id and as an author's edit leaves it; None in a store without rules."""
 
 Languages = Mapping[str, str | None]
@@ -151,7 +105,7 @@ class Edited(NamedTuple):
 class EditedReviews:
     """The result of a batch of edits: the reviews that were written, one result for each edit, changes of tallies."""
 
-    reviews: Mapping[str, EditableReview]
+    reviews: Mapping[str, Review]
     results: Sequence[Edited]
     tallies: Mapping[TallyKey, RatingTally]
 
@@ -186,7 +140,7 @@ def message_mark(identity: str | None, content: Content) -> int:
 
 def edit_reviews(
     edits: Iterable[Edit],
-    reviews: Mapping[str, EditableReview],
+    reviews: Mapping[str, Review],
     answered: Collection[tuple[str, str]] = (),
     keeping_status: Collection[str] = (),
     judge: Judge = lambda *_: None,
@@ -199,7 +153,7 @@ def edit_reviews(
     edit leaves the status as it is. `languages` are those of the reviews whose words are others afterwards.
     """
     present, repeats = dict(reviews), set(answered)
-    touched: dict[str, EditableReview] = {}
+    touched: dict[str, Review] = {}
     dropped: dict[str, set[str]] = {}
     results: list[Edited] = []
     tallies: dict[TallyKey, RatingTally] = {}
@@ -224,7 +178,7 @@ def edit_reviews(
             continue
         gone |= {image.id for image in review.images} - {image.id for image in after.images}
         present[each.review_id] = touched[each.review_id] = after
-        change = counted(after.status, after.content.rating) - counted(review.status, review.content.rating)
+        change = counted(after.status, after.rating) - counted(review.status, review.rating)
         if change != RatingTally():
             key = review.identity.key
             tallies[key] = tallies.get(key, RatingTally()) + change
@@ -232,13 +186,13 @@ def edit_reviews(
 
 
 def apply_edit(
-    review: EditableReview,
+    review: Review,
     wanted: Edit,
     *,
     keeps_status: bool,
     judge: Judge = lambda *_: None,
     languages: Languages = NO_LANGUAGES,
-) -> tuple[EditableReview, Edited]:
+) -> tuple[Review, Edited]:
     """Apply one edit: the review as it is then, the same object if nothing is to be written.
 
     An older record, or a message that wrote the review before, changes nothing. An author's edit makes the review New
@@ -249,8 +203,9 @@ def apply_edit(
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
     if review.written.covers(wanted.position) or wanted.message in review.written.messages:
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
-    content = merged(review.content, wanted.content, review.images if wanted.keeps_pending else ())
-    fields = tuple(name for name, old, new in zip(_FIELDS, review.content, content, strict=True) if old != new)
+    stored = review.content
+    content = merged(stored, wanted.content, review.images if wanted.keeps_pending else ())
+    fields = tuple(name for name, old, new in zip(_FIELDS, stored, content, strict=True) if old != new)
     if wanted.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
     written = review.written.after(wanted.position, wanted.message)
@@ -263,34 +218,35 @@ def apply_edit(
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     images = chosen(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
-    after = replace(review, content=content, images=images, facts=facts, written=written, modified=wanted.at)
+    said = content._asdict() | {"images": images}
+    after = replace(review, **said, facts=facts, written=written, modified=wanted.at)
     if wanted.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
-    is_same_text = (content.title, content.review) == (review.content.title, review.content.review)
+    is_same_text = (content.title, content.text) == (stored.title, stored.text)
     objections = verdict_flags(review.flags) if is_same_text else ()
     ruling = judge(wanted.review_id, after)
     is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
     if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
-        after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)
+        after = replace(after, status=ReviewStatus.NEW, moderator=None, moderation_reason=None, reason_code=None)
     was_rejected = after.status is ReviewStatus.NEW and review.was_rejected
     ruling = ruling and replace(ruling, verdicts=objections, was_rejected=was_rejected)
     result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)
     return with_ruling(after, ruling or Ruling(verdicts=objections, was_rejected=was_rejected)), result
 
 
-def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:
+def with_ruling(review: Review, ruling: Ruling) -> Review:
     """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count,
     but for those that the ruling has."""
     after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
     if ruling.approval and review.status is ReviewStatus.NEW:
-        return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject, reason=None)
+        approver = ruling.approval.subject
+        return replace(after, status=ReviewStatus.APPROVED, moderator=approver, moderation_reason=None)
     return after
 
 
-def untold_language(before: EditableReview, after: EditableReview) -> bool:
+def untold_language(before: Review, after: Review) -> bool:
     """True if the language of an edited review is to be detected anew: its words are others, and nobody gave it."""
-    words = (before.content.title, before.content.review)
-    return not after.facts.is_language_given and (after.content.title, after.content.review) != words
+    return not after.facts.is_language_given and (after.title, after.text) != (before.title, before.text)
 
 
 def merged(stored: Content, given: Content, beside: Sequence[ReviewImage] = ()) -> Content:

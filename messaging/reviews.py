@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
-from domain.delivery import Written
+from domain.delivery import NEVER_WRITTEN, Written
 from domain.images import MAX_IMAGES, first
 from domain.ratings import Entity, hundredths
 from domain.review_tokens import ReviewToken, proof
@@ -144,7 +144,7 @@ class SubmittedReview(Message):
         self,
         review_id: str,
         at: datetime,
-        written: Written | None = None,
+        written: Written = NEVER_WRITTEN,
         facts: Facts | None = None,
         identity: ReviewIdentity | None = None,
     ) -> Review:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from domain.delivery import NOTHING_SEEN, RecordPosition, Written
+from domain.delivery import NEVER_WRITTEN, NOTHING_SEEN, RecordPosition, Written
 from domain.moderation import ModeratedReview
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
-from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
-from domain.reviews_edits import EditableReview, message_mark
+from domain.reviews import Review, ReviewStatus
+from domain.reviews_edits import message_mark
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
+from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, fill_facts, image_fields, images_from
 from storage.reviews_late import stored_fields
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
@@ -83,7 +82,7 @@ def document_of(review: Review) -> Document:
         document["submittedAt"] = review.submitted
     if review.moderator:
         document["moderator"] = review.moderator
-    if review.written:
+    if review.written is not NEVER_WRITTEN:
         document |= written_fields(review.written)
     return document
 
@@ -204,59 +203,39 @@ def written_from(document: Document) -> Written:
     return Written(RecordPosition.of_time(milliseconds(document["createdDate"]) + 1))
 
 
-def editable_from(document: Document) -> EditableReview:
+def editable_from(document: Document) -> Review:
     """The part of a review that edits read; `document` has the fields of EDITABLE.
 
     Raises StoredDocumentError.
     """
     require(REVIEW, document, _IDENTITY)
     review = read(REVIEW, _editable, document)
-    return replace(review, is_uncertain=True) if is_uncertain(document) else review
+    review.is_uncertain = is_uncertain(document)
+    return review
 
 
-def _editable(document: Document) -> EditableReview:
-    images = images_from(document)
-    content = Content(
-        document["review"],
-        document["ratingHundredths"],
-        document["title"],
-        document["userName"],
-        document["entityName"],
-        tuple(image.id for image in images),
-    )
-    written = written_from(document)
+def _editable(document: Document) -> Review:
+    review, written = _review(document), written_from(document)
     if not written.messages:
-        said = content._replace(images=content.images or None)
+        said = review.content._replace(images=review.content.images or None)
         written = written._replace(messages=(message_mark(None, said),))
-    return EditableReview(
-        ReviewIdentity(Entity(document["entityType"], document["entityId"]), document["storeId"], document["userId"]),
-        content,
-        ReviewStatus(document["status"]),
-        written,
-        document["modifiedDate"],
-        document.get("moderator"),
-        document.get("moderationReason"),
-        ReasonCode(document["reasonCode"]) if document.get("reasonCode") else None,
-        tuple(document.get("flags", ())),
-        document.get("held", False),
-        facts_from(document),
-        images,
-    )
+    review.written = written
+    review.is_held = document.get("held", False)
+    return review
 
 
-def edited_fields(review: EditableReview) -> Document:
+def edited_fields(review: Review) -> Document:
     """The fields that an edit changes, as they are after it."""
-    content = review.content
     return {
-        "review": content.review,
-        "ratingHundredths": content.rating,
-        "title": content.title,
-        "userName": content.user_name,
-        "entityName": content.entity_name,
+        "review": review.text,
+        "ratingHundredths": review.rating,
+        "title": review.title,
+        "userName": review.user_name,
+        "entityName": review.entity_name,
         "status": int(review.status),
         "modifiedDate": review.modified,
         "moderator": review.moderator,
-        "moderationReason": review.reason,
+        "moderationReason": review.moderation_reason,
         "images": [image_fields(image) for image in review.images],
         **queue_fields(review.status),
         **written_fields(review.written),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from pymongo import UpdateOne
 
-from domain.reviews_edits import EditableReview
+from domain.reviews import Review
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION
@@ -20,26 +20,26 @@ class ReviewEditRepository:
     def __init__(self, database: Database) -> None:
         self._reviews = database[COLLECTION]
 
-    async def load(self, ids: Collection[str], session: Session) -> dict[str, EditableReview]:
+    async def load(self, ids: Collection[str], session: Session) -> dict[str, Review]:
         """These reviews by id; those that don't exist are left out."""
         wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
         found = self._reviews.find(wanted, EDITABLE, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: editable_from(document) async for document in found}
 
-    async def save(self, reviews: Mapping[str, EditableReview], session: Session) -> None:
+    async def save(self, reviews: Mapping[str, Review], session: Session) -> None:
         """Write reviews as edits left them."""
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
         await write_all(self._reviews, writes, session)
 
 
-def _update(review: EditableReview) -> Document:
+def _update(review: Review) -> Document:
     update: Document = {"$set": edited_fields(review), "$unset": {}}
     perhaps = {"flags": list(review.flags), "held": review.is_held, "language": review.facts.language}
     for name, value in perhaps.items():
         update["$set" if value else "$unset"][name] = value
     if not update["$set"]["images"]:
         update["$unset"]["images"] = update["$set"].pop("images")
-    if review.content.entity_name:
+    if review.entity_name:
         update["$unset"]["nameWanted"] = ""
     if review.reason_code is None:
         update["$unset"]["reasonCode"] = ""

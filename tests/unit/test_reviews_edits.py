@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from domain.claims import only_review
 from domain.commands import Outcome
 from domain.delivery import REMEMBERED_MESSAGES, RecordPosition, Written
-from domain.moderation_rules import JudgedReview, ModerationRule, RuleKind, RuleOutcome, Ruling
+from domain.moderation_rules import JudgedReview, ModerationRule, RuleKind, RuleOutcome, Ruling, judged
 from domain.permissions import ANYBODY, Caller, Permission
 from domain.ratings import Entity, RatingTally, TallyKey
-from domain.reviews import Content, ReviewIdentity, ReviewStatus
+from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import (
     Edit,
-    EditableReview,
     Edited,
     EditRight,
     apply_edit,
@@ -38,8 +37,22 @@ LATER = NOW + timedelta(hours=1)
 CAMERA = Entity("Product", "camera")
 IDENTITY = ReviewIdentity(CAMERA, "shop", "anna")
 CONTENT = Content("Good", 400, "Title", "Anna", "Camera")
-REVIEW = EditableReview(
-    IDENTITY, CONTENT, ReviewStatus.APPROVED, Written(RecordPosition(0, 5, 100), (1,)), NOW, "maria", "fine"
+REVIEW = Review(
+    "r",
+    CAMERA,
+    "Camera",
+    "shop",
+    "anna",
+    "Anna",
+    "Title",
+    "Good",
+    400,
+    NOW,
+    NOW,
+    ReviewStatus.APPROVED,
+    moderator="maria",
+    moderation_reason="fine",
+    written=Written(RecordPosition(0, 5, 100), (1,)),
 )
 AUTHOR, MODERATOR = EditRight.AUTHOR, EditRight.MODERATOR
 
@@ -54,7 +67,7 @@ def an_edit(**fields: Any) -> Edit:
     return Edit("r", at=LATER, **given | fields)
 
 
-def edited(review: EditableReview = REVIEW, keeps: bool = False, **fields: Any) -> tuple[EditableReview, Edited]:
+def edited(review: Review = REVIEW, keeps: bool = False, **fields: Any) -> tuple[Review, Edited]:
     return apply_edit(review, an_edit(**fields), keeps_status=keeps)
 
 
@@ -63,8 +76,9 @@ def test_an_author_changes_what_is_given() -> None:
     assert result == Edited(
         Outcome.APPLIED, None, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.NEW, is_repeat=False
     )
-    assert after.content == Content("Better", 500, "Title", "Anna", "Camera")
-    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, LATER)
+    assert after.content == Content("Better", 500, "Title", "Anna", "Camera", ())
+    told = (after.status, after.moderator, after.moderation_reason, after.modified)
+    assert told == (ReviewStatus.NEW, None, None, LATER)
     assert after.written == Written(RecordPosition(0, 6, 200), (1, 2))
 
 
@@ -105,7 +119,7 @@ def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right
     other = an_edit(content=Content("Fair", 300), message=3, position=RecordPosition(0, 7, 300))
     sent_again = replace(same, position=RecordPosition(0, 8, 400))
     told = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
-    assert told.reviews["r"].content.review == "Fair"
+    assert told.reviews["r"].text == "Fair"
     assert told.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
 
 
@@ -204,7 +218,7 @@ def test_a_command_never_edits_twice() -> None:
     changed = [edits[0], replace(edits[1], content=Content("Other", 100))]
     told = edit_reviews(changed, {"r": REVIEW})
     assert [result.outcome for result in told.results] == [Outcome.APPLIED, Outcome.UNCHANGED]
-    assert told.reviews["r"].content.review == "Better"
+    assert told.reviews["r"].text == "Better"
     again = edit_reviews(changed[1:], {"r": REVIEW}, answered={("c", "r")})
     assert (again.reviews, again.results[0].is_repeat) == ({}, True)
     gone = edit_reviews([an_edit()], {})
@@ -222,7 +236,7 @@ def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
     told = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
     outcomes = [Outcome.REFUSED, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
     assert [result.outcome for result in told.results] == outcomes
-    assert {id: review.content.rating for id, review in told.reviews.items()} == {"r": 500, "q": 300}
+    assert {id: review.rating for id, review in told.reviews.items()} == {"r": 500, "q": 300}
     assert told.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
 
 
@@ -245,12 +259,12 @@ def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
     ]
     told = edit_reviews(edits, {"r": REVIEW}, (), {"shop"} if keeps else ())
     after = told.reviews.get("r", REVIEW)
-    counted = Counter({after.content.rating: 1}) if after.status is ReviewStatus.APPROVED else Counter[int]()
+    counted = Counter({after.rating: 1}) if after.status is ReviewStatus.APPROVED else Counter[int]()
     expected = RatingTally.of(counted.elements())
     change = told.tallies.get(TallyKey(CAMERA, "shop"), RatingTally())
     assert RatingTally.of([400]) + change == expected
     if deliveries:
-        assert after.content.review == f"text {max(n for n, _, _ in deliveries)}"
+        assert after.text == f"text {max(n for n, _, _ in deliveries)}"
 
 
 def test_a_batch_redelivered_changes_nothing() -> None:
@@ -300,9 +314,9 @@ def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: 
 def test_rules_look_at_a_part_of_an_edited_review() -> None:
     review = replace(REVIEW, facts=Facts(True, False, None, "de"))
     expected = JudgedReview("Title", "Good", 400, "de", is_verified=True, is_duplicate=True, user_name="Anna")
-    assert review.judged(is_duplicate=True) == expected
-    assert review.judged(is_duplicate=False) == expected._replace(is_duplicate=False)
-    assert not replace(REVIEW, facts=Facts(incentivized=True)).judged(is_duplicate=True).is_verified
+    assert judged(review, is_duplicate=True) == expected
+    assert judged(review, is_duplicate=False) == expected._replace(is_duplicate=False)
+    assert not judged(replace(REVIEW, facts=Facts(incentivized=True)), is_duplicate=True).is_verified
 
 
 def a_ruling(*outcomes: RuleOutcome) -> Ruling:
@@ -358,8 +372,8 @@ def test_rules_judge_what_an_author_has_changed(
 ) -> None:
     asked: list[tuple[str, str]] = []
 
-    def judge(id: str, review: EditableReview) -> Ruling:
-        asked.append((id, review.content.review))
+    def judge(id: str, review: Review) -> Ruling:
+        asked.append((id, review.text))
         return ruling
 
     code = ReasonCode.SPAM if before is REJECTED else None
@@ -368,7 +382,7 @@ def test_rules_judge_what_an_author_has_changed(
     (result,), changed = edits.results, edits.reviews["r"]
     expected = replace(ruling, was_rejected=before is REJECTED and told is NEW)
     assert (result.before, result.after, result.ruling) == (before, told, expected)
-    assert (changed.status, changed.moderator, changed.reason) == (after, *decided)
+    assert (changed.status, changed.moderator, changed.moderation_reason) == (after, *decided)
     assert changed.reason_code is (code if after is REJECTED else None)
     assert (changed.flags, changed.is_held) == (expected.flags, expected.is_held)
     assert asked == [("r", "Better")]
@@ -423,7 +437,7 @@ def test_an_edit_takes_the_language_that_its_words_have_now() -> None:
 
 def test_an_edit_chooses_images() -> None:
     hidden = ReviewImage("a", is_hidden=True)
-    review = replace(REVIEW, images=(hidden, ReviewImage("b")), content=CONTENT._replace(images=("a", "b")))
+    review = replace(REVIEW, images=(hidden, ReviewImage("b")))
     after, result = edited(review, content=Content("Good", 400, images=("c", "a", "d")), ready={"c"})
     assert after.images == (ReviewImage("c"), hidden, ReviewImage("d", is_pending=True))
     assert (after.content.images, result.fields) == (("c", "a", "d"), ("images",))
@@ -461,20 +475,20 @@ def test_a_claim_names_nobody() -> None:
 @pytest.mark.parametrize(
     ("words", "is_given", "is_untold"),
     [
-        ({"review": "Better"}, False, True),
+        ({"text": "Better"}, False, True),
         ({"title": "Other"}, False, True),
-        ({"review": "Better"}, True, False),
+        ({"text": "Better"}, True, False),
         ({"rating": 100, "user_name": "Bert", "entity_name": "Lens"}, False, False),
     ],
 )
 def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_given: bool, is_untold: bool) -> None:
     before = replace(REVIEW, facts=Facts(is_language_given=is_given))
-    assert untold_language(before, replace(before, content=CONTENT._replace(**words))) is is_untold
+    assert untold_language(before, replace(before, **words)) is is_untold
 
 
 def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
     hidden = ReviewImage("a", is_hidden=True)
-    review = replace(REVIEW, images=(hidden,), content=CONTENT._replace(images=("a",)))
+    review = replace(REVIEW, images=(hidden,))
     first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
     again = replace(first, content=Content("Good", 400, images=("a",)), position=RecordPosition(0, 7, 300), message=3)
     batch = edit_reviews([replace(first, ready={"a"}), replace(again, ready={"a"})], {first.review_id: review})
@@ -483,7 +497,7 @@ def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
 
 
 def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() -> None:
-    review = replace(REVIEW, images=(ReviewImage("a"),), content=CONTENT._replace(images=("a",)))
+    review = replace(REVIEW, images=(ReviewImage("a"),))
     first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
     other = replace(first, review_id="other", content=Content("Better", 400, images=("a",)), ready={"a"})
     batch = edit_reviews([first, other], {first.review_id: review, "other": review})
@@ -493,13 +507,13 @@ def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() ->
 
 def test_an_edit_keeps_the_images_that_are_pending_as_the_edits_before_left_it() -> None:
     pending = ReviewImage("a", is_pending=True)
-    review = replace(REVIEW, images=(pending,), content=CONTENT._replace(images=("a",)))
+    review = replace(REVIEW, images=(pending,))
     other = an_edit(content=Content("Good", 400, images=("b",)))
     row = replace(other, content=Content("Best", 400, images=()), position=RecordPosition(0, 7, 300), message=3)
     batch = edit_reviews([other, replace(row, keeps_pending=True)], {"r": review})
     assert [result.reason for result in batch.results] == [None, None]
     assert batch.reviews["r"].images == (ReviewImage("b", is_pending=True),)
-    assert batch.reviews["r"].content == CONTENT._replace(review="Best", images=("b",))
+    assert batch.reviews["r"].content == CONTENT._replace(text="Best", images=("b",))
     assert edit_reviews([row], {"r": review}).reviews["r"].images == ()
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from consumers.reviews_submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.reviews import Content, ReviewStatus
-from domain.reviews_edits import EditableReview, apply_edit
+from domain.reviews_edits import apply_edit
 from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
@@ -76,9 +75,7 @@ def told(time: int, text: str, first_published: int | None = None, *, offset: in
 def text_after(*told_in_turn: Submission) -> str:
     """The text of a review of the first submission once the others have come, one by one."""
     first, *others = told_in_turn
-    review = first.accepted()
-    content = Content(review.text, 400, review.title, review.user_name, review.entity_name)
-    kept = EditableReview(first.key.identity, content, ReviewStatus.NEW, first.written, first.created)
+    kept = first.accepted()
     for each in others:
         holder = replace(first.holder(None), written=kept.written)
         if each.at(holder) is None:
