@@ -14,13 +14,12 @@ import structlog
 
 from consumers.images_sweeping import forget_images, sweep_images
 from consumers.publications import Objections, publish_due
-from consumers.ratings_names import name_rated_objects
+from consumers.ratings import name_rated_objects
 from consumers.services import Services
 from messaging.kafka.lag import ConsumerLag
 from messaging.metrics import note_wait
 from messaging.topics import Topic
-from storage.abandoned_transactions import abort_abandoned
-from storage.database import Database
+from storage.database import Database, abort_abandoned
 from storage.moments import server_time
 from storage.parking_clock import ParkingClock
 from storage.pymongo_internals import side_by_side

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumers.reviews_submissions import Decision, Submission
-from domain.purchases import VerifiableReview, to_mark
+from domain.orders import VerifiableReview, to_mark
 from storage.purchases import PurchaseRepository
 
 

@@ -1,8 +1,8 @@
-"""Count ratings anew from their reviews."""
+"""Count ratings anew from their reviews, and give rated objects the names by which they are found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Final
 from consumers.services import ENVELOPE, Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
+from domain.objects import ObjectKey, object_name
 from domain.places import entity_key
 from domain.ratings import ChangedTally, Entity, TallyKey
 from messaging.decoding import Received
@@ -20,9 +21,13 @@ from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
 from storage.database import in_batches
 from storage.outcomes import Answer
+from storage.ratings_objects import UnnamedTally
 from storage.unit_of_work import UnitOfWork
 
 _FAN_OUT_BATCH: Final = 1_000
+_NAMED_AT_ONCE: Final = 200
+_MOST_NAMED: Final = 5_000
+"""In one go; other periodic work has its turn then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +83,22 @@ def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> O
     """The order to count the ratings of one object anew."""
     change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
     return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
+
+
+async def name_rated_objects(services: Services) -> int:
+    """Name objects that have been rated, or whose names have changed, by what was told of them, else as their newest
+    review does. Returns their number. Several workers may do it: a name that has changed meanwhile stays wanted."""
+    named = 0
+    while named < _MOST_NAMED and (wanted := await services.rated_objects.unnamed(_NAMED_AT_ONCE)):
+        await services.rated_objects.name(await _names(services, wanted))
+        named += len(wanted)
+    return named
+
+
+async def _names(services: Services, wanted: Sequence[UnnamedTally]) -> list[tuple[UnnamedTally, str | None]]:
+    keys = {tally: ObjectKey(tally.key.entity, tally.key.store_id) for tally in wanted}
+    told = await services.objects.of_keys(keys.values())
+    return [
+        (tally, object_name(told, key) or await services.rated_objects.name_in_reviews(tally.key))
+        for tally, key in keys.items()
+    ]

@@ -15,9 +15,8 @@ from uuid import UUID, uuid5
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
 from domain.languages import detectable
-from domain.orders import Purchase
+from domain.orders import Purchase, VerifiableReview
 from domain.places import bucket_of, placed
-from domain.purchases import VerifiableReview
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark

@@ -1,8 +1,8 @@
-"""Orders as upstream systems tell of them: late, twice, out of order."""
+"""Orders as upstream systems tell of them: late, twice, out of order; and the reviews that their purchases verify."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -21,6 +21,14 @@ class Purchase(NamedTuple):
     store_id: str | None
     customer_id: str
     entity: Entity
+
+
+class VerifiableReview(NamedTuple):
+    """A review, the purchase that verifies it, and the mark that it has; None where that isn't known."""
+
+    id: str
+    purchase: Purchase
+    is_verified: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +206,9 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
         former_customers=tuple(sorted(known.customer_ids - {event.customer.id})),
         reminders=known.reminders.after_news(),
     )
+
+
+def to_mark(reviews: Collection[VerifiableReview], made: Collection[Purchase]) -> list[VerifiableReview]:
+    """The reviews whose mark is another than these purchases say, with the mark that they ought to have."""
+    marks = ((review, review.purchase in made) for review in reviews)
+    return [review._replace(is_verified=mark) for review, mark in marks if mark is not review.is_verified]

@@ -1,10 +1,11 @@
-"""The connection to MongoDB, transactions, and the errors that mean it is unavailable."""
+"""The connection to MongoDB, transactions, also those of killed processes, and errors that mean it is unavailable."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import pymongo
@@ -176,6 +177,32 @@ async def in_transaction(database: Database, work: Callable[[Session], Awaitable
         return await session.with_transaction(
             attempt, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern(w="majority", j=True)
         )
+
+
+async def abort_abandoned(database: Database, idle: timedelta) -> int:
+    """Abort our transactions that nobody has gone on with for so long, as a process that was killed; returns how many.
+
+    MongoDB keeps them for a minute, and whatever they wrote can't be written by others until then. To a process that
+    is alive but slow it is a conflict like any other: it begins again. Where the server doesn't let us look at our own
+    sessions, none is found.
+    """
+    admin = database.client.admin
+    abandoned = {
+        "type": "idleSession",
+        "appName": APP_NAME,
+        "transaction.timeInactiveMicros": {"$gte": idle // timedelta(microseconds=1)},
+    }
+    look = {"$currentOp": {"allUsers": False, "idleSessions": True}}
+    try:
+        found = await admin.aggregate([look, {"$match": abandoned}, {"$project": {"id": "$lsid.id"}}])
+        sessions = [{"id": operation["id"]} async for operation in found]
+        if sessions:
+            await admin.command("killSessions", sessions)
+    except OperationFailure as error:
+        if is_database_away(error):
+            raise
+        return 0
+    return len(sessions)
 
 
 def one_of(values: Collection[Any]) -> Any:

@@ -8,8 +8,7 @@ from typing import Final
 
 import orjson
 
-from domain.orders import NO_BODY, Order, Purchase
-from domain.purchases import VerifiableReview
+from domain.orders import NO_BODY, Order, Purchase, VerifiableReview
 from domain.ratings import Entity
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from consumers.ratings_names import name_rated_objects
+from consumers.ratings import name_rated_objects
 from domain.ratings import Entity
 from storage import ratings_objects
 from storage.indexes import ensure_indexes

@@ -21,8 +21,7 @@ from messaging.orders import order_event
 from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
 from scheduler.clock import ReminderClock
-from storage.abandoned_transactions import abort_abandoned
-from storage.database import Database, in_transaction
+from storage.database import Database, abort_abandoned, in_transaction
 from storage.indexes import ensure_indexes
 from storage.leases import REMINDERS, LeaseRepository
 from storage.orders import OrderRepository

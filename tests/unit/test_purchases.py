@@ -1,8 +1,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from domain.orders import Customer, Purchase, after_event
-from domain.purchases import VerifiableReview, to_mark
+from domain.orders import Customer, Purchase, VerifiableReview, after_event, to_mark
 from domain.ratings import Entity
 from tests.support.domain_orders import NOON, order_of
 
