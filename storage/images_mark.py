@@ -30,8 +30,8 @@ class StoreMark:
         return await self._marks.find_one({"_id": _ID}) is not None
 
     async def is_missing_in(self, files: ImageFiles) -> bool:
-        """True if these files are those of another store: it has no mark, though the one of before had it, or has none
-        of a few images that are ready, as where a version that wrote no mark has made them. A single one may be lost."""
+        """True if these files are those of another store: it has no mark, though the one of before had it, or none of
+        a few images that are ready, as where a version that wrote no mark has made them. A single one may be lost."""
         if await files.is_marked():
             return False
         return await self.is_written() or await self._has_none_ready(files)

@@ -25,8 +25,7 @@ from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, image_command_in
 from plaudit.config import Settings
-from plaudit.image_settings import ImageSettings
-from plaudit.mongo_settings import MongoSettings
+from plaudit.server_settings import ImageSettings, MongoSettings
 from plaudit.tools.doctor.images import check_images
 from storage.images_files import MARK, ImageFiles, open_store
 from storage.mending import Mender
