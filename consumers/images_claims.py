@@ -14,7 +14,7 @@ from consumers.images_mark import check_store
 from consumers.services import Services
 from domain.images import held, holders_after, ready_among, stands_without_unknown, with_readiness, without_lost
 from domain.reviews import Review
-from domain.reviews_edits import Edit, EditableReview
+from domain.reviews_edits import Edit
 from domain.reviews_facts import Source
 from domain.stores import Refusal
 from domain.timestamps import from_milliseconds
@@ -110,7 +110,7 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
 
 
 async def checked_edits(
-    edits: Sequence[Edit], reviews: Mapping[str, EditableReview], uploaded: Collection[str], work: UnitOfWork
+    edits: Sequence[Edit], reviews: Mapping[str, Review], uploaded: Collection[str], work: UnitOfWork
 ) -> Sequence[Edit]:
     """Edits with what is known of the images that they name."""
     wanted = {id for edit in edits for id in edit.content.images or ()}
@@ -134,9 +134,7 @@ async def checked_edits(
     return checked
 
 
-async def save_images(
-    before: Mapping[str, EditableReview], after: Mapping[str, EditableReview], work: UnitOfWork
-) -> None:
+async def save_images(before: Mapping[str, Review], after: Mapping[str, Review], work: UnitOfWork) -> None:
     """Give edited reviews the images that they have now, and let those go that they had."""
     now = {image.id: id for id, review in after.items() for image in review.images}
     had = {image.id for id in after for image in before[id].images}

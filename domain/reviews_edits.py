@@ -69,9 +69,6 @@ class Edit:
         return is_within(self.stores, identity.store_id) and is_same_review(self.target, identity, self.right)
 
 
-EditableReview = Review
-"""A review as edits load it: without its reply, its responses, and when it was submitted."""
-
 Judge = Callable[[str, Review], Ruling | None]
 """Gives the ruling about a review, by its id and as an author's edit leaves it; None in a store without rules."""
 
