@@ -35,6 +35,9 @@ LINKS_LENGTH: Final = 50_000
 _MOST_CHARACTERS: Final = 4_000_000
 """Characters of the templates that are kept in memory, where each takes up to four bytes."""
 
+_ENTRY_CHARACTERS: Final = 500
+"""A store and language counts as so many characters beside its templates, of which most have none."""
+
 Templates = Mapping[TemplateScope, MailTemplate]
 
 
@@ -58,7 +61,8 @@ class SavedTemplates:
         scope = order.store_id, _language(order, store)
         if scope not in self._read:
             found = await self._templates.usable(ORDER_REVIEW_REQUEST, *scope)
-            size = sum(len(getattr(template, part)) for template in found.values() for part in PARTS)
+            texts = [getattr(template, part) for template in found.values() for part in PARTS]
+            size = _ENTRY_CHARACTERS + sum(map(len, texts))
             if self._characters + size > _MOST_CHARACTERS:
                 self._read, self._characters = {}, 0
             self._read[scope] = found

@@ -15,18 +15,18 @@ from tests.support.reminders import NOON
 
 
 class Repository:
-    """Templates of so many characters for any store and language, and the questions for them."""
+    """Templates of so many characters for any store and language, or none, and the questions for them."""
 
-    def __init__(self, characters: int) -> None:
+    def __init__(self, characters: int | None) -> None:
         self.asked: list[TemplateScope] = []
-        self._template = MailTemplate("x", "x" * characters, "x")
+        self._template = None if characters is None else MailTemplate("x", "x" * characters, "x")
 
     async def usable(
         self, name: str, store_id: str | None, language: str | None
     ) -> Mapping[TemplateScope, MailTemplate]:
         assert name == "OrderReviewRequest"
         self.asked.append((store_id, language))
-        return {(store_id, language): self._template}
+        return {(store_id, language): self._template} if self._template else {}
 
 
 def order(store: str | None, language: str | None) -> ReviewableOrder:
@@ -44,6 +44,14 @@ async def test_each_store_and_language_is_asked_for_once() -> None:
         assert set(await templates.usable(order("store", " "), store)) == {("store", "de-AT")}
         assert set(await templates.usable(order(None, None), None)) == {(None, None)}
     assert repository.asked == [("store", "fr"), ("store", "de-AT"), (None, None)]
+
+
+async def test_stores_without_a_template_take_memory_too() -> None:
+    repository = Repository(None)
+    templates = SavedTemplates(cast("TemplateRepository", repository))
+    for number in range(10_000):
+        assert await templates.usable(order(str(number), None), None) == {}
+    assert len(templates._read) < 9_000
 
 
 async def test_what_is_too_much_for_the_memory_is_read_again() -> None:
