@@ -140,10 +140,10 @@ class ReminderClock:
     async def _run(self, now: datetime) -> None:
         try:
             report = await self._job.run(now, self._may_go_on)
-            if self._may_go_on():
-                await self._leases.note_done(REMINDERS, now)
-            else:
+            if not self._may_go_on():
                 self._repeat()
+            elif not report.is_failure:
+                await self._leases.note_done(REMINDERS, now)
         except Exception as error:
             if not is_unavailable(error):
                 log.exception("reminder run failed")
@@ -152,7 +152,12 @@ class ReminderClock:
             self._repeat()
             return
         seconds = round((datetime.now(UTC) - now).total_seconds(), 3)
-        log.info("reminders sent", sent=report.reminders, skipped=dict(report.skipped), seconds=seconds)
+        counts: dict[str, object] = {"sent": report.reminders, "skipped": dict(report.skipped), "failed": report.failed}
+        counts |= {"damaged": report.damaged, "is_cut": report.is_cut, "seconds": seconds}
+        if report.is_failure:
+            log.error("reminder run failed", **counts)
+        else:
+            log.info("reminders sent", **counts)
 
     def _repeat(self) -> None:
         """Plan what a run has left, unless nothing is planned any more: another scheduler has it then."""

@@ -46,29 +46,46 @@ _WRITTEN_BYTES: Final = 8 * 1024 * 1024
 at MongoDB."""
 
 _MOST_ASIDE: Final = 10_000
-"""A run that could do nothing for more orders than these ends: what it asks MongoDB for would become too large. They
-are damaged, or another process is faster, which may have the rest."""
+"""A run that could do nothing for more orders than these ends as failed: what it asks MongoDB for would become too
+large. They are damaged, or fail, or another process is faster, which may have the rest."""
 
 
 @dataclass(slots=True)
 class RunReport:
-    """The result of a run: reminders sent, and orders that got none, by reason."""
+    """The result of a run: reminders sent, and orders that got none, by reason.
+
+    `failed` orders met an error of ours, and `damaged` ones can't be read: both wait for a later run. `is_cut`: it
+    could do nothing for so many that it didn't look at those behind them.
+    """
 
     reminders: int = 0
     skipped: Counter[Skip] = field(default_factory=Counter)
+    failed: int = 0
+    damaged: int = 0
+    is_cut: bool = False
+
+    @property
+    def is_failure(self) -> bool:
+        """True if the run is not done: it was cut, or sent nothing and had errors of ours."""
+        return self.is_cut or (self.failed > 0 and not self.reminders)
 
     @property
     def orders(self) -> int:
         """The number of orders that were decided on."""
         return self.reminders + self.skipped.total()
 
-    def add(self, decided: Iterable[Decided]) -> None:
-        """Count decisions."""
-        for each in decided:
+    def add(self, batch: _Batch) -> None:
+        """Count what a transaction did, also in the metric."""
+        for each in batch.decided:
             if isinstance(each.decision, Skip):
                 self.skipped[each.decision] += 1
             else:
                 self.reminders += 1
+            REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
+        self.failed += len(batch.unwritten)
+        self.damaged += len(batch.damaged)
+        REMINDERS.labels("failed").inc(len(batch.unwritten))
+        REMINDERS.labels("damaged").inc(len(batch.damaged))
 
 
 @dataclass(slots=True)
@@ -119,7 +136,7 @@ class ReminderJob:
         report, told, aside = RunReport(), 0, set[str]()
         await self._transactions.outbox.settle_overdue()
         writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
-        while len(aside) <= _MOST_ASIDE and may_go_on():
+        while not report.is_cut and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
             if not settings.enabled:
@@ -129,12 +146,11 @@ class ReminderJob:
             if not ids:
                 break
             batch = await self._decide(ids, settings, writer, now)
-            report.add(batch.decided)
-            for each in batch.decided:
-                REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
+            report.add(batch)
             for error in batch.damaged:
                 log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
             aside |= batch.aside()
+            report.is_cut = len(aside) > _MOST_ASIDE
             if report.orders - told >= _PROGRESS:
                 told = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())

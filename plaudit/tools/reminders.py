@@ -9,6 +9,7 @@ from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.tools.servers import reached
@@ -40,11 +41,11 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
 
 
 async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
-    """Send the reminders that are due. Raises ConfigurationError."""
+    """Send the reminders that are due. Raises ConfigurationError, and CommandError where the run failed."""
     sender = settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
-            out.tell({"enabled": False, "sent": 0, "skipped": {}})
+            out.tell({"enabled": False, "sent": 0, "skipped": {}, "failed": 0, "damaged": 0})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
         keys = settings.review_tokens.keys()
@@ -52,10 +53,16 @@ async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> N
         with out.status("Sending reminders"):
             at = now or datetime.now(UTC)
             report = await job.run(at)
-            await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
-    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped})
-    skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
-    out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
+            if not report.is_failure:
+                await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
+    waiting = {"failed": report.failed, "damaged": report.damaged}
+    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **waiting})
+    reasons = [*report.skipped.most_common(), *waiting.items()]
+    skipped = ", ".join(f"{count} {reason}" for reason, count in reasons if count)
+    told = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."
+    if report.is_failure:
+        raise CommandError(f"{told} The run failed: the log says why. Orders that are still due wait for the next run.")
+    out.print(told)
 
 
 def _rule(reminder: ReminderSettings) -> str:

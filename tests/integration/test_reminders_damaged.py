@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,8 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     assert not [id for id in damaged.values() if id in preview.stdout]
     with capture_logs() as logs:
         report = await shop.report(10)
-    assert (report.reminders, dict(report.skipped)) == (1, {})
+    assert (report.reminders, dict(report.skipped), report.damaged) == (1, {}, len(damaged))
+    assert not report.is_failure
     assert len(await shop.mails(whole)) == 1
     told = [entry["order"] for entry in logs if entry["event"] == "no reminder until this order is mended"]
     assert sorted(told) == sorted(damaged.values())
@@ -72,3 +74,33 @@ async def test_an_error_of_ours_keeps_up_no_other_and_marks_nothing(
     assert {mail["orderId"] for mail in await shop.mails(first, second, other)} == {second, other}
     assert await shop.run(12) == 1
     assert len(await shop.mails(first)) == 1
+
+
+async def test_a_run_that_can_send_nothing_by_an_error_of_ours_fails(shop: Shop) -> None:
+    order = await shop.bought("emil", "camera")
+    await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x"})
+    template = {"storeId": shop.id}
+    await shop.database["notificationTemplates"].update_one(template, {"$unset": {"html": ""}})
+    before = await shop.database["leases"].find_one({"_id": "reminders"})
+    now = (NOON + 10 * DAY).isoformat()
+    run = await shop.service.run("reminders", "run", "--now", now, code=1)
+    assert "Sent 0 reminders; skipped 1 failed. The run failed" in run.stderr
+    assert await shop.database["leases"].find_one({"_id": "reminders"}) == before
+    await shop.database["notificationTemplates"].update_one(template, {"$set": {"html": "x"}})
+    run = await shop.service.run("reminders", "run", "--now", now, "--json")
+    assert json.loads(run.stdout) == {"enabled": True, "sent": 1, "skipped": {}, "failed": 0, "damaged": 0}
+    assert len(await shop.mails(order)) == 1
+
+
+async def test_a_run_that_is_cut_before_orders_behind_damaged_ones_fails(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
+    monkeypatch.setattr(scheduler.reminders, "_MOST_ASIDE", 1)
+    for days in (1, 2):
+        damaged = await shop.bought(f"finn-{days}", "camera", at=NOON - days * DAY)
+        await shop.database["orders"].update_one({"_id": damaged}, {"$set": {"status": None}})
+    whole = await shop.bought("gina", "camera")
+    report = await shop.report(10)
+    assert (report.reminders, report.damaged, report.is_cut, report.is_failure) == (0, 2, True, True)
+    assert await shop.mails(whole) == []

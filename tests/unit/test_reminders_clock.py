@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from pymongo.errors import AutoReconnect
+from structlog.testing import capture_logs
 
 import scheduler.clock
 from domain.stores import GeneralSettings, ReminderSettings
@@ -59,8 +60,9 @@ class Stores:
 
 @dataclass
 class Job:
-    """A run takes until it is told to end, or may not go on."""
+    """A run takes until it is told to end, or may not go on; then it says this."""
 
+    report: RunReport = field(default_factory=RunReport)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     runs: int = 0
     cut_off: int = 0
@@ -71,7 +73,7 @@ class Job:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.may_end.wait(), LEASE_S / 30)
         self.cut_off += not may_go_on()
-        return RunReport()
+        return self.report
 
 
 async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +98,30 @@ async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytes
         await cancel_and_wait(keeping, again_s=LEASE_S)
     assert clock.next_run is not None
     assert clock.next_run.hour == daily.hour
+
+
+@pytest.mark.parametrize(
+    ("report", "is_done"),
+    [
+        (RunReport(), True),
+        (RunReport(damaged=3), True),
+        (RunReport(reminders=1, failed=3), True),
+        (RunReport(failed=3), False),
+        (RunReport(reminders=1, is_cut=True), False),
+    ],
+)
+async def test_a_run_that_failed_is_not_done_and_tells_it(report: RunReport, is_done: bool) -> None:
+    now = datetime.now(UTC)
+    leases, job = Leases(done=now - timedelta(days=1)), Job(report)
+    job.may_end.set()
+    clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    clock._held_until = asyncio.get_running_loop().time() + 60
+    with capture_logs() as logs:
+        await clock._run(now)
+    assert (leases.done == now) is is_done
+    told = ("info", "reminders sent") if is_done else ("error", "reminder run failed")
+    assert [(entry["log_level"], entry["event"]) for entry in logs] == [told]
+    assert (logs[0]["failed"], logs[0]["damaged"], logs[0]["is_cut"]) == (report.failed, report.damaged, report.is_cut)
 
 
 def a_time(minutes_ago: float) -> str:
