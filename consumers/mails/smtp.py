@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ _NAME_NOT_FULL: Final = 504
 _SERVER_MATTERS: Final = frozenset({421, 502, 503, _NAME_NOT_FULL, 530, 534, 535, 538})
 """The server closes, doesn't know the command or expects another, doesn't take our name, or wants another login or more
 encryption: no mail would fare better."""
+
+_DELAY: Final = re.compile(r"(?<![\d.])4\.(\d)\.\d{1,3}(?!\.?\d)")
+"""A code of RFC 3463 for a temporary error, with its subject, wherever servers write it; no IP address."""
+_ADDRESS: Final = "1"
+_SYSTEM: Final = "3"
 
 
 class ServerAwayError(Exception):
@@ -231,10 +237,18 @@ def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
     # Below zero it is no answer that can be read.
     if error.code in _SERVER_MATTERS or error.code < 0:
         return True
-    # It doesn't know yet whom the mail is for: it is full or busy. But 4.1 is about the sender's address (RFC 3463,
-    # 3.2), and mails of other stores needn't wait until that one's domain is found.
+    # It doesn't know yet whom the mail is for: it is full or busy. Or it doesn't want this sender, such as one whose
+    # domain isn't found: mails of other stores needn't wait for that.
     is_for_now = isinstance(error, aiosmtplib.SMTPSenderRefused) and error.code < _PERMANENT
-    return is_for_now and not error.message.startswith("4.1.")
+    return is_for_now and not _is_of_sender(error.message, error.sender)
+
+
+def _is_of_sender(answer: str, sender: str) -> bool:
+    """True if an answer to `MAIL FROM` is about that address: by its code, or by naming it."""
+    found = _DELAY.search(answer)
+    subject = found[1] if found else None
+    # Postfix names the address also where a table of its own can't be read: 4.3.
+    return subject == _ADDRESS or (subject != _SYSTEM and sender.casefold() in answer.casefold())
 
 
 def _code_of(error: BaseException) -> str:

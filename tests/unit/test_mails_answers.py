@@ -15,6 +15,7 @@ from tests.support.mail_server import MailServer, running_mail_server
 from tests.unit.test_mails_smtp import a_mail, connection_to
 
 ANNA = "anna@example.com"
+SHOP = a_mail().sender
 
 
 @pytest.fixture
@@ -104,7 +105,13 @@ async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailSe
     await connection.close()
 
 
-@pytest.mark.parametrize("answer", ["450 later", "451 4.3.0 local problem", "452 4.3.1 full"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("450 later", "451 Temporary local problem", "451 4.3.0 local problem", "452 4.3.1 full"),
+        *(f"451 4.3.0 <{SHOP}>: Temporary lookup failure", "451 4.7.1 too many mails from 4.1.2.3"),
+    ],
+)
 async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answer: str) -> None:
     """Else all mails were tried within minutes, and the day of each ran from then on."""
     server.says["MAIL"] = answer
@@ -124,8 +131,14 @@ async def test_a_refusal_for_now_of_one_address_is_about_its_mails(server: MailS
     connection = connection_to(server)
     with pytest.raises(MailDelayedError, match="451"):
         await connection.send(a_mail())
-    server.says["MAIL"] = "451 4.1.8 domain of sender address does not resolve"
-    with pytest.raises(MailDelayedError, match="451"):
-        await connection.send(a_mail())
+    for answer in (
+        "451 4.1.8 domain of sender address does not resolve",
+        "451 DNS temporary failure (#4.1.8)",
+        f"450 <{SHOP.title()}>: Sender address rejected: Domain not found",
+        f"450 4.7.1 <{SHOP}>: Sender address rejected: rate limit for this sender",
+    ):
+        server.says["MAIL"] = answer
+        with pytest.raises(MailDelayedError, match=answer[:3]):
+            await connection.send(a_mail())
     await connection.close()
     assert server.connections == 1
