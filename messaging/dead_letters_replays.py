@@ -168,10 +168,10 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
 def _record_id(letter: RawRecord) -> str:
     """The identity of the record that became a letter, or of its part that did: a record that is delivered again fails
     again, and its letter can be published twice. That of the letter where nothing says what it came of."""
-    names = ("x-source-topic", "x-source-partition", "x-source-offset", FIRST_PUBLISHED)
-    source = [header(letter, name) for name in names]
+    source = [header(letter, name) for name in ("x-source-topic", "x-source-partition", "x-source-offset")]
     if not all(source):
         return letter_id(letter)
+    source.append(header(letter, FIRST_PUBLISHED))  # empty for a record whose time can't be one
     # A record may hold commands about several things, which fail one by one.
     part = [(each or b"").hex() for each in (letter.key, letter.value)]
     return str(uuid5(_RECORDS, "/".join(source + part)))

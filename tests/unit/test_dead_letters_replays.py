@@ -97,6 +97,16 @@ def test_two_letters_of_one_record_are_replayed_as_one_message(topic: str, value
     assert (again.value, cloud_event_identity(again.headers)) != (first.value, cloud_event_identity(first.headers))
 
 
+@pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
+def test_two_letters_of_a_record_without_a_usable_time_are_replayed_as_one_message(topic: str) -> None:
+    record = replace(letters_of_one_record(f"p.{topic}")[0], topic=f"p.{topic}", headers=(), timestamp=-1)
+    reason = InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, "reason")
+    message = dead_letter_message(DeadLetter(record, reason))
+    assert "x-first-published" not in dict(message.headers)
+    first = replace(record, topic=message.topic, headers=message.headers, timestamp=2_000)
+    assert identity_of(first) == identity_of(replace(first, offset=18, timestamp=3_000))
+
+
 @pytest.mark.parametrize("other", [{"key": b"other"}, {"value": b'{"action": "approve", "ids": ["2"]}'}])
 @pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
 def test_parts_of_one_record_are_replayed_as_several_messages(topic: str, other: dict[str, Any]) -> None:
