@@ -72,7 +72,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
                 "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
-                "orders": [orjson.Fragment(order.body) for order in orders.values()],
+                "orders": [_json(order.body) for order in orders.values()],
                 "returns": [_without_order(each) for each in await data.returns()],
                 "remindersSent": (reminders := await data.reminders()).count,
                 "latestReminders": reminders.times,
@@ -282,10 +282,9 @@ async def _letters_about(
 
 
 def _json(value: bytes) -> Any:
-    """A value as it is in the document; as text if it is no JSON, or nested deeper than the document can be."""
+    """A value as it is in the document: on one line, since indents can make it hundreds of times as long; as text if it
+    is no JSON, or nested deeper than it can be written."""
     try:
-        parsed = orjson.loads(value)
-        orjson.dumps([[[parsed]]])  # as deep as the document has it, and orjson reads deeper JSON than it writes
+        return orjson.Fragment(orjson.dumps(orjson.loads(value)))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text_of(value)
-    return parsed

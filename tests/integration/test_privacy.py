@@ -167,7 +167,12 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
         Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
         Message(None, f'{{"userId": "{anna}", "x": {"[" * 600}{"]" * 600}}}'.encode()),
     )
-    await own_service.publish("order-events", message({"order": {"customer": {"id": number}}}))
+    deep = json.loads(f"{'[' * 200}{[1] * 2_000}{']' * 200}")
+    await own_service.publish("order-events", message({"order": {"customer": {"id": number}}, "x": deep}))
+    # An order as some systems lay it out.
+    laid_out = json.dumps(an_order(new_id("order"), {"line": 5}, customerId=anna), indent="\t").replace("\n", "\r\n")
+    await own_service.publish("order-events", Message(None, laid_out.encode()))
+    await eventually(partial(own_returns.available, json.loads(laid_out)["id"]), lambda known: known is not None)
     await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
     # Others': whatever else has her number, and an id that begins like hers.
     await own_service.publish(
@@ -188,7 +193,9 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
         await eventually(partial(database["parkedCommands"].count_documents, {}), lambda found: found == 1)
 
     shown = await export(own_service, anna)
+    assert sorted(each["id"] for each in shown["orders"]) == sorted([order, json.loads(laid_out)["id"]])
     assert len(shown["deadLetters"]) == 5
+    assert len((await own_service.run("privacy", "export", "--customer", anna)).stdout) < 50_000
     assert berta not in json.dumps(shown)
     assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS] * 2
     assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
