@@ -239,8 +239,9 @@ def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
         return True
     # It doesn't know yet whom the mail is for: it is full or busy. Or it doesn't want this sender, such as one whose
     # domain isn't found: mails of other stores needn't wait for that.
-    is_for_now = isinstance(error, aiosmtplib.SMTPSenderRefused) and error.code < _PERMANENT
-    return is_for_now and not _is_of_sender(error.message, error.sender)
+    if not isinstance(error, aiosmtplib.SMTPSenderRefused) or error.code >= _PERMANENT:
+        return False
+    return not _is_of_sender(error.message, error.sender)
 
 
 def _is_of_sender(answer: str, sender: str) -> bool:
