@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 from tests.support.targeting import VARIABLE, found_in, listen
+
+_VERY_MANY = 500
 
 pytest_plugins = ("tests.support.s3",)
 
@@ -50,6 +53,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files of very many tests: one process has such a file to its end, while the others would wait."""
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: sizes[item.path] < _VERY_MANY)
 
 
 @pytest.fixture(scope="session")
