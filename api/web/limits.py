@@ -1,4 +1,4 @@
-"""What each client may have: requests at a rate, beyond which the answer is 429; slots for what takes long."""
+"""Bounds for each client: requests at a rate, beyond which the answer is 429; slots for what takes long."""
 
 from __future__ import annotations
 
