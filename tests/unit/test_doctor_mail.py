@@ -22,7 +22,7 @@ __all__ = ["certificate"]
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is there answers in time, however busy the machine is."""
-    monkeypatch.setattr(mail, "_ANSWER_S", 60.0)
+    monkeypatch.setattr(mail, "ANSWER_S", 60.0)
 
 
 async def examined(port: int, password: str | None = None, ca: Path | None = None) -> Finding:

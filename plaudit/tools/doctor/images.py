@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from obstore.exceptions import BaseError
-from pymongo.errors import PyMongoError
 
 from domain.findings import Finding, Level, failed, ok
-from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.config import Settings
 from plaudit.credentials import without_credentials
-from plaudit.processes.connections import connected_database
+from plaudit.tools.doctor.mongo import answer_of
 from storage.images_files import ImageFiles, files_in_memory
 from storage.images_mark import ADVICE, WHY_ANOTHER, StoreMark
 
 _CHECK = "images"
-_ANSWER_S = 4.0
 _ADVICE = "Correct PLAUDIT_IMAGES__STORE, the rights to it, or AWS_*: uploads are answered 503 until then."
 
 
@@ -50,17 +48,9 @@ def _missing(address: str) -> Finding | None:
 
 async def _unmarked(settings: Settings, files: ImageFiles) -> Finding | None:
     """The finding about a store that has lost its mark; None for any other one, or where MongoDB can't be asked."""
-    try:
-        client, database = connected_database(settings, timeout=_ANSWER_S)
-    except (MissingAddressError, ConfigurationError):
-        return None  # told by the checks of MongoDB
-    async with client:
-        try:
-            if await StoreMark(database).is_missing_in(files):
-                address = without_credentials(settings.images.address(settings.data))
-                return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} What needs the store waits until then.")
-        except PyMongoError:
-            return None  # the same
+    if await answer_of(settings, lambda database: StoreMark(database).is_missing_in(files)):
+        address = without_credentials(settings.images.address(settings.data))
+        return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} What needs the store waits until then.")
     return None
 
 

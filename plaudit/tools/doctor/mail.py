@@ -6,17 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from pymongo.errors import PyMongoError
-
 from consumers.mails.smtp import ServerAwayError, SmtpConnection
 from domain.findings import Finding, failed, ok
-from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.processes.connections import connected_database
+from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.mailer import check_sender, mail_server
+from plaudit.tools.doctor.mongo import ANSWER_S, answer_of
 from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"
-_ANSWER_S: Final = 4.0
 _NO_START: Final = "Correct it: `plaudit mailer` doesn't start with it."
 
 
@@ -31,7 +28,7 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
         return
     if sender := await _wrong_sender(settings):
         yield sender
-    connection = SmtpConnection(replace(server, timeout=min(server.timeout, _ANSWER_S)))
+    connection = SmtpConnection(replace(server, timeout=min(server.timeout, ANSWER_S)))
     try:
         await connection.greet()
     except ServerAwayError as error:
@@ -47,14 +44,7 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
 async def _wrong_sender(settings: Settings) -> Finding | None:
     """The finding about whom mails are from; None where that is well, or where MongoDB has to be asked and can't be."""
     try:
-        client, database = connected_database(settings, timeout=_ANSWER_S)
-    except (MissingAddressError, ConfigurationError):
-        return None  # told by the checks of MongoDB
-    async with client:
-        try:
-            await check_sender(settings, StoreRepository(database))
-        except ConfigurationError as error:
-            return failed(_CHECK, str(error), _NO_START)
-        except PyMongoError:
-            return None  # the same
+        await answer_of(settings, lambda database: check_sender(settings, StoreRepository(database)))
+    except ConfigurationError as error:
+        return failed(_CHECK, str(error), _NO_START)
     return None
