@@ -1,7 +1,5 @@
 """The application: routers, problems, documents."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from fastapi import FastAPI

@@ -1,7 +1,5 @@
 """Endpoints of the audit log."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,5 @@
 """Endpoints of callers: the API keys, which the command line alone makes and revokes, and who a caller is."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 

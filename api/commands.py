@@ -1,7 +1,5 @@
 """Commands: published as messages, answered once the broker has them, or once they have been applied."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,7 +93,7 @@ class Command:
         """The fields that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id}
 
-    def saying(self, content: bytes) -> Command:
+    def saying(self, content: bytes) -> "Command":
         """The same, whose key stands for this content, whatever proofs come with it."""
         return replace(self, content=_digest(content)) if self.repeatable else self
 

@@ -1,7 +1,5 @@
 """Large counts, told again for a second: MongoDB counts by looking at each entry, half a second for a million."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Endpoints of dead letters: list, read, replay."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final, NotRequired

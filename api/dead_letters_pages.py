@@ -1,7 +1,5 @@
 """Texts of dead letters, and of the places where their pages begin."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

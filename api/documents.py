@@ -1,7 +1,5 @@
 """The AsyncAPI document of the topics, beside the OpenAPI document of the routes, and a page of each."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.resources import files

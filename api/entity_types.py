@@ -1,7 +1,5 @@
 """Endpoints of object types, for an administration portal."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Final
 

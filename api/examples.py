@@ -1,7 +1,5 @@
 """Samples for the OpenAPI document, with values from a shop."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 _ID: Final = "0195e2c4-5d6f-7a31-9b1e-3f0c2a7d8e01"

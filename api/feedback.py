@@ -1,7 +1,5 @@
 """Endpoints of feedback on reviews: replies, votes, reports."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, Final

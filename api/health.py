@@ -1,7 +1,5 @@
 """Endpoints for operation: is the process alive, can it serve?"""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NotRequired, TypeVar

@@ -1,7 +1,5 @@
 """The endpoint that says how the service is, part by part, and what to do about it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Endpoints of images: upload, fetch, hide and show."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Annotated, Any, Final, Literal

@@ -1,7 +1,5 @@
 """Checks of the images that submissions name."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Final

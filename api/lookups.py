@@ -1,7 +1,5 @@
 """Ratings, stores and general settings, looked up by one query for all requests that come at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """The endpoint for Prometheus: what this process counted, and what only the servers know."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

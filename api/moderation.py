@@ -1,7 +1,5 @@
 """Endpoints of moderation: approve, reject, reset, delete."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 

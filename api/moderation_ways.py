@@ -1,7 +1,5 @@
 """The way of moderation: straight to the owner of its place, or by the router, which passes it on."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Bodies that name reviews, and the texts in which their sender saw them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request

@@ -1,7 +1,5 @@
 """Outcomes of commands: for those who wait for them, and for those who ask later."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired

@@ -1,7 +1,5 @@
 """Commands that this process has published of late: what Kafka has, and MongoDB may not know yet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,8 +1,6 @@
 """Endpoints of requests for reviews: a preview of who would be asked now, and why others wouldn't; and a note that a
 customer has seen one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal

@@ -1,7 +1,5 @@
 """The endpoint by which a moderator tells others that they look at a review."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 

@@ -1,7 +1,5 @@
 """The dependencies of the facade, built and closed by the composition root."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final

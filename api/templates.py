@@ -1,7 +1,5 @@
 """Endpoints of notification templates."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Path, Query, Request

@@ -1,7 +1,5 @@
 """Waits for the outcomes of commands: one look for all who wait, at a pace that doesn't depend on how many they are."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@ A whole run writes `latest.json` and `latest.md` to `benchmarks/results`; a quic
 there, and one in which a group failed to `incomplete`. None writes when groups are named.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

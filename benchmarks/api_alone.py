@@ -1,7 +1,5 @@
 """API processes on a MongoDB of their own, without Kafka and workers, for what clients do to them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

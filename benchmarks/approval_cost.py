@@ -4,8 +4,6 @@ It is measured from the publication of some thousand approvals until the last is
 that recounts the object.
 """
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -39,7 +37,7 @@ class Objects:
     _next_review: int = 0
     _approved: int = 0
     _said: int = 0
-    _numbers: count[int] = field(default_factory=count)
+    _numbers: "count[int]" = field(default_factory=count)
     _huge: dict[int, Entity] = field(default_factory=dict)
 
     async def with_approved(self, size: int) -> Entity:

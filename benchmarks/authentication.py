@@ -3,8 +3,6 @@
 `python -m benchmarks.authentication`; it brings a MongoDB of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 from statistics import median
 from time import perf_counter

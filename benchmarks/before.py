@@ -6,8 +6,6 @@ Both work on the same servers, each run at a place of its own, which this versio
 near enough for that.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

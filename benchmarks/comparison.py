@@ -1,7 +1,5 @@
 """Figures that last: ratios of runs that were made side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil

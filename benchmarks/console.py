@@ -4,8 +4,6 @@ submission of a review until an open queue tells of it.
 `python -m benchmarks.console [reviews]`, a million unless given; it brings its servers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

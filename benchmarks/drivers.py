@@ -1,7 +1,5 @@
 """PyMongo's asynchronous API against Motor, which it replaces: the same query, side by side."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from time import perf_counter

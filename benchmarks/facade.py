@@ -3,8 +3,6 @@
 The load comes by 16 connections that are kept alive.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

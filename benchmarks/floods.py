@@ -4,8 +4,6 @@
 one connection after the other, from somebody who isn't let in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import re

@@ -1,7 +1,5 @@
 """The servers that everything is measured on, and a fresh place on them for each run."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
@@ -77,7 +75,7 @@ class Place:
         return self.settings.topics.name(topic)
 
     @asynccontextmanager
-    async def beside(self) -> AsyncIterator[Place]:
+    async def beside(self) -> "AsyncIterator[Place]":
         """A place with the same topics and an empty database: who works here reads what has been published there."""
         mongo = self.settings.mongo.model_copy(update={"database": _new_name()})
         settings = self.settings.model_copy(update={"mongo": mongo})

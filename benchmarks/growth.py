@@ -5,8 +5,6 @@
 It needs no server, and says the same each time: docs/scale.md shows the sums.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import deque
@@ -178,7 +176,7 @@ class Needs:
         terabytes = self.documents_tb + self.indexes_tb + self.kafka_tb
         return cores * _CORE_PRICE + 1_000 * terabytes * _GB_PRICE
 
-    def loads(self, before: Needs) -> dict[str, float]:
+    def loads(self, before: "Needs") -> dict[str, float]:
         """The load of each part as a share of its capacity before: beyond 1 it breaks."""
         return {
             "workers": self.worker_cores / _WORKER_BUSY / before.workers,

@@ -6,8 +6,6 @@ It starts its own servers. Reviews and approvals go through facade and worker, a
 benchmarks/growth.py counts on what it tells.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys
@@ -63,7 +61,7 @@ class Processors:
         """As these processes have it now."""
         return cls(cpu_s(worker), *map(cpu_s, servers))
 
-    def since(self, before: Processors, messages: int) -> str:
+    def since(self, before: "Processors", messages: int) -> str:
         """Microseconds for each message since then."""
         spent = (self.worker - before.worker, self.mongod - before.mongod, self.kafka - before.kafka)
         return "worker {:.0f} µs, MongoDB {:.0f}, Kafka {:.0f}".format(*(1e6 * each / messages for each in spent))

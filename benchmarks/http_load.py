@@ -1,7 +1,5 @@
 """A client that costs next to nothing: requests made once, answers read only as far as needed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from time import perf_counter

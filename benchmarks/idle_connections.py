@@ -4,8 +4,6 @@
 a request, and connect again 20 s after they were closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from statistics import median

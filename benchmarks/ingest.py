@@ -4,8 +4,6 @@ All reviews are in Kafka before a program starts. Its rate is that of MongoDB's 
 is seen until all are there, so that no start is in it. Slow peers are done after fewer reviews.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The time from a request until its effect can be seen, while the service has other work."""
 
-from __future__ import annotations
-
 import asyncio
 from statistics import median
 from time import perf_counter

@@ -4,8 +4,6 @@ The bare loop makes the same find, and counts anew each time. The facade keeps l
 from tallies, so that a ratio beyond 1 tells of counts. p99 is that of all answers of all rounds.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median

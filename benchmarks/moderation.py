@@ -4,8 +4,6 @@ The rate is that of the offsets that the last consumer in the chain commits, by 
 are stored; for the bare loop the same of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Bars as SVG: one picture for each group, readable on light and on dark pages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Final

@@ -1,7 +1,5 @@
 """The costs of a worker: time to start, processor, memory. Processor and memory are read from `/proc`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

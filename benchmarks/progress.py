@@ -1,7 +1,5 @@
 """Progress of a run, with the time since its start."""
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import Final
 

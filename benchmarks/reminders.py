@@ -8,8 +8,6 @@ is `plaudit reminders run` as a process, its start included. The empty run after
 due.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """The results of a run as a JSON file, and as a page with plots."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

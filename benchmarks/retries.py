@@ -4,8 +4,6 @@
 clients come from a process of their own, and retry after as many seconds as each line says; 5 is what they are told.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import socket

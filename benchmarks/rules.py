@@ -1,7 +1,5 @@
 """Reviews from Kafka to MongoDB by the worker: without rules, with ten rules, and approved by rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Reviews and approvals that go through the service while it is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The sizes of a run: how much each group measures, and how often."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

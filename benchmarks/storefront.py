@@ -1,8 +1,6 @@
 """The storefront: a summary from memory against a bare endpoint that returns the same bytes, how long it takes at half
 load, and how long it takes until three processes show an approval."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial

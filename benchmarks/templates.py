@@ -4,8 +4,6 @@
 mail has 100 items with names as long as they can be.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Final

@@ -1,7 +1,5 @@
 """The console as part of the facade's application."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final

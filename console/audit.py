@@ -1,7 +1,5 @@
 """The audit log, by filters that are addresses, and its export."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Decisions about many reviews: the selected ones, or all results of a filter, some at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

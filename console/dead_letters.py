@@ -1,7 +1,5 @@
 """Dead letters: found, opened, tried, mended and replayed, one or many."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -3,8 +3,6 @@
 Each has up to three guards, which `console.seen` explains: the mark (`seen`), `textHashes` and `expectedStatus`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final

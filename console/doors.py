@@ -1,7 +1,5 @@
 """The way into the console: who a visitor is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Protocol
 

@@ -1,7 +1,5 @@
 """Object types as they are registered, and the names of objects as their resolvers tell them."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

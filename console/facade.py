@@ -3,8 +3,6 @@
 So a page shows what the same caller would get by HTTP, and does nothing that he may not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +91,7 @@ class Facade:
             trust_env=False,
         )
 
-    async def __aenter__(self) -> Facade:
+    async def __aenter__(self) -> "Facade":
         return self
 
     async def __aexit__(

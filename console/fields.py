@@ -1,7 +1,5 @@
 """Settings as fields of a form: what was typed, what changed, and whence a value comes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The health of the service: what is well, what isn't, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """API keys: who has which. They are made and revoked by the command line."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from console.screens import Screens

@@ -1,7 +1,5 @@
 """Templates of mails: all of them, and an editor with a preview in a frame of its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

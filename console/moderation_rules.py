@@ -1,7 +1,5 @@
 """The moderation rules of a store: a form, and a trial on its last reviews before they are saved."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The navigation: the screens that a visitor may open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """News of the queue for an open page, by server-sent events."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Final

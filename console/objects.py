@@ -1,7 +1,5 @@
 """Rated objects: found by name, and one with the values of both methods, its histogram and its trend."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Orders as they were received: found by id, number or customer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Parameters of the console's addresses that have certain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

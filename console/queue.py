@@ -1,7 +1,5 @@
 """The queue: reviews that wait for a decision, the oldest first. Reported ones may be public meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime

@@ -1,8 +1,6 @@
 """News for open queues: new reviews, edits, reports, decisions of others, and claims, as every process hears them from
 Kafka."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator

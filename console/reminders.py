@@ -1,7 +1,5 @@
 """Reminders: who is due, why others aren't, and when the next runs are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

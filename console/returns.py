@@ -1,7 +1,5 @@
 """Returns: worked through by status, changed one by one, created from an order."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence

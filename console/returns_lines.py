@@ -1,7 +1,5 @@
 """The lines of a return as fields of a form: what stands in them, and what is read from them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reviews: the list of all of them, and one with everything that a decision needs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping

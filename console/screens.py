@@ -1,7 +1,5 @@
 """The screens of the console: addresses, the permissions that they need, and handlers."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 

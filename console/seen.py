@@ -11,8 +11,6 @@ A decision about a review has three guards:
   nothing of the content.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final

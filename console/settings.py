@@ -1,7 +1,5 @@
 """The general settings, and the way of any settings from a form over a page of what would change to the interface."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Their addresses have one version, made of all that is in them: a browser keeps t
 another one's next version.
 """
 
-from __future__ import annotations
-
 import re
 from hashlib import blake2b
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The choice of a store for a list: a page of its own, so that lists needn't know all stores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Stores: all of them, and the settings of one."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 from urllib.parse import quote
 

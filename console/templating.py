@@ -1,7 +1,5 @@
 """The templates, and the filters by which they show values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path

@@ -3,8 +3,6 @@
 A cookie brings it there: an address can be written by anybody, who would have a visitor undo what he never decided.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Final

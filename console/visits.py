@@ -1,7 +1,5 @@
 """One request of a visitor: who he is, what he sent, and the pages that answer him."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Consume commands to replay dead letters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

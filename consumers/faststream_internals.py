@@ -4,8 +4,6 @@ tests/unit/test_faststream_internals.py fails when one of them is renamed.
 docs/library-proposals.md proposes public ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Consume feedback on reviews: replies, votes and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

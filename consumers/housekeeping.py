@@ -1,8 +1,6 @@
 """Periodic work of a worker: overdue parked commands, remains of processes that died, unused images, expired ids, and
 names of rated objects."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Consume uploads of images, and commands that hide or show one."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

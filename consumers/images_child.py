@@ -6,8 +6,6 @@ recognises our own files. It writes BEGUN once it is ready for the file. The ans
 or {"width", "height", "sizes"}, then the bytes of each size.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

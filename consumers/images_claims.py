@@ -1,7 +1,5 @@
 """Claims of images by reviews: new ones and edits get theirs in the transaction that stores them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

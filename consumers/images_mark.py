@@ -1,7 +1,5 @@
 """The mark in the store of images: without it nothing is believed to be lost."""
 
-from __future__ import annotations
-
 from obstore.exceptions import GenericError
 
 from consumers.services import Services

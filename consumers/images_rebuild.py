@@ -1,7 +1,5 @@
 """Rebuild uploads in child processes, each with limits of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

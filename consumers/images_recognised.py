@@ -3,8 +3,6 @@
 Runs beside `images_child`, apart from the service.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -138,7 +136,7 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
         raise _OtherFormError
 
 
-def _windows(codes: bytes) -> array[int]:
+def _windows(codes: bytes) -> "array[int]":
     """The 24 bits that begin at each byte; zeros follow the last one."""
     shifted = zip(codes, codes[1:] + b"\0", codes[2:] + b"\0\0", strict=True)
     return array("I", (first << 16 | second << 8 | third for first, second, third in shifted))

@@ -3,8 +3,6 @@
 A turn removes those of so many images and no more, as other work waits for its own turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial

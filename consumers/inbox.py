@@ -1,7 +1,5 @@
 """Deliver records to the handlers of consumers: decoding, dead letters, and retries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Detect the languages of texts, away from the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +32,7 @@ def _detect(texts: Sequence[str]) -> list[str | None]:
 
 
 @cache
-def _model() -> LanguageModel:
+def _model() -> "LanguageModel":
     # With the first text: other processes than workers need neither the model nor numpy.
     model: LanguageModel = import_module("consumers.languages_model").LanguageModel()
     return model

@@ -4,8 +4,6 @@ It is a naive Bayes classifier (Lui and Baldwin, 2012) of sequences of bytes, wh
 are attributes without a promise: tests/unit/test_languages_detection.py compares the answers with those of py3langid.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise

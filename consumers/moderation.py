@@ -1,7 +1,5 @@
 """Consume changes of reviews: moderation takes effect and the ratings follow, in one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

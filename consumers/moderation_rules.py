@@ -1,7 +1,5 @@
 """Moderation rules of stores, applied to reviews, and what follows from them in the transaction that writes them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Fill in the names of objects that reviews were submitted without, by the resolvers of their types."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from time import monotonic

@@ -1,7 +1,5 @@
 """A cache of the names of objects, one for each worker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic

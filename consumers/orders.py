@@ -1,7 +1,5 @@
 """Consume order events, and apply the return commands that were parked for their orders."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Parked commands: they go on once their review is stored, or are given up in the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,8 +1,6 @@
 """The wait of commands for a review that is unknown, and its end where that never comes: a dead letter, and the answer
 "not-found"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple

@@ -10,8 +10,6 @@ Reviews are approved at one moment, behind the third, and only those whose time 
 before T has had its effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

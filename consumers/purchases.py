@@ -1,7 +1,5 @@
 """Mark reviews as verified by purchases, from both sides: when a review is stored, and when an order arrives."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from consumers.reviews_submissions import Decision, Submission

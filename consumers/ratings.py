@@ -1,7 +1,5 @@
 """Count ratings anew from their reviews, and give rated objects the names by which they are found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Consume commands about reminders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

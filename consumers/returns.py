@@ -1,7 +1,5 @@
 """Consume return commands: returns are stored against orders, and changed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime

@@ -11,8 +11,6 @@ If O doesn't come in time, `give_up` refuses the first. `awaited` is empty then,
 refused, as there is no R.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -4,8 +4,6 @@ A batch is read, with what the rules have against it. Of each free id one submis
 others is in the table of `consumers.reviews_decisions`. Edits, events and answers follow.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ A stored record that comes again is APPLIED, so that what was cut off is done: t
 refuse is REFUSED where the id is free, or of a refused submission; an edit takes the reason along.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Edit stored reviews: the ratings follow, in one transaction."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

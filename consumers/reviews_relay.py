@@ -1,7 +1,5 @@
 """The relay of reviews: MongoDB's change stream in, the compacted topic `reviews` out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

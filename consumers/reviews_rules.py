@@ -1,7 +1,5 @@
 """The rules about submissions: those of their stores, of their objects, and of review tokens."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

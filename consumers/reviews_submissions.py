@@ -3,8 +3,6 @@
 `consumers.reviews_decisions` has the table of all decisions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -145,11 +143,11 @@ class Submission(NamedTuple):
             seen = seen.after(position)
         return RefusedSubmission(self.id, reason, seen)
 
-    def repeated(self, position: RecordPosition) -> Submission:
+    def repeated(self, position: RecordPosition) -> "Submission":
         """The same, held by one more record."""
         return self._replace(positions=(*self.positions, position))
 
-    def since(self, created: datetime | None) -> Submission:
+    def since(self, created: datetime | None) -> "Submission":
         """The same without the records before the stored one, which is of that time: they may have been refused. As it
         is where it has none of that time."""
         if created is None:
@@ -186,7 +184,7 @@ class Submission(NamedTuple):
             trace=cause_of(self.positions[0]),
         )
 
-    def news(self, holder: IdHolder | None) -> Submission | None:
+    def news(self, holder: IdHolder | None) -> "Submission | None":
         """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
         if holder is None:
             return self

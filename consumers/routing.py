@@ -1,7 +1,5 @@
 """Route moderation commands to the consumer that owns the object of their review."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Hand-over of a partition of commands: its new worker waits until what the old one passed on is applied."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Final

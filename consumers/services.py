@@ -1,7 +1,5 @@
 """Repositories, transactions and messages for the consumers of one worker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from typing import Final
@@ -39,7 +37,7 @@ class Services(Repositories):
         self.publisher = publisher
         self.topics = topics
 
-    def with_patience(self, patience: Patience) -> Services:
+    def with_patience(self, patience: Patience) -> "Services":
         """The same, whose transactions wait for Kafka with this patience."""
         services = copy(self)
         services.transactions = Transactions(self._database, self, self.publisher.publish, patience)

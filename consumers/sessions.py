@@ -1,7 +1,5 @@
 """Consume the ends of sessions of the console."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Consume updates of stores, of the general settings and of notification templates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

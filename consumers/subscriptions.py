@@ -1,7 +1,5 @@
 """Subscribe inboxes to their topics by FastStream, and commit what they have delivered."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Metrics, spans and log lines of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter

@@ -1,7 +1,5 @@
 """Save and delete notification templates."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from datetime import UTC, datetime
 

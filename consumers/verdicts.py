@@ -1,7 +1,5 @@
 """Consume verdicts of classifiers about the texts of reviews."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

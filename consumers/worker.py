@@ -1,7 +1,5 @@
 """The worker: all consumers of one process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Write settings.md anew, from the models that settings are read by. Run by `make docs`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

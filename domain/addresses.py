@@ -1,7 +1,5 @@
 """Mail addresses as people write them, with or without a name: `Anna Berg <anna@example.com>`."""
 
-from __future__ import annotations
-
 import re
 from email.errors import NonASCIILocalPartDefect
 from email.headerregistry import Address, HeaderRegistry

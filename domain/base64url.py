@@ -1,7 +1,5 @@
 """Bytes as text that can stand in addresses and headers: base64url without padding (RFC 4648, 5)."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 

@@ -1,7 +1,5 @@
 """Claims: things that one review alone may have, such as the place of a customer's only review of an object."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from hashlib import sha256

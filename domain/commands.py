@@ -1,7 +1,5 @@
 """Commands of the HTTP interface: what their messages carry of the whole, and the outcome of all their items."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -56,7 +54,7 @@ class CommandMark:
         """The mark as a text, which `mark_from` reads."""
         return f"{self.items} {self.content} {self.caller}"
 
-    def is_of_another(self, other: CommandMark) -> bool:
+    def is_of_another(self, other: "CommandMark") -> bool:
         """True if the key of this command stands for another content."""
         return bool(self.content and other.content) and self.content != other.content
 

@@ -1,7 +1,5 @@
 """Text in cells of CSV: nothing that a spreadsheet or a terminal obeys, and the same text when it is read again."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Exactly-once effects: the records that have been applied, and the messages that are owed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -31,20 +29,20 @@ class RecordPosition(NamedTuple):
     timestamp: int
 
     @classmethod
-    def of_time(cls, timestamp: int) -> RecordPosition:
+    def of_time(cls, timestamp: int) -> "RecordPosition":
         """The position of a record whose age is known by this time alone, as that of a replay."""
         return cls(_NOWHERE, _NOWHERE, timestamp)
 
     def __str__(self) -> str:
         return f"{self.partition}-{self.offset}-{self.timestamp}"
 
-    def covers(self, position: RecordPosition) -> bool:
+    def covers(self, position: "RecordPosition") -> bool:
         """True for a record that is no newer: by its offset in the same partition, else by its time."""
         if position.partition == self.partition != _NOWHERE:
             return position.offset <= self.offset and position.timestamp <= self.timestamp
         return position.timestamp < self.timestamp
 
-    def after(self, position: RecordPosition) -> RecordPosition:
+    def after(self, position: "RecordPosition") -> "RecordPosition":
         """The given position, with the later of both times: the mark once its record has been applied on top. One that
         is known by its time alone leaves the place as it is."""
         last = self if position.partition == _NOWHERE else position
@@ -68,7 +66,7 @@ class Seen:
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         return position.offset <= offset and position.timestamp <= timestamp
 
-    def after(self, position: RecordPosition) -> Seen:
+    def after(self, position: RecordPosition) -> "Seen":
         """The marks once this record, too, has been taken into account."""
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         restarted = position.offset <= offset and position.timestamp > timestamp
@@ -101,7 +99,7 @@ class Written(NamedTuple):
         """True for a record that is no newer: by its offset in the same partition, else by its time."""
         return self.position.covers(position)
 
-    def after(self, position: RecordPosition, message: int) -> Written:
+    def after(self, position: RecordPosition, message: int) -> "Written":
         """The same once this record has written the review."""
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
         return Written(self.position.after(position), messages)

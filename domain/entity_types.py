@@ -3,8 +3,6 @@
 A type needn't be registered to be reviewed; a registered one has a look, a name for its objects, and children.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -24,7 +22,7 @@ class ResolverError(Exception):
 class PartlyResolvedError(ResolverError):
     """Some names can't be had at the moment: those of the ids in `failed`. `found` are the others."""
 
-    def __init__(self, reason: str, found: Mapping[str, ResolvedEntity], failed: Collection[str]) -> None:
+    def __init__(self, reason: str, found: "Mapping[str, ResolvedEntity]", failed: Collection[str]) -> None:
         super().__init__(reason)
         self.found = found
         self.failed = failed

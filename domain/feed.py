@@ -4,8 +4,6 @@ Elements, their order and their types: https://developers.google.com/product-rev
 store's reply.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final

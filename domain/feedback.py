@@ -1,7 +1,5 @@
 """Feedback on reviews: replies of the store, votes of readers, and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -135,7 +133,7 @@ class Feedback:
         """True if the sender may touch reviews of this store, or without one."""
         return is_within(self.stores, store_id)
 
-    def refusal(self, review: ReviewFeedback) -> FeedbackRefusal | None:
+    def refusal(self, review: "ReviewFeedback") -> FeedbackRefusal | None:
         """The reason for leaving a review as it is, None where there is none."""
         if not self.may_touch(review.store_id):
             return FeedbackRefusal.OTHER_STORE

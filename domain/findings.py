@@ -1,7 +1,5 @@
 """Findings of the checks of a running service: `plaudit doctor`, and the API's health."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

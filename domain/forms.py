@@ -4,8 +4,6 @@ A stamp is the milliseconds since 1970 and an HMAC-SHA-256 in base64url, with a 
 the object, the store and the time, so that a stamp holds for one object in one store.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Images of reviews: uploaded by themselves, rebuilt, then claimed by one review each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ The types and properties are those that Google takes for review snippets:
 https://developers.google.com/search/docs/appearance/structured-data/review-snippet
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from unicodedata import category

@@ -1,7 +1,5 @@
 """Languages of texts, as BCP 47 names them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DETECTABLE_FROM: Final = 21

@@ -1,7 +1,5 @@
 """Texts in any letter case, also where the cases of a letter differ in length, as those of ß do: ss, SS."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

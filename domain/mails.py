@@ -1,7 +1,5 @@
 """Retries of mails that could not be sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 

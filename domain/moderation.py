@@ -3,8 +3,6 @@
 What there is one of for each command is a named tuple: a frozen dataclass takes nine times as long to make.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

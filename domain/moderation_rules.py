@@ -1,7 +1,5 @@
 """Moderation rules of a store: which rules fire for a review, and what follows from them. They never reject."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

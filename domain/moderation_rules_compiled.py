@@ -1,7 +1,5 @@
 """The compiled rules of stores, kept for those that are asked for again."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from threading import Lock
 from typing import Final

@@ -1,7 +1,5 @@
 """The text of a review as moderation rules look at it: normalised, and searched in time linear in its length."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence

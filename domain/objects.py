@@ -1,7 +1,5 @@
 """Facts of objects, such as products, as upstream systems tell of them: in parts, late, twice, out of order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -38,7 +36,7 @@ class ObjectFacts:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     told: Mapping[str, Told] = field(default_factory=dict)
 
-    def after(self, facts: Mapping[str, Fact], position: RecordPosition) -> ObjectFacts:
+    def after(self, facts: Mapping[str, Fact], position: RecordPosition) -> "ObjectFacts":
         """The facts once a record has told these; the same object if it tells nothing newer.
 
         Each fact is that of its newest record, in whatever order they come.

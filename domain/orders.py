@@ -1,7 +1,5 @@
 """Orders as upstream systems tell of them: late, twice, out of order; and the reviews that their purchases verify."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -67,11 +65,11 @@ class ReminderState:
         """The moment from which the days are counted until the next reminder."""
         return max(status_since, self.last) if self.last else status_since
 
-    def after_news(self) -> ReminderState:
+    def after_news(self) -> "ReminderState":
         """The state once an event has changed the order: what stood in the way may not any more."""
         return replace(self, sent_to_customer=0, limit_since=None, is_over=self.is_viewed)
 
-    def viewed(self) -> ReminderState:
+    def viewed(self) -> "ReminderState":
         """The state once the customer has seen the request."""
         return replace(self, is_over=True, is_viewed=True)
 

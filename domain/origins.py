@@ -1,7 +1,5 @@
 """Web origins: scheme, host and port of the pages that may speak for a shop (RFC 6454)."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import ip_address
 from typing import Final

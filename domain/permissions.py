@@ -1,7 +1,5 @@
 """Permissions, and the stores that a caller is bound to."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ that we give are UUIDs of version 8 (RFC 9562, 5.8) with the bucket in the 12 bi
 finds the owner of its review without a look-up. Any other id is as good, and has to be looked up.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from struct import iter_unpack

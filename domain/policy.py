@@ -4,8 +4,6 @@ EU: Directive 2005/29/EC (UCPD), Article 7(6), wants it told whether and how rev
 16 CFR 465 forbids to suppress reviews by their rating.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

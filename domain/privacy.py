@@ -1,7 +1,5 @@
 """Erasure of a person: orders and returns without their personal data, and messages that are about them."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import re

@@ -1,7 +1,5 @@
 """Planned approvals: reviews that only their few stars held back, until their time comes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple

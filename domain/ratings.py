@@ -1,7 +1,5 @@
 """Ratings: what they are computed from and how."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -77,29 +75,29 @@ class RatingTally:
     sum: Hundredths = 0
     histogram: Histogram | None = NO_RATINGS
 
-    def __add__(self, other: RatingTally) -> RatingTally:
+    def __add__(self, other: "RatingTally") -> "RatingTally":
         return RatingTally(self.count + other.count, self.sum + other.sum, _added(self.histogram, other.histogram))
 
-    def __neg__(self) -> RatingTally:
+    def __neg__(self) -> "RatingTally":
         return RatingTally(-self.count, -self.sum, self.histogram and tuple(-each for each in self.histogram))
 
-    def __sub__(self, other: RatingTally) -> RatingTally:
+    def __sub__(self, other: "RatingTally") -> "RatingTally":
         return self + -other
 
     @classmethod
-    def stored(cls, count: int, sum_of_ratings: Hundredths, histogram: Iterable[int] | None) -> RatingTally:
+    def stored(cls, count: int, sum_of_ratings: Hundredths, histogram: Iterable[int] | None) -> "RatingTally":
         """A tally as it is stored. A histogram of another number of reviews is none: an earlier version, which knows
         nothing of it, has written the tally since."""
         numbers = tuple(histogram or ())
         return cls(count, sum_of_ratings, numbers if numbers and sum(numbers) == count else None)
 
-    def after(self, change: RatingTally) -> RatingTally:
+    def after(self, change: "RatingTally") -> "RatingTally":
         """The stored tally once it has changed. An unknown histogram is known again once no review is left."""
         after = self + change
         return after if after.count else RatingTally(0, after.sum)
 
     @classmethod
-    def of(cls, ratings: Iterable[Hundredths]) -> RatingTally:
+    def of(cls, ratings: Iterable[Hundredths]) -> "RatingTally":
         """The tally of these ratings."""
         counted = list(ratings)
         in_stars = [*map(stars, counted)]

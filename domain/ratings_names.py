@@ -1,7 +1,5 @@
 """The texts by which rated objects are found and listed."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 from unicodedata import combining, normalize

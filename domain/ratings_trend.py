@@ -1,7 +1,5 @@
 """The trend of an object's rating: its approved reviews week by week."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Reminders: the rule by which customers are asked for a review by mail."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -54,7 +52,7 @@ class SentReminders:
     count: int = 0
     times: tuple[datetime, ...] = ()
 
-    def after(self, now: datetime) -> SentReminders:
+    def after(self, now: datetime) -> "SentReminders":
         """The same with one more."""
         return SentReminders(self.count + 1, tuple(sorted((*self.times, now)))[-MOST_TIMES:])
 

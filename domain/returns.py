@@ -1,7 +1,5 @@
 """Returns: stored against orders, never more than was ordered."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Lines of returns: what is known of each stays with it, and each new one has an id of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The numbers of returns, by a template of the store: a date, and a sequence that begins anew with each date."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date

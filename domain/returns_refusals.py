@@ -1,7 +1,5 @@
 """The reasons for refusing a return."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Statuses of returns: those of the settings, of which two mean something to the service."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final

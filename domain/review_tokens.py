@@ -4,8 +4,6 @@ A token is a payload and its HMAC-SHA-256, both in base64url, with a dot between
 signature is over the payload as it is written, so that a token has one spelling.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The address of the page where a customer writes a review, by the template of a store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from string import Formatter
 from typing import Final

@@ -1,7 +1,5 @@
 """Reviews and their moderation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -127,7 +125,7 @@ class Review:
     is_uncertain: bool = False
 
     @property
-    def identity(self) -> ReviewIdentity:
+    def identity(self) -> "ReviewIdentity":
         """The part of it that stays as it is."""
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
 

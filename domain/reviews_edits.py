@@ -1,7 +1,5 @@
 """Edits: a submission with the id of a stored review changes what its author wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The parts of a review beyond its text: where it comes from, what others answered, its images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum

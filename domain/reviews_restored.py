@@ -1,7 +1,5 @@
 """The past that an import brings along: a review becomes what it was in the installation that it comes from."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,13 +31,13 @@ class Restored(NamedTuple):
         flags = self.flags or ()
         return len(flags) > len(verdict_flags(flags))
 
-    def behind(self, earlier: Restored) -> Restored:
+    def behind(self, earlier: "Restored") -> "Restored":
         """This past once it has come behind an earlier one: flags that it doesn't know stay, and so does a proof."""
         flags = earlier.flags if self.flags is None else self.flags
         return self._replace(flags=flags, is_verified=self.is_verified or earlier.is_verified)
 
 
-def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
+def restore(review: "ModeratedReview", command: "Moderation", restored: Restored, seen: "Seen") -> "ModeratedReview":
     """The review as it was; one that wasn't imported, began here later, has a past that isn't older, or has changed
     here since then, stays as it is. Its reports and the flags of classifiers stay.
 
@@ -62,7 +60,7 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
     )
 
 
-def _takes(review: ModeratedReview, status: ReviewStatus, modified: datetime) -> bool:
+def _takes(review: "ModeratedReview", status: ReviewStatus, modified: datetime) -> bool:
     """True if the review takes a past with this status, of that moment.
 
     A classifier's approval is no decision against one that a moderator made there.

@@ -4,8 +4,6 @@ A step expands (adds what the next version needs, and the version before runs on
 older versions need). So one version can be rolled out beside the one before it, and rolled back.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from itertools import takewhile
 from typing import Final, NamedTuple

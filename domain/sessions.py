@@ -1,7 +1,5 @@
 """Sessions of the console: who signed in, by what, and for how long that holds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final

@@ -1,7 +1,5 @@
 """Sort expressions of searches: `field`, `field:asc` or `field:desc`, several joined with `;`."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from typing import Final, TypeVar

@@ -1,7 +1,5 @@
 """Stores, their settings, and who may leave a review there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Templates of mails: which one a mail is written by."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """Moments as the interface writes them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final

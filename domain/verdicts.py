@@ -1,7 +1,5 @@
 """Verdicts of classifiers outside about the text of a review. They approve or flag, and never reject."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

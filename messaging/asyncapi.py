@@ -1,7 +1,5 @@
 """The AsyncAPI 3 document, made from the schemas that check the messages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 

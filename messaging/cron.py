@@ -1,7 +1,5 @@
 """Cron expressions as crontab(5) has them: minute, hour, day of month, month, day of week; in UTC."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """Dead letters: messages that can never work, kept as they were received, with the reason beside them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The codes of dead letters: short, stable, and the same for all topics."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Replays: a dead letter becomes a message of its source topic again, and the command that asks for it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Decoding of raw records into checked messages, and the reasons against those that can't be read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

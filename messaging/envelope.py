@@ -3,8 +3,6 @@
 https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protocol-binding.md
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass

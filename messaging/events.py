@@ -1,7 +1,5 @@
 """Events that Plaudit publishes."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final, Literal, NotRequired
 

@@ -1,7 +1,5 @@
 """Events about returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Messages of feedback (replies, votes, reports) by one codec: for its topic, for parked commands, for dead letters."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 

@@ -1,7 +1,5 @@
 """Feedback that came before its review, as MongoDB keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

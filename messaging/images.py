@@ -1,7 +1,5 @@
 """Messages about images: uploads that are to be rebuilt, and commands to hide or show one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """JSON values as they come: what is before them, fields that come twice, and why something is none."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Mail commands, for the mailer or another reader of the topic."""
 
-from __future__ import annotations
-
 from email.headerregistry import Address
 from typing import Annotated, Final
 

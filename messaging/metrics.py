@@ -4,8 +4,6 @@ A process exposes all of these names; what it has nothing to say about has no sa
 name without the prefix, for its dead letters as well.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 from collections import Counter as Count

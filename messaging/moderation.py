@@ -3,8 +3,6 @@
 The one codec of `domain.moderation.Moderation`: for both topics, for parked commands and for dead letters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self

@@ -1,7 +1,5 @@
 """Moderation rules in the settings of a store."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Final, NotRequired, TypeVar
 
@@ -58,7 +56,7 @@ class ModerationRuleFields(ClosedMessage):
     ] = None
 
     @model_validator(mode="after")
-    def _check(self) -> ModerationRuleFields:
+    def _check(self) -> "ModerationRuleFields":
         for fault in faults(self.rule()):
             raise PydanticCustomError("invalid_rule", "{fault}", {"fault": fault})
         return self

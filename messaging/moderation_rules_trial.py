@@ -1,7 +1,5 @@
 """Trials of moderation rules: reviews as they are given, and what rules would do to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated

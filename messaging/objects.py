@@ -1,7 +1,5 @@
 """Messages about objects that are reviewed."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Messages about orders."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, time, timedelta
 from hashlib import blake2b

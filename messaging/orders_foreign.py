@@ -6,8 +6,6 @@ lines in other orders are refused: nothing else of those would be read. Ids may 
 texts. What can't be read stays as it is, so that the check of the event names it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

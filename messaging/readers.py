@@ -1,7 +1,5 @@
 """The readers of all topics that are consumed, for their consumers and for those who ask if one would take a value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

@@ -11,8 +11,6 @@ before a colon or white space. `{"id": "a", "id": "b"}` has two names and one fi
 other fields aren't counted, so a value that has some takes the slow path, as does one with a hidden field.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -3,8 +3,6 @@
 The slow path puts values right by them; on the fast path Pydantic has found them right already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -19,7 +17,7 @@ class Field:
     """A field of an object: its name on the wire, and the shape of its content."""
 
     name: str
-    shape: Shape
+    shape: "Shape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,8 @@ class Shape:
     its fixed list by their folded form."""
 
     objects: tuple[ObjectShape, ...] = ()
-    items: Shape | None = None
-    values: Shape | None = None
+    items: "Shape | None" = None
+    values: "Shape | None" = None
     words: Mapping[str, str] = field(default_factory=dict)
     is_whole: bool = False
     is_fraction: bool = False
@@ -81,7 +79,7 @@ class Shape:
                     words.setdefault(tag.name, set()).update(tag.shape.words.values())
         return words
 
-    def without(self, hidden: Collection[str]) -> Shape:
+    def without(self, hidden: Collection[str]) -> "Shape":
         """The shape without fields of these names, at its top or in the items of an array."""
         objects = tuple(
             replace(each, fields={folded: f for folded, f in each.fields.items() if f.name not in hidden})

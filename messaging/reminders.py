@@ -1,7 +1,5 @@
 """Messages about the requests for reviews that customers get."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter

@@ -1,7 +1,5 @@
 """Messages about returns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal

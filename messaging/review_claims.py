@@ -1,7 +1,5 @@
 """Claims of moderators on reviews: advisory, for two minutes, so that two of them don't read the same one."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pydantic import TypeAdapter

@@ -1,7 +1,5 @@
 """Messages about reviews: submissions, and changes keyed by object."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
@@ -128,7 +126,7 @@ class SubmittedReview(Message):
         """The purchase that its token proves, or why it proves none; None without a token."""
         return proof(self.token, self.identity, token_keys, at) if self.token else None
 
-    def by_author(self, token_keys: Sequence[bytes], at: datetime) -> SubmittedReview:
+    def by_author(self, token_keys: Sequence[bytes], at: datetime) -> "SubmittedReview":
         """The review with its author, whom the token names where the review itself doesn't."""
         token = self.proof(token_keys, at) if self.user_id is None else None
         return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self

@@ -1,7 +1,5 @@
 """Reviews as they are shown, whole: by the interface, and in the records of the compacted topic `reviews`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import orjson

@@ -1,7 +1,5 @@
 """The base of all message schemas: strictness, names, bounds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

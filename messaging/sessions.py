@@ -1,7 +1,5 @@
 """Messages about sessions of the console."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from pydantic import Field, TypeAdapter

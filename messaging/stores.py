@@ -1,7 +1,5 @@
 """Messages about stores and settings."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter

@@ -4,8 +4,6 @@ Message schemas are declared once, in the modules named after the features; vali
 records, the publisher and the AsyncAPI document all come from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ A batch is one span, with links to the traces of its records. Each record that c
 a span of its own in its own trace, which the messages that follow from it continue. https://www.w3.org/TR/trace-context/
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Verdicts of classifiers as messages, and as they are parked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 

@@ -1,7 +1,5 @@
 """Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The configuration of the console."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Annotated, Final
@@ -51,7 +49,7 @@ class OpenIdSettings(BaseModel):
         return parameters
 
     @model_validator(mode="after")
-    def _both_or_none(self) -> OpenIdSettings:
+    def _both_or_none(self) -> "OpenIdSettings":
         if (self.authorize_url is None) != (self.token_url is None):
             raise ValueError("authorize_url and token_url: set both, or none")
         return self

@@ -1,7 +1,5 @@
 """Credentials inside addresses, hidden before anything of the configuration is shown."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

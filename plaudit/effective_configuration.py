@@ -1,7 +1,5 @@
 """The configuration as it holds, with the addresses of a running `plaudit up` and without secrets; lines of `.env`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

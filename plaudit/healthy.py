@@ -3,8 +3,6 @@
 Light on purpose, for it runs every few seconds.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Settings of the facade."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """The configuration of secrets that can be changed without an end: several keys in one, with commas."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, SecretStr

@@ -1,7 +1,5 @@
 """Settings of the servers that keep things, and the folders and files that settings name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The schedule of the job: runs it by the cron expression of the settings, in one scheduler at a time."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Final

@@ -1,7 +1,5 @@
 """The job: ask for reviews of what is due."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +72,7 @@ class RunReport:
         """The number of orders that were decided on."""
         return self.reminders + self.skipped.total()
 
-    def add(self, batch: _Batch) -> None:
+    def add(self, batch: "_Batch") -> None:
         """Count what a transaction did, also in the metric."""
         for each in batch.decided:
             if isinstance(each.decision, Skip):

@@ -4,8 +4,6 @@ changed which settings, store or template, or replayed or discarded which dead l
 It never holds what a person wrote.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime

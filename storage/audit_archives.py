@@ -1,7 +1,5 @@
 """Archives of the audit log: the entries of an age, and the one archive whose entries are being removed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime

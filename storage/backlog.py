@@ -1,7 +1,5 @@
 """The work that waits in the database, and since when."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The size of MongoDB's answers about a batch of messages."""
 
-from __future__ import annotations
-
 from typing import Final
 
 ONE_ANSWER: Final = 1_001

@@ -1,7 +1,5 @@
 """Checks of MongoDB: is it as the service needs it, and is anything in it overdue?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

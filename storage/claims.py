@@ -1,7 +1,5 @@
 """Claims of reviews: each is held by one review, by its `_id`, so that two that want it conflict."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The connection to MongoDB, transactions, also those of killed processes, and errors that mean it is unavailable."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager

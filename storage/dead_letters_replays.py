@@ -1,7 +1,5 @@
 """Settled dead letters: each is published again once, however often it is asked for, or discarded."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime

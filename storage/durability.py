@@ -1,7 +1,5 @@
 """Does MongoDB keep what it has acknowledged when one of its servers is lost?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

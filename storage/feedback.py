@@ -1,7 +1,5 @@
 """Reviews as feedback reads and writes them, in a transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Reports about reviews. An open one counts with its review until a decision settles it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter

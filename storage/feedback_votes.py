@@ -1,7 +1,5 @@
 """Votes on reviews: the last one of each voter, with its record. A withdrawn one leaves its mark for a time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """A collection in ranges of ids, so that no command looks at all of it: one that takes a minute is given up."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ One that is gone leaves `{_id, state, goneAt}` for as long as its upload might b
 its files are removed: true, or another mark each time that files may have been written since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The store of images: a folder or S3. Uploads as they came in `incoming/`, rebuilt ones in `images/`."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

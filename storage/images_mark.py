@@ -1,7 +1,5 @@
 """The memory that the store of images has its mark, by which one that isn't there is told from one that lost a file."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from domain.images import SIZES

@@ -1,7 +1,5 @@
 """The images that reviews hold, as those who change them one by one read and write them, in a transaction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -33,7 +31,7 @@ class ReviewWithImages:
         """One of its images, or None."""
         return next((image for image in self.images if image.id == id), None)
 
-    def with_images(self, images: tuple[ReviewImage, ...]) -> ReviewWithImages:
+    def with_images(self, images: tuple[ReviewImage, ...]) -> "ReviewWithImages":
         """The same with other images."""
         return replace(self, images=images)
 

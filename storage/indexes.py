@@ -1,7 +1,5 @@
 """All indexes, by collection."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 

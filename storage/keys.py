@@ -1,7 +1,5 @@
 """API keys: who has one, what it allows, and the hash of its secret; the secret itself is kept by its owner alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """Pages that begin behind a row: what MongoDB skips by an index instead of counting it off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Leases: of those who could do a job, one does, until it lets go or its time runs out."""
 
-from __future__ import annotations
-
 import os
 import socket
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Secret keys that are made up once and kept in the database, for what was configured without one."""
 
-from __future__ import annotations
-
 from secrets import token_urlsafe
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Mails on their way: each once by its id, with what is known of its sending."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Stored documents that have lost fields are found and mended, a slice at a time; the service runs on meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final

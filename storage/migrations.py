@@ -1,7 +1,5 @@
 """The work of the steps of `domain.schema`, a slice at a time; each slice may be done twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 

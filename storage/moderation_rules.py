@@ -3,8 +3,6 @@
 Both are beside the reviews, of which each index costs every approval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final

@@ -1,8 +1,6 @@
 """Moments to the microsecond: MongoDB's dates have milliseconds only, and two events of one have an order; and the one
 clock that all processes have in common."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Objects that are reviewed, with the facts that were told of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Orders, and what is returned of them: the order's document is what concurrent returns contend for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """The search for orders, and its filter in MongoDB."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The fields that a stored order must have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

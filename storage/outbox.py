@@ -3,8 +3,6 @@
 One document holds the messages of a whole batch, so the promise costs one insert and one delete for hundreds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Outcomes of commands, kept for a day for those who sent them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Messages that came before the submission they are about: moderation, feedback, commands about images, verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

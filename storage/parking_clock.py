@@ -1,7 +1,5 @@
 """The time that counts for what is parked: that in which a worker was there to bring what it waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final

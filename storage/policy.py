@@ -1,7 +1,5 @@
 """Counts of decisions about reviews, for the policy page and the report of operators."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Collection, MutableSequence
 from dataclasses import dataclass, field

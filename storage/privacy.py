@@ -1,7 +1,5 @@
 """The data of one person, and the record of erasures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace

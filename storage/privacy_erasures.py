@@ -1,7 +1,5 @@
 """The record of erasures of people."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final

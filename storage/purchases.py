@@ -1,7 +1,5 @@
 """Purchases, and the reviews that they verify: one query for a whole batch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

@@ -4,8 +4,6 @@ tests/unit/test_pymongo_internals.py fails when they change.
 docs/library-proposals.md proposes mends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Mapping, Sequence

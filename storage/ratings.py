@@ -1,7 +1,5 @@
 """Ratings: one tally for each object and store, kept in step with the reviews by the same transaction."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise

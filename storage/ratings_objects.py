@@ -5,8 +5,6 @@ missing `listKey`. Whatever changes a name marks it as `renamed`, and counts up 
 looked up before isn't written then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime

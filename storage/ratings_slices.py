@@ -1,7 +1,5 @@
 """All reviews and tallies in slices by object, each of which the memory holds at once."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 

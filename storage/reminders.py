@@ -1,7 +1,5 @@
 """Orders that are due for a reminder, and the number of reminders to each customer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Decisions on orders, with their stores, reviews and customers from the database, and a preview of those of a run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime

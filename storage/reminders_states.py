@@ -1,7 +1,5 @@
 """The state of an order's reminders in its document, and the index of orders that are due."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

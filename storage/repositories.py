@@ -1,7 +1,5 @@
 """The repositories of one database, wired once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from storage.audit import AuditLog

@@ -4,8 +4,6 @@ As with reviews, a refused or deleted return leaves its id and its marks for a w
 news.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final

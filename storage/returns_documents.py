@@ -3,8 +3,6 @@
 A deleted one is marked as such, and has the field of refused ones that the index of what expires is about.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final

@@ -3,8 +3,6 @@
 Stores of one template share its series, as they did in earlier versions: old and new workers can run side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Final
 

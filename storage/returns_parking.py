@@ -4,8 +4,6 @@ A document is the command of one record, by its key in the topic. It has been wr
 and goes in the transaction that applies or refuses it: as long as it is there, it has had no effect.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The search for returns, and its filter and order in MongoDB."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ The id of a document is the order and the id of the line, as workers of the vers
 with that id but other products, these with the product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -8,8 +8,6 @@ them from reviews.
 Indexes are kept few, and none is changed by an approval (`reviews_queue`).
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -5,8 +5,6 @@ that changed (`states`), publishes them, and has those that are `leaving` leave 
 but this stream doesn't tell it.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -185,7 +183,7 @@ class ReviewChanges:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, database: Database, token: bytes | None) -> AsyncIterator[ReviewChanges]:
+    async def opened(cls, database: Database, token: bytes | None) -> "AsyncIterator[ReviewChanges]":
         """The changes after a token, without one from now on. Raises HistoryLostError."""
         async with database.client.start_session(causal_consistency=True) as session:
             # After a write of its own the session reads nothing older than what others have read and published before.

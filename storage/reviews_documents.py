@@ -1,7 +1,5 @@
 """Reviews as MongoDB documents: the names of their fields, and both ways between documents and the domain."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

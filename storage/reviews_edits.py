@@ -1,7 +1,5 @@
 """Reviews as edits read and write them, in a transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from pymongo import UpdateOne

@@ -1,7 +1,5 @@
 """The feedback on reviews, for exports: every vote and report about a page of them, in an order of their own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The size of a store's reviews, with what is told of their objects and images: of a feed, before it is written."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from storage.database import Database

@@ -1,7 +1,5 @@
 """The parts of a review beyond its text in MongoDB documents. A document has only those that there are."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from domain.reviews import Review

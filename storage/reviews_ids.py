@@ -1,7 +1,5 @@
 """Holders of ids: reviews, refused submissions, and what is left of deleted reviews."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """The time of storing: of the reviews that waited in Kafka alone, for the others are nearly as old as their records."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Final
 

@@ -11,8 +11,6 @@ definitions of all indexes of the collection for each of them, twice: four tenth
 uses no transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The most helpful reviews first: few have votes, and an index holds those alone."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel

@@ -1,7 +1,5 @@
 """The search for reviews, and its filter and order in MongoDB."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The fields that a stored review must have."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

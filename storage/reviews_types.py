@@ -1,7 +1,5 @@
 """The types of a search that names none: indexes of reviews and tallies begin with the type, then comes the object."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

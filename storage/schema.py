@@ -1,7 +1,5 @@
 """The mark of the database's schema, and how far a step of a migration is."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from pymongo.errors import DuplicateKeyError

@@ -1,7 +1,5 @@
 """The marks of `domain.delivery.Seen` in a document: {"<partition>": [offset, timestamp]}."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from domain.delivery import Seen

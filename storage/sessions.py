@@ -1,7 +1,5 @@
 """Sessions of the console that were ended before their time, and the key of their cookies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final

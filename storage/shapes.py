@@ -4,8 +4,6 @@ Each collection has its shape beside its documents. Reading tries a document as 
 with their stand-ins, so that neither a list nor a command fails for it. `plaudit migrate` mends it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ Each is what tells a document from all others already, so an id is as unique ove
 and stays taken when its document shrinks to what a deletion leaves. docs/scale.md has what follows from that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Stores and the general settings. Documents hold what was said; defaults are the domain's."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Templates of mails that were saved, each for a store or all, in a language or all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The growth of topics: among how many partitions keys are divided, and which of them may be read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A unit of work: one transaction in MongoDB, and the messages to Kafka that belong to it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Public answers as bytes in memory: bounded, the same for everybody, and never older than a second."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections import OrderedDict

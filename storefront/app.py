@@ -1,7 +1,5 @@
 """The storefront as part of the facade's application."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

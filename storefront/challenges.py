@@ -1,7 +1,5 @@
 """The check before a review: a browser's proof of work on a challenge, by ALTCHA (https://altcha.org), version 1."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The demo shop at `/demo`: a list of three products, and a page for each. Only where nobody has to sign in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The three products of the demo shop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The way into the storefront: what is in memory is sent at once, and pages of a store's origins may read it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Final
 

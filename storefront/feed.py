@@ -1,7 +1,5 @@
 """The endpoints of a store's feed of product reviews for search engines."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

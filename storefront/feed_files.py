@@ -1,7 +1,5 @@
 """The files of a store's feed of product reviews, written while its reviews come: one, or several in a zip."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack

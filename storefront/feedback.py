@@ -1,7 +1,5 @@
 """Endpoints of votes and reports from pages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final

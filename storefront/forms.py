@@ -1,7 +1,5 @@
 """The endpoint of a form, and the checks of what a form sends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial

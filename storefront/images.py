@@ -1,7 +1,5 @@
 """The endpoint of images for a review that is written on a page."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request

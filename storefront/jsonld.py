@@ -1,7 +1,5 @@
 """The endpoint of what search engines read on an object's page."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

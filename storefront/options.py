@@ -1,7 +1,5 @@
 """The options of the storefront, which the configuration can set."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """Rates of what one address writes, counted in each process."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from fastapi import Request

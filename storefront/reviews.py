@@ -1,7 +1,5 @@
 """The endpoint of an object's reviews for pages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial

@@ -1,7 +1,5 @@
 """Whoever looks at a store's page or writes there: the store, the object, and that the page may."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Final
 

@@ -4,8 +4,6 @@ A module names the others, and the languages, by their version (`./plaudit-stars
 another version of one in its cache loads the one that fits. The languages have one version together.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Endpoints of ratings for pages: of one object, and of those of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Final

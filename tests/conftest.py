@@ -1,7 +1,5 @@
 """Real servers for every test that needs them: embedded by default, in containers, or those of the environment."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """API keys: `plaudit_<id>_<secret>`, known to the database by their id and the hash of their secret."""
 
-from __future__ import annotations
-
 import hmac
 import re
 from datetime import UTC, datetime

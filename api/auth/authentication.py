@@ -1,7 +1,5 @@
 """The interface of all ways of authentication."""
 
-from __future__ import annotations
-
 from typing import Final, Protocol
 
 from domain.permissions import ANYBODY, Caller

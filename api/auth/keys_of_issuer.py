@@ -1,7 +1,5 @@
 """The public keys that an issuer signs with: from a file, or fetched from its JWKS address."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping
 from time import monotonic

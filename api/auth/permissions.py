@@ -1,7 +1,5 @@
 """Permissions in the signatures of endpoints: who asks, and that they may."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 import structlog

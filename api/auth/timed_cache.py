@@ -1,7 +1,5 @@
 """A cache whose entries have a time each: for credentials that were checked, and for commands of late."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from time import monotonic
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """JSON Web Tokens of an OpenID Connect issuer, checked with its public keys."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

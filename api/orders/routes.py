@@ -1,7 +1,5 @@
 """Endpoints of orders: search, one order."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from fastapi import Depends

@@ -1,7 +1,5 @@
 """Orders as the interface shows them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, NotRequired
 
 import orjson

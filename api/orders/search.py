@@ -1,7 +1,5 @@
 """The order search request, and what it asks the storage for."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Final
 

@@ -1,7 +1,5 @@
 """Endpoints of rated objects: found by name, and one with its trend."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Endpoints of ratings."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from fastapi import Depends, Query

@@ -1,7 +1,5 @@
 """Ratings as the interface shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple, NotRequired
 

@@ -1,7 +1,5 @@
 """Checks of a return before it is published. The consumer decides again, by the state that is stored then."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

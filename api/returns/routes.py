@@ -1,7 +1,5 @@
 """Endpoints of returns: search, counts, available quantities, one return, create, change, delete."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Returns as the interface shows them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, NotRequired
 
 import orjson

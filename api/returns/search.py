@@ -1,7 +1,5 @@
 """The return search request, and what it asks the storage for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The ids of objects whose reviews changed: read and written a few at a time, however many there are."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Counts of reviews, by tallies and indexes where these tell."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Submissions with ids: new reviews, or edits of stored ones, and by which right."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

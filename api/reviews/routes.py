@@ -1,7 +1,5 @@
 """Endpoints of customer reviews: submission, list, one review, what changed, who may write."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reviews as the interface shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, NotRequired
 

@@ -1,7 +1,5 @@
 """The rules of stores about reviews, applied to the stored settings, purchases and reviews."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Endpoints for a decision about a review: why it is held back, and what the decision does to the rating."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The review search request, and what it asks the storage for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Any
 

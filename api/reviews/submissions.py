@@ -1,7 +1,5 @@
 """Submission of reviews: checked, and published as one command."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from uuid import UUID
 

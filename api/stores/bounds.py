@@ -1,7 +1,5 @@
 """Checks of a caller's bounds: its stores, and the authors it may write as."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The endpoint that tries moderation rules on reviews."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """The endpoint that tells how the reviews of a store are checked."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -53,7 +51,7 @@ class PolicyShown(TypedDict):
     rejectionReasons: list[ReasonCode]
     oneReviewPerCustomer: bool
     editsCheckedAgain: bool
-    decisions: DecisionsShown
+    decisions: "DecisionsShown"
     countedAt: ShownMoment
 
 

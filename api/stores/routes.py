@@ -1,7 +1,5 @@
 """Endpoints of stores and of the general settings."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path

@@ -1,7 +1,5 @@
 """Reading JSON bodies: media type, size, syntax, content, in this order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar

@@ -8,8 +8,6 @@ A slow client, where a `Budget` has 32 MiB for answers, and none of them is held
    block of `stalling` raises StalledError, and the connection of the slow client is closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
@@ -50,7 +48,7 @@ class Share:
     """Bytes taken from a budget. Its owner gives them back, at once or in parts, at the latest at the end of the
     block that it is the context of."""
 
-    def __init__(self, budget: Budget, size: int) -> None:
+    def __init__(self, budget: "Budget", size: int) -> None:
         self._budget = budget
         self._size = size
         self._deadline: asyncio.Timeout | None = None

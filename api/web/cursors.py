@@ -1,7 +1,5 @@
 """Cursors: the position at which the next page of a list begins, as a text that clients send back as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b

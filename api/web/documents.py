@@ -1,7 +1,5 @@
 """The OpenAPI document: what FastAPI derives from the routes, and the bodies that we read ourselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ matched by the path as it was sent, and their parameters are decoded afterwards,
 stays as it is.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 from urllib.parse import quote, unquote

@@ -1,7 +1,5 @@
 """Forms of the console's pages, read up to a bound."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from starlette.datastructures import FormData

@@ -1,7 +1,5 @@
 """Protection against abuse of browsers: security headers, trusted hosts, and CORS; and paths that can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address

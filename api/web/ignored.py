@@ -1,7 +1,5 @@
 """The header of an answer that names what nothing is done with: `Plaudit-Ignored`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote

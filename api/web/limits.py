@@ -1,7 +1,5 @@
 """Bounds for each client: requests at a rate, beyond which the answer is 429; slots for what takes long."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Middleware for every request, as plain ASGI."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Pages of lists as answers. A large one is read and written in pieces, so that it is never in memory as a whole."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

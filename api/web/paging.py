@@ -1,7 +1,5 @@
 """Fields of requests for lists: moments, `take` and `skip`; and how many rows there are over all pages."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Final, TypeVar

@@ -1,7 +1,5 @@
 """Request headers of commands: `Prefer: wait` (RFC 7240) and `Idempotency-Key`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

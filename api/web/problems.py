@@ -1,7 +1,5 @@
 """Errors as the interface shows them: problem details of RFC 9457, for everything that can go wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """The limits of a process for all requests together, which the configuration can set."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, Field

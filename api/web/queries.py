@@ -1,7 +1,5 @@
 """Parameters of queries: names in any letter case, and none that isn't understood."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, get_origin

@@ -1,7 +1,5 @@
 """JSON answers, rendered once and not checked a second time: what is in them comes from our own code."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -6,8 +6,6 @@ request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the si
 with it the OpenAPI document, is the same for both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Telemetry of a request: its metrics, its span, and its line in the log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -4,8 +4,6 @@ A look-up by a driver costs the facade several times what its own part of a requ
 for the same kind of thing at once, and one query answers them all.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import Context

@@ -1,7 +1,5 @@
 """Reading of one uploaded file: the body itself, or the only file of a form (multipart/form-data)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final

@@ -1,7 +1,5 @@
 """The limit of the facade: bare FastAPI endpoints that publish with acks=all, or return ready JSON or ready bytes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

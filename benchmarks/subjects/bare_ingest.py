@@ -1,7 +1,5 @@
 """A bare loop: fetch, parse, `insert_many`, commit, one after the other."""
 
-from __future__ import annotations
-
 from benchmarks.subjects.surroundings import FETCH, consumer, database, run, submitted
 from messaging.topics import Topic
 

@@ -1,7 +1,5 @@
 """The limit of moderation: a bare loop of `bulk_write` status updates, which follows no rating."""
 
-from __future__ import annotations
-
 import orjson
 from pymongo import UpdateOne
 

@@ -3,8 +3,6 @@
 It stores the fields under the names that the indexes want, by bulks of plain inserts, as the bare loops do.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

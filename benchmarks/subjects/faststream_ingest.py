@@ -1,7 +1,5 @@
 """The usual FastStream handler: one message, one typed model, one insert."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from faststream import FastStream

@@ -1,7 +1,5 @@
 """The usual agent of faust-streaming: one message, one typed record, one insert. Runs in the environment of peers."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from datetime import UTC, datetime

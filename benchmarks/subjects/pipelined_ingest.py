@@ -1,7 +1,5 @@
 """The limit: the bare loop, but the next fetch and parse are under way while MongoDB writes."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The common ground of the subjects: the same servers, the same write concern, the same document."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A client of Plaudit in one file, with httpx: `python example.py http://127.0.0.1:8080 Electronics camera-1`."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

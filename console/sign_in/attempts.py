@@ -1,7 +1,5 @@
 """Sign-ins at an OpenID provider that have begun, each in the browser of its visitor."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -28,7 +26,7 @@ class Attempt:
     begun: float
 
     @classmethod
-    def begin(cls, way_back: str, at: datetime) -> Attempt:
+    def begin(cls, way_back: str, at: datetime) -> "Attempt":
         """A new one, with secrets of its own."""
         state, nonce, verifier = (token_urlsafe(_SECRET_BYTES) for _ in range(3))
         return cls(state, nonce, verifier, way_back, at.timestamp())

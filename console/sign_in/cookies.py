@@ -3,8 +3,6 @@
 Sealed is `1 || nonce || AES-256-GCM(content)` in base64url, with the version and the cookie's name as associated data.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Ended sessions, as a facade knows them: looked up in MongoDB, and told by Kafka."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from api.auth.timed_cache import TimedCache

@@ -1,7 +1,5 @@
 """Rules about requests of browsers: whose page asks, and where a visitor goes back to."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 from urllib.parse import unquote

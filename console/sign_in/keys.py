@@ -1,7 +1,5 @@
 """The keys by which cookies are sealed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Sign-in at an OpenID provider: authorization code with PKCE (S256), state and nonce."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Mapping

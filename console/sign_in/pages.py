@@ -1,7 +1,5 @@
 """The page at which visitors sign in."""
 
-from __future__ import annotations
-
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -1,7 +1,5 @@
 """Sign-in and sign-out, by the way in that the service has."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from secrets import token_urlsafe

@@ -1,7 +1,5 @@
 """Consume mail commands: each becomes a mail, once by its id."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 

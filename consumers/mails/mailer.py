@@ -1,7 +1,5 @@
 """The mailer: mail commands in, mails out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """From a mail command to the mail as it is sent."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime

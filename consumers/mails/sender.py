@@ -1,7 +1,5 @@
 """Sends the mails that are due."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import suppress

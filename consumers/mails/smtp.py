@@ -1,7 +1,5 @@
 """A connection to the mail server, and the meaning of its answers."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

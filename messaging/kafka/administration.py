@@ -1,7 +1,5 @@
 """Questions to Kafka about its topics."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 

@@ -4,8 +4,6 @@ tests/unit/test_aiokafka_internals.py fails when one of them is renamed.
 docs/library-proposals.md proposes public ones.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from copy import copy

@@ -1,7 +1,5 @@
 """Checks of Kafka: are the topics as the service needs them, and are they consumed?"""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence

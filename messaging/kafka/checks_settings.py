@@ -1,7 +1,5 @@
 """Checks of the settings of topics: what administrators change by hand, and what follows from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The connection to Kafka, and the errors that mean that it is unavailable."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl
@@ -119,7 +117,7 @@ class KafkaAccess(BaseModel):
             )
         return options
 
-    def _tokens(self) -> ClientCredentials:
+    def _tokens(self) -> "ClientCredentials":
         from messaging.kafka.oauth import (
             ClientCredentials,  # here, so that a process that needs no tokens starts faster
         )

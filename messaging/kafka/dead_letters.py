@@ -1,7 +1,5 @@
 """Dead letters, read by their places and from the newest on: a few at a time, whatever there is."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -89,7 +87,7 @@ class DeadLetterTopics:
         self._turns = asyncio.Semaphore(_READS_AT_ONCE)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[OpenedLetters]:
+    async def opened(self) -> "AsyncIterator[OpenedLetters]":
         """The letters that are there, connected within the block."""
         names = {self._topics.dead_letters(topic): topic for topic in CONSUMED}
         async with self._turns, AsyncExitStack() as stack:

@@ -3,8 +3,6 @@
 `plaudit.tools.topics` has a table of the steps in which a topic grows, and who does what then.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from time import monotonic

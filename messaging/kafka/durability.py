@@ -1,7 +1,5 @@
 """Topics whose records are lost with one broker."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Expanding compressed record batches, never further than a bound."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A publisher that shuts out its predecessors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -37,7 +35,7 @@ class FencedPublisher:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, connection: KafkaConnection, name: str) -> AsyncIterator[FencedPublisher]:
+    async def opened(cls, connection: KafkaConnection, name: str) -> "AsyncIterator[FencedPublisher]":
         """A publisher that has shut out all who opened this name before; raises BrokerAwayError."""
         producer = AIOKafkaProducer(
             **connection.client_options(),

@@ -1,7 +1,5 @@
 """The lag of the consumer groups, measured from outside, so that it shows also when no consumer runs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -65,7 +63,7 @@ class ConsumerLag:
         self._groups: dict[str, _Group] = {}
         self._connecting = asyncio.Lock()
 
-    def another(self) -> ConsumerLag:
+    def another(self) -> "ConsumerLag":
         """One with clients of its own: a question that fails closes those of all that are asked of the same one."""
         return ConsumerLag(self._connection, self._topics, timeout=self._timeout)
 

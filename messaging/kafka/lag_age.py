@@ -1,7 +1,5 @@
 """The age of backlogs: for how long the oldest record that a group has yet to commit has waited."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

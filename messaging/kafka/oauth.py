@@ -1,7 +1,5 @@
 """Tokens for Kafka's OAUTHBEARER, by the client credentials grant of OAuth 2."""
 
-from __future__ import annotations
-
 import asyncio
 from time import monotonic
 from typing import Final

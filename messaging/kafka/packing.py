@@ -4,8 +4,6 @@ A message costs about a fourth of what the producer's own `send` costs, which ma
 each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A consumer that returns from a poll only with records, and loses none when decoding fails."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final

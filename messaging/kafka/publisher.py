@@ -1,7 +1,5 @@
 """The publisher of all messages to Kafka."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress

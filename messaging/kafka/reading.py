@@ -1,7 +1,5 @@
 """A reader of topics for the tools: their present content, once, and without a consumer group."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +28,7 @@ class TopicReader:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, connection: KafkaConnection) -> AsyncIterator[TopicReader]:
+    async def opened(cls, connection: KafkaConnection) -> "AsyncIterator[TopicReader]":
         """A connected reader."""
         read_within_bounds()
         consumer = AIOKafkaConsumer(

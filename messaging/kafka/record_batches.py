@@ -3,8 +3,6 @@
 A record that can't be decoded is yielded among the others, as an `UnreadableValue`; batches expand within bounds.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -38,7 +36,7 @@ class UnreadableValue(bytes):
     code: DeadLetterCode
     reason: str
 
-    def __new__(cls, value: bytes, code: DeadLetterCode, reason: str) -> UnreadableValue:
+    def __new__(cls, value: bytes, code: DeadLetterCode, reason: str) -> "UnreadableValue":
         """The value, and why its record can't be read."""
         unreadable = super().__new__(cls, value)
         unreadable.code, unreadable.reason = code, reason
@@ -167,7 +165,7 @@ class Header:
     count: int
 
     @classmethod
-    def of(cls, batch: memoryview) -> Header:
+    def of(cls, batch: memoryview) -> "Header":
         """The header of a batch in version 2 of the format."""
         base, _, _, _, _, attributes, delta, first, last, _, _, _, count = _HEADER.unpack_from(batch)
         return cls(base, attributes, delta, first, last, count)
@@ -188,7 +186,7 @@ class Header:
         _ATTRIBUTES.pack_into(plain, _ATTRIBUTES_AT, self.attributes & ~_CODEC)
         return bytes(plain)
 
-    def lost(self, first: int, count: int, code: DeadLetterCode, reason: str) -> Iterator[Record]:
+    def lost(self, first: int, count: int, code: DeadLetterCode, reason: str) -> "Iterator[Record]":
         """`count` records from an offset on that existed and can't be read."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
@@ -232,7 +230,7 @@ def _one_by_one(records: memoryview, header: Header, following: int, reason: str
             yield record
 
 
-def _record(content: _Cursor, header: Header) -> Record:
+def _record(content: "_Cursor", header: Header) -> Record:
     """One record; its value is unreadable if a header's name is. Raises _EndError where parts are missing."""
     content.part(1)
     time = header.first_time + content.varint()

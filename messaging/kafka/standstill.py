@@ -1,7 +1,5 @@
 """Detection of partitions with a backlog that make no progress."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Final
 

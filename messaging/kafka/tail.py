@@ -1,7 +1,5 @@
 """A reader of topics from their end, without a consumer group: every process that follows sees every record."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The partitions that a consumer holds, and since when."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Records that a fetch has brought and no attempt could decode, and the errors that tell of such."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from typing import Final

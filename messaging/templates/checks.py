@@ -1,7 +1,5 @@
 """Checks of a template: every variable is followed into a sample, also in branches that are not taken."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 

@@ -5,8 +5,6 @@ listed here; no template can load another, and data can't be declared safe. Work
 template renders, and by the number and length of its statements while it is read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache

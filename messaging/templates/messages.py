@@ -1,7 +1,5 @@
 """Messages about notification templates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

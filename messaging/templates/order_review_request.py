@@ -1,7 +1,5 @@
 """The mail that asks the customer of an order for reviews: its data, a sample of them, and the built-in template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 To check or to write a mail takes up to a few tenths of a second of CPU: not for an event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

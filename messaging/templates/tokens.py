@@ -3,8 +3,6 @@
 The lexer of python-liquid backtracks over what isn't closed: 20 kB of spaces after `{{` take it 17 seconds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final, NoReturn

@@ -5,8 +5,6 @@ here: each turn of a loop by its content, each name by the size of its value, ea
 the text that is written. One step is a microsecond or two of CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from io import StringIO
 from typing import Any, Final, TextIO, cast

@@ -1,7 +1,5 @@
 """`plaudit audit`: the log of who did what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

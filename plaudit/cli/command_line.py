@@ -1,7 +1,5 @@
 """The run of every command, and its exit code: 0 done, 1 failed, 2 wrong usage."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """`plaudit dlq`: look at dead letters, publish them again, or discard them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

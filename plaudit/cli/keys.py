@@ -1,7 +1,5 @@
 """`plaudit keys`: API keys of clients of the facade."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 import typer

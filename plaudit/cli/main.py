@@ -1,7 +1,5 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

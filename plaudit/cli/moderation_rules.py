@@ -1,7 +1,5 @@
 """`plaudit rules`: moderation rules, tried before they are set."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`plaudit privacy`: what is kept of a person."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

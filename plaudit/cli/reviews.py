@@ -1,7 +1,5 @@
 """`plaudit import`, `plaudit export` and `plaudit reviews`."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text from outside on a terminal, with its control characters escaped."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`plaudit topics`: the topics in Kafka."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

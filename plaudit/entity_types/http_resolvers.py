@@ -1,7 +1,5 @@
 """Names over HTTP: an address with the id in it, and where in the answer name and image stand."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

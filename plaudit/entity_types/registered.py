@@ -4,8 +4,6 @@ A package brings types by an entry point of the group `plaudit.entity_types` tha
 The configuration has the last word on each attribute it gives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points

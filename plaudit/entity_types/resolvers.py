@@ -1,7 +1,5 @@
 """Resolvers from Python functions, run apart from the service's event loop, so that they can't block it."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable, Collection, Mapping

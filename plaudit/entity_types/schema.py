@@ -1,7 +1,5 @@
 """Object types in the configuration: their attributes, and what `getEntity` can be."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

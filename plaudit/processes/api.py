@@ -1,7 +1,5 @@
 """`plaudit api`: the facade as a process."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The authenticator of the configured mode."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from api.auth.api_keys import ApiKeys

@@ -1,7 +1,5 @@
 """The run of a process: its connections to Kafka and MongoDB, its telemetry, and stop signals."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Heads of requests that two servers could read differently (RFC 9112), and the answer to what isn't served."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Connections that end behind an answer which came before the end of the request's body."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol

@@ -1,7 +1,5 @@
 """The time that a client has for a request. A photo that comes by a slow connection has longer than others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Final

@@ -4,8 +4,6 @@ Bounded are connections, heads, what surrounds the chunks of a body, requests th
 ones, and patience. docs/decisions/0021-own-routes-and-bounded-connections.md compares other servers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict
@@ -64,7 +62,7 @@ class BoundedProtocol(LingeringProtocol):
     """
 
     limits: HttpSettings
-    waiting: OrderedDict[BoundedProtocol, None]
+    waiting: "OrderedDict[BoundedProtocol, None]"
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,7 +1,5 @@
 """Logs: one line for each thing that happened, for people or as JSON."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading
@@ -114,7 +112,7 @@ def _log_thread(about: threading.ExceptHookArgs) -> None:
         logging.getLogger("plaudit").error("a thread ended by an error", exc_info=found)
 
 
-def _log_unraisable(about: sys.UnraisableHookArgs) -> None:
+def _log_unraisable(about: "sys.UnraisableHookArgs") -> None:
     error = about.exc_value or about.exc_type()
     text = about.err_msg or "an error where none can be raised"
     logging.getLogger("plaudit").error(text, exc_info=(about.exc_type, error, about.exc_traceback))

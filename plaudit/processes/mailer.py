@@ -1,7 +1,5 @@
 """`plaudit mailer`: the mailer as a process."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Settings of memory: Python collects garbage less often, and large blocks go back to the system."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from typing import Final

@@ -1,7 +1,5 @@
 """The HTTP server for health and metrics of a process: `/health/live`, `/health/ready`, `/metrics`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """`plaudit scheduler`: the scheduler of reminders as a process."""
 
-from __future__ import annotations
-
 import structlog
 
 from messaging.kafka.publisher import Publisher

@@ -1,7 +1,5 @@
 """Sign-in of the console, as it is configured."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pydantic import AnyHttpUrl

@@ -1,7 +1,5 @@
 """Processes and servers of `plaudit up`: started again when they end by themselves."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence

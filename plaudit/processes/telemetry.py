@@ -1,7 +1,5 @@
 """The telemetry of a process: its build, health, metrics and traces."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

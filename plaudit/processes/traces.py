@@ -1,7 +1,5 @@
 """The export of spans: to the collector of OpenTelemetry's standard variables, and to a file of JSON lines."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

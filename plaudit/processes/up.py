@@ -1,7 +1,5 @@
 """`plaudit up`: everything in one command, with servers of its own where no address is configured."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

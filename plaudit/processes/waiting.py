@@ -1,7 +1,5 @@
 """Start-up that waits for Kafka and MongoDB to be available."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

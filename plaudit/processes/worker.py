@@ -1,7 +1,5 @@
 """`plaudit worker`: the consumers as a process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from datetime import timedelta

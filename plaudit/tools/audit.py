@@ -1,7 +1,5 @@
 """`plaudit audit archive`: old entries of the audit log go into a file, and then out of the database."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

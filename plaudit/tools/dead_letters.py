@@ -1,7 +1,5 @@
 """`plaudit dlq show`, and the content of the dead-letter topics for the other tools."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """`plaudit dlq list` and `summary`: the dead letters, one by one or counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

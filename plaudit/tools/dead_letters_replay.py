@@ -1,7 +1,5 @@
 """`plaudit dlq replay` and `discard`: dead letters become messages again, each once, or are settled without it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -10,8 +10,6 @@ A letter L1 that is replayed twice and fails again:
 4. It fails: L3 comes with that header. L3 is open, with `times` 2 by the mark of L1. L1 and L2 `came_back`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field

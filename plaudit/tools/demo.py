@@ -1,7 +1,5 @@
 """`plaudit demo`: samples of the main jobs, driven through a running service, with each answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

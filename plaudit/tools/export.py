@@ -1,7 +1,5 @@
 """`plaudit export`: all reviews as JSON Lines or CSV, which `plaudit import` reads."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import sys

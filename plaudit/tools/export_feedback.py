@@ -1,7 +1,5 @@
 """Lines of an export about votes and reports, which `plaudit import` reads."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final, TypeVar
 

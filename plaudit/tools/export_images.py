@@ -1,7 +1,5 @@
 """The images of an export: their files, and what its rows tell of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The formats of files of reviews."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,6 +11,6 @@ class FileFormat(StrEnum):
     JSONL = "jsonl"
 
     @classmethod
-    def of(cls, file: Path) -> FileFormat:
+    def of(cls, file: Path) -> "FileFormat":
         """As the file's name says: CSV for `.csv`, else JSON Lines."""
         return cls.CSV if file.suffix.lower() == ".csv" else cls.JSONL

@@ -1,7 +1,5 @@
 """The folder of images beside an export, which `plaudit import` reads."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`plaudit keys`: API keys are made, listed and revoked."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

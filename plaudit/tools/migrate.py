@@ -1,7 +1,5 @@
 """`plaudit migrate`: the steps to the newest schema, and the mending of documents that have lost fields."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """`plaudit migrate` and `plaudit topics grow` change what is under a running service: one of them at a time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

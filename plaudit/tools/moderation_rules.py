@@ -1,7 +1,5 @@
 """`plaudit rules try`: what moderation rules would do to the reviews in a file. Nothing is written."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass

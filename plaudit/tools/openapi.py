@@ -1,7 +1,5 @@
 """The OpenAPI document without a running service."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

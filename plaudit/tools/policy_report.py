@@ -3,8 +3,6 @@
 For 16 CFR 465, which forbids to suppress reviews by their rating.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`plaudit privacy`: what a person left, shown to them or removed."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Collection, Mapping

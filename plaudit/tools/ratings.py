@@ -1,7 +1,5 @@
 """`plaudit ratings`: compare ratings with their reviews, and have them counted anew."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack

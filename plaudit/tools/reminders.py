@@ -1,7 +1,5 @@
 """`plaudit reminders`: a preview of the scheduler's run, and a run by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """`plaudit reviews`: all of them anew to the topic `reviews`, and as they are beside what it told at a moment."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The servers that a command works on: waited for, and known to be those of the service before anything is done."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Stores and types of objects that commands are told to look at, or that rows name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Set
 from functools import partial
 from typing import Final

@@ -14,8 +14,6 @@ partitions are made: then it is settled at once. The router also waits once part
 been assigned to it, until what others passed on is applied (`consumers.routing_handover`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Files that take their name once they are whole: until then they are drafts, for their owner alone."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator

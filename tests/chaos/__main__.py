@@ -1,7 +1,5 @@
 """`make chaos`: the long form."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

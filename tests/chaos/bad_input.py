@@ -1,7 +1,5 @@
 """`python -m tests.chaos.bad_input`: what can't be understood is refused with a reason, and harms nobody."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -3,8 +3,6 @@
 Each good one must have its effect, and each bad one must be told by a dead letter; no partition may stand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Compares what the service shows with what the model expects, by the public interface alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter, defaultdict

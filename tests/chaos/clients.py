@@ -1,7 +1,5 @@
 """Clients that don't give up: a command counts when it is acknowledged, and is repeated as it is until then."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -76,7 +74,7 @@ class Http:
     facades: Sequence[str]
     ledger: Ledger
     client: httpx.AsyncClient
-    _turn: itertools.count[int] = field(default_factory=itertools.count)
+    _turn: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def send(
         self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: int | None = None

@@ -1,7 +1,5 @@
 """Three Kafka brokers and three MongoDB members on this machine, each behind a link of the proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

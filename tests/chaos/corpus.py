@@ -1,7 +1,5 @@
 """Hostile and broken input: values for any field, bodies for any endpoint, and messages made of both."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Decisions in bulk under faults: about reviews of which the service, upstream systems or nobody chose the ids."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple

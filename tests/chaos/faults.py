@@ -1,7 +1,5 @@
 """The faults. Each begins, lasts and ends within its function, which restarts processes as a supervisor would."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

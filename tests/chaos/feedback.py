@@ -1,7 +1,5 @@
 """Feedback under faults: replies, votes and reports on reviews that nobody else touches, by HTTP and by Kafka."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 

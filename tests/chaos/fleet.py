@@ -1,7 +1,5 @@
 """The processes of Plaudit under test, which the suite kills, stops and starts again as a supervisor would."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

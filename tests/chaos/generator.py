@@ -1,7 +1,5 @@
 """Seeded load. Each actor owns its objects and sends one command after the other: what must come of them is known."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """A fault of topics: they get more partitions under load, by a command that is killed now and then."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

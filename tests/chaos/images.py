@@ -1,7 +1,5 @@
 """Load and expectations of images: each that was acknowledged is there, until its review goes or drops it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 

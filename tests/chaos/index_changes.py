@@ -1,7 +1,5 @@
 """Faults of settings and indexes: what the service relies on is changed under load, and `plaudit init` mends it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Nothing here is taken from the code under test. Commands about one object are ap
 client had them acknowledged; objects don't depend on each other.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

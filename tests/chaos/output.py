@@ -1,7 +1,5 @@
 """The standard output of the fault suite, which others read while it runs."""
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """The partitions that topics have as they grow, and the ways to the service that clients may take meanwhile."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from enum import StrEnum

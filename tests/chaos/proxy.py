@@ -4,8 +4,6 @@ Lines on its standard input are orders, `<link> <mode> [<seconds>]`; it answers 
 prints a JSON object: the port it listens on for each link.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Reviews, and the orders that verify them, sent at the same moment."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

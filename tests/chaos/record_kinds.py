@@ -1,7 +1,5 @@
 """Records that no client should have to read: undecodable, oversized, compressed beyond measure, and odd but well."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass

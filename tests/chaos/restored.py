@@ -1,7 +1,5 @@
 """Reviews that are brought along from elsewhere with their past, as an import does: status, dates, flags and facts."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 

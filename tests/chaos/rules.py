@@ -1,7 +1,5 @@
 """Reviews in a store with moderation rules: what comes of them is told by the pure rules, asked independently."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta

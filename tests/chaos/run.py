@@ -1,7 +1,5 @@
 """One run: clusters, processes, load, faults, and the comparison in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """A short run of the fault suite, as a test."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

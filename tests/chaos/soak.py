@@ -1,7 +1,5 @@
 """Memory, descriptors, threads and tasks of processes, and their lag, over time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field

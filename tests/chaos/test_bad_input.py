@@ -1,7 +1,5 @@
 """The short form of `python -m tests.chaos.bad_input`."""
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,7 +1,5 @@
 """Bad records among good ones: `tests.chaos.bad_records` on real servers."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The breaks that the fault suite has to find still fit the code; `python -m tests.chaos.breaks` runs them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """The short form of `make chaos`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """To this version and back, process by process, and with changed settings and indexes, in short."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Other faults happen between two processes, so that each mixture of versions has its share of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.chaos.faults import Fault, Stage

@@ -1,7 +1,5 @@
 """Trees of the service: this one and the one before, each run by an interpreter that has what it is locked to."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

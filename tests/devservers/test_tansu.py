@@ -1,7 +1,5 @@
 """`plaudit up` on the fallback broker, as somebody without Java has it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures of tests on real servers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

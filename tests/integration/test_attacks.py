@@ -1,7 +1,5 @@
 """Attacks on an API of this kind: operators of the database, other paths, other shapes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit log beyond reviews and returns: who changed settings, stores and templates; and its export."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

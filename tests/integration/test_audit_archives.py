@@ -1,7 +1,5 @@
 """The archive of the audit log: what has its age is in one file, then no longer in the log, whatever ends a run."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

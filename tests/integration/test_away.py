@@ -1,7 +1,5 @@
 """What waits while workers are away, and what a retention took meanwhile."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

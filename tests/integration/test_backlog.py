@@ -1,7 +1,5 @@
 """The gauges of what waits in the database: how much, and for how long."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

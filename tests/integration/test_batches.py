@@ -1,7 +1,5 @@
 """Batches as consumers get them: cut off, delivered again, and with several records about one thing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta

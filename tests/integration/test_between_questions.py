@@ -1,7 +1,5 @@
 """What changes between two questions whose answers are put together: nothing is lost, and nobody is told wrong."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Waits, bodies and pages of many clients at the same time: the others are answered, and memory stays bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The example of a client for Python, against a running service."""
 
-from __future__ import annotations
-
 import asyncio
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """The client for TypeScript: its types, its example, and what it makes of problems."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

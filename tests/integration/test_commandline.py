@@ -1,7 +1,5 @@
 """The command line: what it shows, what it hides, and how it ends."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Configurations that can't be read, or wouldn't have the effect that they promise: told by their variable."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

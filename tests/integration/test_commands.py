@@ -1,7 +1,5 @@
 """Commands: how they are answered, repeated and refused; and nothing that a client sends breaks the facade."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

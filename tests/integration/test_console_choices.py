@@ -1,7 +1,5 @@
 """What a moderator chooses in the console, in Chromium: reasons, stores; and the times that he reads."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import httpx

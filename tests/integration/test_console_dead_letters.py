@@ -1,7 +1,5 @@
 """The screens of dead letters and of health, as a browser without JavaScript has them."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """The keys of the queue in Chromium: which decision they take back, which rows they go to, and where they are off."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

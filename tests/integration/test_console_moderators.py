@@ -1,7 +1,5 @@
 """The queue in Chromium with moderators who sign in: whose decision an undoing would take back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

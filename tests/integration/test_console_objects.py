@@ -1,7 +1,5 @@
 """The screens of rated objects."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

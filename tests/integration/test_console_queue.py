@@ -1,7 +1,5 @@
 """The queue in Chromium: by keys alone, with others at the same queue, and without JavaScript."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The screens of returns and orders, as a browser without JavaScript uses them."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A review in the console, without a browser: what stands beside its text, and what its forms do."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any, Final

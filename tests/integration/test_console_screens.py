@@ -1,7 +1,5 @@
 """Every screen of the console in Chromium, filled with hostile text: it stays text, and nobody is left out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Nobody decides about what he hasn't seen in the console, or writes over it: pages carry marks of what they show."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Stores, rules, reminders, templates, the audit log, types and keys in the console, without JavaScript."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

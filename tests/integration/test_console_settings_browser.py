@@ -1,7 +1,5 @@
 """Settings, templates, the audit log and the like in Chromium: nothing that axe or the policy complains about."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.chromium import Watch, chromium, opened, violations

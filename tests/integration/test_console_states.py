@@ -1,7 +1,5 @@
 """The console where visitors sign in, in Chromium: signing in, what it refuses, and what nobody types twice."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

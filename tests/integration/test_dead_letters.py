@@ -1,7 +1,5 @@
 """Messages that can't be processed: they end as dead letters, and hold up nobody."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

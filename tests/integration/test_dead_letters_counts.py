@@ -1,7 +1,5 @@
 """Settled dead letters as checks count them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from storage.dead_letters_replays import ReplayRepository

@@ -1,7 +1,5 @@
 """Dead letters by HTTP: listed, read, tried and replayed; and the health of the service."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from time import monotonic

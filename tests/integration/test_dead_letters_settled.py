@@ -1,7 +1,5 @@
 """Dead letters of the command line: replayed and discarded, they never become more."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

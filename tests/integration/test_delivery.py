@@ -1,7 +1,5 @@
 """Records from upstream by Kafka: any client, any order, any number of times, any rubbish."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

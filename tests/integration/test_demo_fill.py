@@ -1,7 +1,5 @@
 """`plaudit demo --fill`: a shop with reviews that stay the same, whatever is asked for twice."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 

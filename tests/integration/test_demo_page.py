@@ -1,7 +1,5 @@
 """The demo shop at `/demo`: where it is served, and that it is as strict as it asks others to be."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator

@@ -2,8 +2,6 @@
 tests/support/documents.py.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Ids with slashes, through a real server: everything that is kept is read and changed at its address."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

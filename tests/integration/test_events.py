@@ -1,7 +1,5 @@
 """Events about reviews, and the headers of all that Plaudit publishes."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What is exported and imported elsewhere is the same there, also when the import is killed half-way."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Images go with an export and come back the same; files that others have put into its folder come back clean."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """An export of few reviews among many asks MongoDB for some thousands at a time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

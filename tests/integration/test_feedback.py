@@ -1,7 +1,5 @@
 """Replies, votes and reports, by HTTP and by Kafka."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Feedback that comes before its review, however much it is."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Many voters at once, delivered again and again: the counters equal a plain model."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The housekeeping of workers: what one task stumbles over keeps no other one from its turn."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """Images of reviews, from the upload to the last trace of them."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """Images as the consumers of one worker take them, whatever has waited in Kafka, and for how long."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo

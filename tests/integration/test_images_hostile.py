@@ -1,7 +1,5 @@
 """Hostile files, through the same code and store as any upload: each is refused or clean, in bounded memory."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from uuid import uuid4

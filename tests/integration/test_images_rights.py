@@ -1,7 +1,5 @@
 """Images for those who may see them, and for nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime

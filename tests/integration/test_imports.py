@@ -1,7 +1,5 @@
 """Imports into a service that has some of it already: nothing is edited, doubled or taken back."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

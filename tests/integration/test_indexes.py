@@ -1,7 +1,5 @@
 """Indexes follow the settings and the version: nothing about them stops the service."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

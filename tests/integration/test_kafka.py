@@ -1,7 +1,5 @@
 """The client of Kafka: lost connections, many publications at once, subscriptions without records."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Sequence

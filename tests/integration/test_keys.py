@@ -1,7 +1,5 @@
 """API keys: made and revoked by the command line, known to the facade by their hash alone."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta

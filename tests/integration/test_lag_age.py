@@ -1,7 +1,5 @@
 """A partition that stands beside eleven that flow, as the metrics tell of it that alerts ask for."""
 
-from __future__ import annotations
-
 import re
 import time
 from functools import partial

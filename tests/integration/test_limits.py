@@ -1,7 +1,5 @@
 """Limits of a facade as it runs: slow and large requests, slow queries, many connections, rates."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress

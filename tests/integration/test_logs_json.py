@@ -1,7 +1,5 @@
 """Every line that a process of the service writes is JSON, whatever happens to it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

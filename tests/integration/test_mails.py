@@ -1,7 +1,5 @@
 """Mails from commands to a mail server, sent by two mailers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection

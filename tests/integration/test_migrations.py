@@ -1,7 +1,5 @@
 """Migrations, the mark of the schema, and documents that have lost fields."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Awaitable, Callable, Collection

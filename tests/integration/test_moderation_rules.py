@@ -1,7 +1,5 @@
 """Moderation rules of a store: what they do to reviews that come in, to edits, and in time."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial

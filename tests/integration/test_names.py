@@ -1,7 +1,5 @@
 """Names of objects: submissions never wait for them, and they come once they can be had."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Facts of objects, consumed."""
 
-from __future__ import annotations
-
 from time import time
 
 from structlog.testing import capture_logs

@@ -1,7 +1,5 @@
 """Kafka as administrators and upstream systems leave it: topics made anew, records removed, transactions aborted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

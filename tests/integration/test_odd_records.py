@@ -1,7 +1,5 @@
 """Records as no careful producer sends them: headers without a value, times that can't be, keys that nobody has."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any

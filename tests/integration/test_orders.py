@@ -1,7 +1,5 @@
 """Order events, and what depends on them: purchase-only reviews."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import UTC, datetime, timedelta

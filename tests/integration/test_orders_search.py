@@ -1,7 +1,5 @@
 """The orders that were received: found by id, number and customer, and what they prove."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Outcomes tell the truth: in part, not at all, of a key that was reused, of a review that another one moderated."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Sequence

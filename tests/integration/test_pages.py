@@ -1,7 +1,5 @@
 """The documents for people: pages that load nothing from any other host."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

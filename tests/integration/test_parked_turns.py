@@ -1,7 +1,5 @@
 """Commands and verdicts take effect as they stand in their topic, whatever the times of their records."""
 
-from __future__ import annotations
-
 from functools import partial
 from hashlib import sha256
 from time import time

@@ -1,7 +1,5 @@
 """Commands go to the place of their review: by its id where that tells it, by a look-up else; early ones wait there."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

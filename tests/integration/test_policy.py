@@ -1,7 +1,5 @@
 """The policy of a store, and the report of decisions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The data of a person: shown to them, and removed, so that ratings stay right."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

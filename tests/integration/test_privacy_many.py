@@ -1,7 +1,5 @@
 """The data of a person among those of many: no question to MongoDB takes a minute, after which it would be given up."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from typing import Final

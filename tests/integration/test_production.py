@@ -1,7 +1,5 @@
 """In production nothing starts on servers that can lose what they have accepted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

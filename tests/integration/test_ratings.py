@@ -1,7 +1,5 @@
 """Ratings follow moderation, exactly."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from functools import partial

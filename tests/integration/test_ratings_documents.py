@@ -1,7 +1,5 @@
 """Documents of ratings: only what counts is read, and a damaged one is no fault of others."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final

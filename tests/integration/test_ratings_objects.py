@@ -1,7 +1,5 @@
 """Rated objects: found by name, listed, and one with its trend."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial

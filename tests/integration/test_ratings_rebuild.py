@@ -1,7 +1,5 @@
 """Recounts of very many objects leave workers room for moderation."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

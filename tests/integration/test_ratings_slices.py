@@ -1,7 +1,5 @@
 """Ratings are compared with their reviews slice by slice, and no edge of a slice hides a difference."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Whatever ends, for however long: nothing is lost, nothing happens twice, and nobody has to help."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -212,7 +210,7 @@ class History:
     commands: list[tuple[str, str]]
 
     @classmethod
-    def made_up(cls, chance: random.Random, submissions: int, commands: int, products: Sequence[str]) -> History:
+    def made_up(cls, chance: random.Random, submissions: int, commands: int, products: Sequence[str]) -> "History":
         """A history; a third of the reviews is moderated, most of them several times."""
         reviews = [
             submission(chance.choice(products), chance.randint(4, 20) / 4, id=new_id("review"))

@@ -1,7 +1,5 @@
 """Reminders, by a clock that the tests turn."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import timedelta

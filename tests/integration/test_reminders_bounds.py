@@ -1,7 +1,5 @@
 """Reminders that one dares to switch on: nobody's history is mailed, and limits hold within their period."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Orders that nobody can remind of as they are: damaged ones, and those at which we fail. They keep up no other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

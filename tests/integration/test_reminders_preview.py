@@ -1,7 +1,5 @@
 """The preview of reminders over HTTP, by the clock of the machine."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any

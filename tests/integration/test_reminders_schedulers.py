@@ -1,7 +1,5 @@
 """Several schedulers at once, killed at random moments, and the clock that they follow."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

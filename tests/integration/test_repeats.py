@@ -1,8 +1,6 @@
 """Requests that are sent again with their key, once what they were judged by is another: answered by what became of
 them, and nothing else comes in that way."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial

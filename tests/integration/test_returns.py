@@ -1,7 +1,5 @@
 """Returns over HTTP and Kafka: never more than was ordered, and a clear answer to everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid

@@ -1,7 +1,5 @@
 """Returns that are deleted, statuses and numbers of the settings, by HTTP and Kafka."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Returns that come before their order, and all that follows them: it waits, and takes effect in its turn."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Returns by Kafka, and the events that tell of them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers of returns: unique within their store, whatever its template was, and nobody else's business."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

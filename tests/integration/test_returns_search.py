@@ -1,7 +1,5 @@
 """Lists of returns as a desk works through them: by status, customer, store and age, page by page."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 

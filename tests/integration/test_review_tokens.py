@@ -1,7 +1,5 @@
 """Review tokens: the links of reminders, and the one review that each is good for."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping

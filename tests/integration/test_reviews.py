@@ -1,7 +1,5 @@
 """Reviews over HTTP: submitted, listed, read, deleted."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import re

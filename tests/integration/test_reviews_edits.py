@@ -1,7 +1,5 @@
 """Reviews are edited by submitting their ids: by their authors and by moderators, and no older text wins."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """The size of a store's feed, before it is written."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import bson

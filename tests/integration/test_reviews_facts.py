@@ -1,7 +1,5 @@
 """Facts about reviews: purchases that verify them, and where they come from."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from functools import partial

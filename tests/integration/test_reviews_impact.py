@@ -1,7 +1,5 @@
 """The rating of an object by each decision about a review, also where another decides meanwhile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Lists of reviews page by page, by `after`, and counts by status."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The phrase that reviews are searched for."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.facade import Facade, submission

@@ -1,7 +1,5 @@
 """The queue: lists of unapproved reviews, by an index that approvals leave alone."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The compacted topic `reviews` equals the database in the end, whatever happens to the relay."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

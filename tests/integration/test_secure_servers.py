@@ -1,7 +1,5 @@
 """TLS, SASL and least privileges, against real servers: what works with exactly these, and what is said with less."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator

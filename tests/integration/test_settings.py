@@ -1,7 +1,5 @@
 """Where settings come from: the environment, and the file `.env`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

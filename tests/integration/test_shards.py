@@ -1,7 +1,5 @@
 """The listener that tells of commands without a place, on commands that are really sent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Signing in to the console by an API key, and out of it."""
 
-from __future__ import annotations
-
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator

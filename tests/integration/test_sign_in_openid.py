@@ -1,7 +1,5 @@
 """Signing in to the console at a real OpenID provider."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator

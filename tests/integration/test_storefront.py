@@ -1,7 +1,5 @@
 """The public reads of the storefront: who may read them, what they say, and how fresh they are."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Reviews that are edited between the look-up of a page and that of its long texts: nothing unapproved is published."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """What search engines read: the rating of an object on its page, and the feed of all reviews of a store."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The widget in Chromium, on a page of another site with the strictest policy, in front of a real service."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

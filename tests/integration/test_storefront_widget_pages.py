@@ -1,7 +1,5 @@
 """The widget on pages and in browsers as they are: moved, hidden, in other languages, under foreign styles, cut off."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What visitors write on the pages of shops: reviews with images, votes and reports, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from base64 import b64encode
@@ -50,7 +48,7 @@ class Page:
     def path(self) -> str:
         return f"/storefront/v1/{self.store}/Product/{self.product}"
 
-    def of(self, product: str) -> Page:
+    def of(self, product: str) -> "Page":
         return Page(self.facade, self.key, self.store, product)
 
     def stamp(self, ago: timedelta = READ) -> str:

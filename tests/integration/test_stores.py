@@ -1,7 +1,5 @@
 """Stores, their settings, and the general settings."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 from uuid import uuid4

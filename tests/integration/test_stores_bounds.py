@@ -1,7 +1,5 @@
 """A token that is bound to a store sees and changes that store alone, whatever it tries."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Ids that senders choose: each stands for one thing of one store, and whoever comes second is told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Metrics, traces and logs of every process."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Notification templates through the facade and by Kafka."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import httpx

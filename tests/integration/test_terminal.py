@@ -1,7 +1,5 @@
 """Whatever stands in the servers or in a file, no command has a terminal obey it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tools of operators: import, export, dead letters, doctor."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Tools wait for their servers, and do nothing on those of another service."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Topics that grow: more partitions while everything runs, and what has one key keeps its order."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Topics that aren't there: who says so, and that nobody makes them by the way."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

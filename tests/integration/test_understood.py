@@ -1,7 +1,5 @@
 """Nothing is taken that isn't understood: by HTTP, by Kafka, and in the order events of other systems."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

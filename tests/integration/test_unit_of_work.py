@@ -1,7 +1,5 @@
 """A unit of work in a real database: what is pending in it, and what a conflict does to it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta

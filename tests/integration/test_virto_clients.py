@@ -1,8 +1,6 @@
 """The requests of Virto Commerce's administration for reviews and returns, as its scripts send them, without headers of
 ours; and of each answer what those scripts read of it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -11,8 +11,6 @@ What is no behaviour of the domain makes no mutants:
   change them. The tests of the feature state those that the specification fixes.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

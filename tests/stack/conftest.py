@@ -1,7 +1,5 @@
 """The stack for the tests of this folder; they run where it is asked for."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import AsyncIterator
 

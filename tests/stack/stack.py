@@ -1,7 +1,5 @@
 """The stack of docker-compose.yml, under a project name and on ports of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

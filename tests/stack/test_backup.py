@@ -1,7 +1,5 @@
 """The backup of docs/operations.md: MongoDB from a copy of its volume, and what is younger from Kafka."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docker-compose.yml on a Docker engine: `make test ARGS="--stack='docker compose' tests/stack"`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

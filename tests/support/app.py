@@ -1,7 +1,5 @@
 """The facade in the event loop of the test, with neither Kafka nor MongoDB behind it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A browser without pictures: it keeps cookies as one does, follows redirects, and says whose page asks."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html import unescape

@@ -1,7 +1,5 @@
 """Chromium, as people have it: what its pages log, ask for and violate is noted."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import warnings

@@ -1,7 +1,5 @@
 """Colours as browsers compute them, and how well they are told from each other."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

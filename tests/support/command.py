@@ -1,7 +1,5 @@
 """A command of `plaudit` by itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

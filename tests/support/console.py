@@ -1,7 +1,5 @@
 """The console as a browser without JavaScript uses it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Pages of the console as a browser without JavaScript has them: forms are filled and sent."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Consumers in the event loop of a test, on a database of its own, before a Kafka that only notes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

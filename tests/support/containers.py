@@ -1,7 +1,5 @@
 """Kafka and MongoDB in containers, with the images and settings of docker-compose.yml."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """Commands whose wait is over before they take effect, as on a busy machine: what becomes of them all the same."""
 
-from __future__ import annotations
-
 import httpx
 
 from .facade import body_of, problem_of

@@ -1,7 +1,5 @@
 """`plaudit doctor` on a machine that is busy."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from .service import Service

@@ -9,8 +9,6 @@ The first word of a block's info string is its language; GitHub shows no more of
 - `not-run: <reason>`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -97,7 +95,7 @@ class HttpMessage:
     body: str
 
     @classmethod
-    def of(cls, text: str) -> HttpMessage:
+    def of(cls, text: str) -> "HttpMessage":
         """Read the text of an `http` block."""
         head, _, body = text.partition("\n\n")
         start, *lines = head.strip().splitlines()

@@ -1,7 +1,5 @@
 """Orders of the domain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final

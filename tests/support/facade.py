@@ -1,7 +1,5 @@
 """The facade as its clients use it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A console over an interface that is none: it gives the answers that a test wants, and knows the questions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 What runs in them is what `python -m plaudit` runs, and they are killed and stopped like any other.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """An application that asks who somebody is, without a sign-in: by tokens of one issuer, in a header."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from starlette.requests import Request

@@ -1,7 +1,5 @@
 """Files that were made to harm whoever opens them, or that tell more than their pixels."""
 
-from __future__ import annotations
-
 import random
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Templates that try to take time or memory, each with the sentence by which it ends: none gets far."""
 
-from __future__ import annotations
-
 from typing import Final
 
 _NAMES = "items | map: 'name'"

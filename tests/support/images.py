@@ -1,7 +1,5 @@
 """Images to upload, and requests about them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from io import BytesIO
 from random import Random

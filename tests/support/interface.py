@@ -1,7 +1,5 @@
 """A body for each operation that has one, and messages for each topic that is read: as they should be, and whole."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from messaging.topics import Topic

@@ -1,7 +1,5 @@
 """An OpenID Connect issuer: it signs tokens, and tells its public keys, as well or as badly as a test wants."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """A mail server for tests, in the event loop of the test."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Manifests of Kubernetes: those that are kept, and those that the chart makes of a file with values."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Sequence

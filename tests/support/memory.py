@@ -1,7 +1,5 @@
 """The memory of processes that tests look at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

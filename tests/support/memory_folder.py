@@ -1,7 +1,5 @@
 """A folder in the machine's memory, for servers whose data nobody needs when the tests are over."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import tempfile

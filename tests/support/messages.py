@@ -1,7 +1,5 @@
 """Messages as upstream systems send them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple

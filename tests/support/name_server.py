@@ -1,7 +1,5 @@
 """A catalog that tells names over HTTP, as well or as badly as a test wants."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

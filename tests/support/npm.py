@@ -1,7 +1,5 @@
 """Packages of npm, installed once into the user's cache."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

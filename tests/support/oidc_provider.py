@@ -1,7 +1,5 @@
 """A real OpenID provider: npm's `oidc-provider`, installed once into the user's cache."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

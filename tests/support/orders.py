@@ -1,7 +1,5 @@
 """Orders as upstream systems tell of them, and returns as clients of the facade have them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial

@@ -1,8 +1,6 @@
 """Answers to requests as a client gets them in the end: a busy machine makes a service say that it should try again, or
 that a command has yet to take effect."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import httpx

@@ -1,7 +1,5 @@
 """The processes that a test started."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

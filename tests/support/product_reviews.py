@@ -1,7 +1,5 @@
 """Google's feed of product reviews, as Google reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final

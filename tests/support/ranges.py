@@ -1,7 +1,5 @@
 """Commands to MongoDB that look at a whole collection at once: on a large one each would be given up."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any

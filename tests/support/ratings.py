@@ -1,7 +1,5 @@
 """Rating values by the formulas of the contract, in decimals and from the ratings themselves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext

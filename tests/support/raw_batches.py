@@ -1,7 +1,5 @@
 """Record batches made by hand, as no client library makes them, and put into a partition as they are."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Variants of JSON values, made from the shapes of their types: other letter cases, misspelt, null, twice."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy

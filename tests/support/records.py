@@ -1,7 +1,5 @@
 """Records as consumers get them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Schedulers as processes that a test can kill, started fast: forked from one that has everything imported."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from dataclasses import replace

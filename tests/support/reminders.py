@@ -1,7 +1,5 @@
 """A shop whose customers are reminded, with a clock of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

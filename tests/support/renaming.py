@@ -1,7 +1,5 @@
 """A library with one of its names, or texts, changed, as a new version of it could have it."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The compacted topic `reviews`, read as a sink reads it, and what it has to equal."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 

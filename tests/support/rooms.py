@@ -1,7 +1,5 @@
 """The rooms of the product, as the contracts about their imports have them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """A real S3 server, for the store of images: fixtures."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

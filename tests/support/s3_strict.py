@@ -1,7 +1,5 @@
 """An S3 server in memory whose client has bounded rights, or has named a bucket that isn't there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A service that asks who is there, and clients that say so."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Plaudit as its users have it: processes of its own, an address, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -173,7 +171,7 @@ class Service:
             await eventually(ready)
 
     @asynccontextmanager
-    async def running(self, workers: Sequence[str] = ("worker",), *, api: bool = True) -> AsyncIterator[Service]:
+    async def running(self, workers: Sequence[str] = ("worker",), *, api: bool = True) -> "AsyncIterator[Service]":
         """Start the API and workers of these names, ready within the block; all processes end with it."""
         try:
             if api and "api" not in self.processes:

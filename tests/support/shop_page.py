@@ -1,7 +1,5 @@
 """A shop's page: on an origin of its own, under the strictest policy that lets the widget work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """HTTP without a client library, which would put a request into order first, and servers of a few lines."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

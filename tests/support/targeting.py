@@ -1,7 +1,5 @@
 """Commands to MongoDB that a sharded cluster would send to every shard, or refuse, found by a listener."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Kafka and MongoDB that ask who is there, over TLS, with certificates made for the test."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

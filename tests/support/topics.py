@@ -1,7 +1,5 @@
 """Topics as administrators take them away."""
 
-from __future__ import annotations
-
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 

@@ -1,7 +1,5 @@
 """`plaudit up` as a process, for tests of what it starts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The environment variables that Plaudit reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Waiting until something holds, and ports for what tests start."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable

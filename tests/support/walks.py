@@ -1,7 +1,5 @@
 """A walk through a page of the documents: each block is run as it stands, or compared with what the last one did."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -68,7 +66,7 @@ class Shell:
     folder: Path
 
     @classmethod
-    async def start(cls, documented: Documented, folder: Path) -> Shell:
+    async def start(cls, documented: Documented, folder: Path) -> "Shell":
         with (folder / "stderr").open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 *("bash", "--noprofile", "--norc"),

@@ -1,7 +1,5 @@
 """The widget as shoppers meet it: a service with a filled product, the site of a shop, and what one does there."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

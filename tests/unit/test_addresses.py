@@ -1,7 +1,5 @@
 """Mail addresses: what is one, and that no text makes anything but an address or a refusal."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

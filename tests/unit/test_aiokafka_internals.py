@@ -1,7 +1,5 @@
 """The private parts of aiokafka that we use: there, of the shape that we expect, and missed where they are renamed."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """Each alert fires when it should, is silent when it should be, and leads to its section of the runbook."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The OpenAPI document, as generators of clients need it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Rates, concurrency, and what keeps browsers from being turned against the service."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

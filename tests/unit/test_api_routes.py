@@ -1,7 +1,5 @@
 """Routes that resolve the parameters of their endpoints themselves."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 

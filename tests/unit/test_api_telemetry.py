@@ -1,7 +1,5 @@
 """Telemetry of requests: the routes by which they are counted, and the times that are measured."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The AsyncAPI document, as tools of that standard need it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Tokens that are accepted, each for its subject, and tokens that are refused."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time
@@ -161,7 +159,7 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
 
     class Later(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Later:
+        def now(cls, tz: tzinfo | None = None) -> "Later":
             return cls.fromtimestamp(later.timestamp(), tz)
 
     monkeypatch.setattr("jwt.api_jwt.datetime", Later)

@@ -1,7 +1,5 @@
 """With which settings the API starts, and with which it must not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bytes have one spelling as text, and no other is taken."""
 
-from __future__ import annotations
-
 import pytest
 
 from domain.base64url import decoded, encoded

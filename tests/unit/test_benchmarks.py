@@ -1,7 +1,5 @@
 """What a run of the benchmarks writes in the end, half an hour after it began."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

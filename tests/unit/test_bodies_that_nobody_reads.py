@@ -1,7 +1,5 @@
 """Operations without a body: what they take for none, and that they drop nothing that says something."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.app import client_without_servers

@@ -1,7 +1,5 @@
 """Budgets of bytes: who gets room, who waits for it, who makes it."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from unittest.mock import AsyncMock

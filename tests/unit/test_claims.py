@@ -1,7 +1,5 @@
 """Claims, by ids that stay the same, as they are stored."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of commands."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Commands: the outcome of all items, marks, keys that stand for something else, and what a process remembers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, cast, get_args

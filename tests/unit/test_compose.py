@@ -1,7 +1,5 @@
 """docker-compose.yml agrees with the program and with docs/operations.md; tests/stack runs it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The console without servers: who may open which screen, what its pages may load, and what it brings along."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Decisions about all results of a filter: about those that are as they were when its page was opened."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Large dead letters in the console: mended as compactly as they came, and never without what was typed."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

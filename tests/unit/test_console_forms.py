@@ -1,7 +1,5 @@
 """Forms of the console that can't be taken: what comes back, and that nothing in them breaks a page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from typing import Any

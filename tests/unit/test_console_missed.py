@@ -1,7 +1,5 @@
 """What a page of the queue asks for once it is in view again: what it missed meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The news of the console's queue, as far as they need no servers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -26,7 +24,7 @@ class BrokenTail(AsyncIterator[Any]):
         self.readers += 1
         return self
 
-    def __aiter__(self) -> BrokenTail:
+    def __aiter__(self) -> "BrokenTail":
         return self
 
     async def __anext__(self) -> Any:

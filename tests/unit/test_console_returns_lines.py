@@ -1,7 +1,5 @@
 """The lines of a return in a form that comes too late: what was typed, beside what is stored by now."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.datastructures import FormData

@@ -1,7 +1,5 @@
 """Trials of moderation rules in the console, on whatever reviews a store has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """Texts of authors on the pages of the console: cut where they are long, and shown as they are."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The undoing that a page of the queue offers without JavaScript: of the visitor's own last decision alone, once."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Large counts are kept for a second, small ones are not."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

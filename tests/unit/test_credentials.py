@@ -1,7 +1,5 @@
 """Addresses are shown without what opens them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """An export in CSV runs nothing in a spreadsheet or a terminal, and an import of it gives each text back."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

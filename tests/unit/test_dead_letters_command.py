@@ -1,7 +1,5 @@
 """`plaudit dlq`: letters that are named by their places."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

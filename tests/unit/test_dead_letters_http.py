@@ -1,7 +1,5 @@
 """Commands to replay dead letters, as the facade publishes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Replayed dead letters as their consumers receive them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The turn of what waits."""
 
-from __future__ import annotations
-
 from domain.delivery import RecordPosition, in_turn
 
 

@@ -1,7 +1,5 @@
 """`plaudit demo` beside a service that takes its time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """How topics are divided, as those of us who publish to them know."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What the doctor says about settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

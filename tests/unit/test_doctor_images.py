@@ -1,7 +1,5 @@
 """`plaudit doctor` on the store of images: real folders, and a bucket that nobody answers for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`plaudit doctor` on the mail server: one that lets us in, one that doesn't, and none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The tests of the documents can fail, and leave no block out."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

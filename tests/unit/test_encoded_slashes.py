@@ -1,7 +1,5 @@
 """Slashes in the parameters of paths, percent-encoded: text of the parameter, and no separator, at every route."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit

@@ -1,7 +1,5 @@
 """The private parts of FastStream that we use: there, of the shape that we expect, and missed where renamed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import faststream.kafka

@@ -1,7 +1,5 @@
 """The judgements of the fault suite: they object to what isn't as the model has it, and to a run that did little."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Google's feed of product reviews: what stands in it, and that it always is by the schema."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

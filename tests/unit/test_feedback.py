@@ -1,7 +1,5 @@
 """Replies, votes and reports: the rules, and the codec of their commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

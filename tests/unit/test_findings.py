@@ -1,7 +1,5 @@
 """Findings: what each kind of them says."""
 
-from __future__ import annotations
-
 from domain.findings import Finding, Level, failed, ok, warn
 
 

@@ -1,7 +1,5 @@
 """Stamps of forms, checks, rates of addresses, and the ids of visitors."""
 
-from __future__ import annotations
-
 import hmac
 from base64 import b64encode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta

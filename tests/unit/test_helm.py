@@ -1,7 +1,5 @@
 """The chart makes what its values say, and refuses what it doesn't understand; needs Helm."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

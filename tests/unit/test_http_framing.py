@@ -1,7 +1,5 @@
 """Requests that are framed to harm: endless trailers, queues, heads that two servers could read differently."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Limits on connections, heads and patience, over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection

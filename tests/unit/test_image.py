@@ -1,7 +1,5 @@
 """The image: what goes into its build, what it says of itself, and how the example workflows treat it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

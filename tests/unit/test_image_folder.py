@@ -1,7 +1,5 @@
 """The folder of images beside an export: whole, or as it was."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Images: which uploads are taken, who may have one, and what a review shows of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

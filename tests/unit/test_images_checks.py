@@ -1,7 +1,5 @@
 """Images that submissions name: how their uploads are looked up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import cast

@@ -1,7 +1,5 @@
 """Images that submissions name, as their consumer looks their uploads up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import cast

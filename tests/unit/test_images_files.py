@@ -1,7 +1,5 @@
 """The store of images in a folder, and in a bucket that isn't there."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Children that rebuild images are started beside whatever threads the worker has."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Files of ours are known by every bit; nothing else passes for one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from io import BytesIO

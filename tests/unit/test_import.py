@@ -1,7 +1,5 @@
 """Files become rows, rows become reviews, and each review knows who it is."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

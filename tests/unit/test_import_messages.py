@@ -1,7 +1,5 @@
 """Rows become messages that workers take, and what is left out of them is told."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

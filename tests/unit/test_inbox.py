@@ -1,7 +1,5 @@
 """Each record has its effect or becomes a dead letter, whatever fails on the way."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`--json` of the commands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What search engines read on an object's page."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checks of Kafka, by what it answers."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

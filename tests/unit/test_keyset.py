@@ -1,7 +1,5 @@
 """The conditions for rows behind a row, against a model of MongoDB's comparisons."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What is applied to Kubernetes agrees with itself and with the program: the manifests kept, and the chart's."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from functools import cache

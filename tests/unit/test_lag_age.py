@@ -1,7 +1,5 @@
 """The age of a backlog, from where the ends of the partitions were."""
 
-from __future__ import annotations
-
 from messaging.kafka.lag import Partition, Unread
 from messaging.kafka.lag_age import LagAge
 from messaging.topics import Topic

@@ -1,7 +1,5 @@
 """A request that hangs where no driver limits it is answered all the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

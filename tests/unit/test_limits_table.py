@@ -1,7 +1,5 @@
 """The limits in docs/security.md are those of the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

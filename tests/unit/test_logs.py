@@ -1,7 +1,5 @@
 """Repeated lines of libraries are held back from the log."""
 
-from __future__ import annotations
-
 import logging
 
 from plaudit.processes.logs import LeaderMoves, Repeats

@@ -1,7 +1,5 @@
 """Look-ups for all requests that come at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The meaning of a mail server's answers: about one mail, or about all."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from functools import partial
 

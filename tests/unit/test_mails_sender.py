@@ -1,7 +1,5 @@
 """The sender of the configuration, where it is no mail address: nothing that would put it into mails starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

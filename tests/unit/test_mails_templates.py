@@ -1,7 +1,5 @@
 """The templates of a run of reminders in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

@@ -1,7 +1,5 @@
 """`make up` and `make demo`: what is chosen on their line, what is left to the rest, and a Python that is too old."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

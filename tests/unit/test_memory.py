@@ -1,7 +1,5 @@
 """A process that has started gives memory back."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

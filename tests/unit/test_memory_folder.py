@@ -1,7 +1,5 @@
 """The folder of the tests' servers in the memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

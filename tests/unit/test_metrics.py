@@ -1,7 +1,5 @@
 """The declared metrics, and those that the dashboard and the alerts ask for."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import chain

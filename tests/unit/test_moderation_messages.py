@@ -1,7 +1,5 @@
 """The codec of moderation commands: what is written is read again, wherever it was kept."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

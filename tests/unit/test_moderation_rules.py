@@ -1,7 +1,5 @@
 """Moderation rules: which fire for a review, and what follows."""
 
-from __future__ import annotations
-
 import itertools
 import resource
 import tracemalloc

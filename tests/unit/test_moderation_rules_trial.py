@@ -1,7 +1,5 @@
 """Trials of moderation rules: by the endpoint and by the command line. Nothing is written."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """The way of moderation where Kafka doesn't tell what is on its way: by the router, which is always right."""
 
-from __future__ import annotations
-
 import pytest
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotReadyError
 

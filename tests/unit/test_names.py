@@ -1,7 +1,5 @@
 """Names that are filled in: how soon each is asked for again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from unittest.mock import AsyncMock

@@ -1,7 +1,5 @@
 """Tokens for Kafka: had once, kept, and no word of them in what goes wrong."""
 
-from __future__ import annotations
-
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from pydantic import SecretStr

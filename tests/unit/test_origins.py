@@ -1,7 +1,5 @@
 """Web origins: exactly what browsers send."""
 
-from __future__ import annotations
-
 import pytest
 
 from domain.origins import InvalidOriginError, check_origin

@@ -1,7 +1,5 @@
 """Waits for servers tell what they wait for, and how to stop."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

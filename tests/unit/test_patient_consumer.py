@@ -1,7 +1,5 @@
 """The consumer at the edges of its polls: what it commits, and what it puts down to records."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace

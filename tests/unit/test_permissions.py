@@ -1,7 +1,5 @@
 """Every route with every set of permissions: allowed exactly where it is declared."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection

@@ -1,7 +1,5 @@
 """Places: the bucket of an object, and ids that tell it."""
 
-from __future__ import annotations
-
 from uuid import UUID, uuid4, uuid5
 
 import pytest

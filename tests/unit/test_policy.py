@@ -1,7 +1,5 @@
 """The policy of a store in words, and the decisions that it is measured by."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Orders and returns without the people who are forgotten, and the people whom a message is about."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Probes, metrics and health checks of processes."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

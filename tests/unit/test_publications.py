@@ -1,7 +1,5 @@
 """Planned approvals whose time has come."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Workarounds for PyMongo: locks that stay taken, and tasks that lose a cancellation."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from contextlib import suppress

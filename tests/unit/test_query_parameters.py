@@ -1,7 +1,5 @@
 """Every parameter of every query is known by its name in any letter case, once, and nothing else is taken."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The texts by which rated objects are found and listed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text

@@ -1,7 +1,5 @@
 """Trends: the weeks that they have, and what was counted in each."""
 
-from __future__ import annotations
-
 import time as clock
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta, timezone

@@ -1,7 +1,5 @@
 """Record batches that can't be read, or not as a whole: what is well is read, the rest is told."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from typing import Any

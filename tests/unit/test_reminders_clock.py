@@ -1,7 +1,5 @@
 """The clock of reminders without servers: a run that was cut off is repeated, not left until the next time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

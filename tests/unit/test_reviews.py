@@ -1,7 +1,5 @@
 """Reviews: what of them stays; statuses, their words, where actions lead, and what counts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """The ids of objects that changed, from several queries."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TypeVar

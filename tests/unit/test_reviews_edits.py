@@ -1,7 +1,5 @@
 """Edits of reviews: who may, what changes, and that no older text wins."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

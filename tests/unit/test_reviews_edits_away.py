@@ -1,7 +1,5 @@
 """Edits while the database is away, so that nobody knows whether they are any."""
 
-from __future__ import annotations
-
 import pytest
 
 from api.commands import Earlier

@@ -1,7 +1,5 @@
 """The facts about a review."""
 
-from __future__ import annotations
-
 import pytest
 
 from domain.reviews_facts import Facts, Source

@@ -1,7 +1,5 @@
 """Messages of submitted reviews: what they tell the consumer of who sends them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moderation that an import brings along."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Submissions as they come in: what their records say of them, and what becomes of one whose id is taken."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The records of the topic of reviews, its settings, and the errors that end a change stream for good."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The rooms of the code: no MongoDB document leaves `storage/`, and nothing grows beyond what one reads at a time."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

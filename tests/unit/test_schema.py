@@ -1,7 +1,5 @@
 """Versions that may run on a database, before, during and after a step."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import pytest

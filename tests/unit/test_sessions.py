@@ -1,7 +1,5 @@
 """Sealed cookies of the console, and the rules about who may use them."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64encode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta

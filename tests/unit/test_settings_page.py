@@ -1,7 +1,5 @@
 """The page of settings is that of the models."""
 
-from __future__ import annotations
-
 import runpy
 
 from plaudit.config import Settings

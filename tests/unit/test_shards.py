@@ -1,7 +1,5 @@
 """Shard keys: what a sharded cluster asks of indexes and writes, and what would go to every shard."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Signing in to the console without servers: whatever nobody has to say who they are for is counted by address."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 

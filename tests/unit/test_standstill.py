@@ -1,7 +1,5 @@
 """Partitions with a backlog that make no progress."""
 
-from __future__ import annotations
-
 from messaging.kafka.lag import Lag, Unread
 from messaging.kafka.standstill import STANDS_AFTER_S, Standstill
 from messaging.topics import Topic

@@ -1,7 +1,5 @@
 """A process ends when it is asked to."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Public answers in memory: how old they get, who loads them, and how many there are."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Pages of other origins at the storefront: their preflights, and whose pages may read an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NoReturn
 

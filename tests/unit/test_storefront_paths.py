@@ -1,7 +1,5 @@
 """Requests for the storefront whose paths name nothing that can be."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 
 import pytest

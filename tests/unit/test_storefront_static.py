@@ -1,7 +1,5 @@
 """The files that pages of shops load: small, typed, the same words in each language, and readable from everywhere."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

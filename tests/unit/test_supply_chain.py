@@ -1,7 +1,5 @@
 """Packages are locked by their hashes, and actions by their commits."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

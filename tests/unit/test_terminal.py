@@ -1,7 +1,5 @@
 """Text from outside does nothing on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Look-ups that come at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Topics that can't be made: what passes by itself, and what somebody has to mend."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

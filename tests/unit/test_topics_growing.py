@@ -1,7 +1,5 @@
 """The growth of topics where something goes wrong: all moderation may wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any, cast

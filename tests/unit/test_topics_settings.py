@@ -1,7 +1,5 @@
 """What `plaudit doctor` says of topics whose settings were changed by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from messaging.kafka.checks_settings import settings_problems

@@ -1,7 +1,5 @@
 """Trace contexts on their way through Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

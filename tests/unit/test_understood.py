@@ -1,7 +1,5 @@
 """Every body and every topic: a field in another letter case, misspelt, null or twice has its effect, or is told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

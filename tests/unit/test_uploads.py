@@ -1,7 +1,5 @@
 """Uploads: forms that can't be read, and what a key stands for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

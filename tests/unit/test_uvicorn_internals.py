@@ -1,7 +1,5 @@
 """The parts of uvicorn and httptools that we use: there, of the shape that we expect, and missed where renamed."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable

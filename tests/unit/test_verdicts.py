@@ -1,7 +1,5 @@
 """Verdicts of classifiers: about the text that they name alone, and never against a rule that holds a review."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

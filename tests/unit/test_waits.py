@@ -1,7 +1,5 @@
 """Waits for outcomes: one look for all, places, failures."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 

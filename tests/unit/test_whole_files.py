@@ -1,7 +1,5 @@
 """Drafts: one run writes a file at a time, and the file is whole or as it was."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The windows in docs/operations.md, for how long what is away may stay so, are those of the code."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log of a worker names the command that a message is of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import pytest

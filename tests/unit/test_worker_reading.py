@@ -1,7 +1,5 @@
 """The end of a worker that reads some topics alone: what one of them passes on to another is applied by then."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """`plaudit demo --fill`: a demo shop with reviews, by the public interface of a running service."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The messages to Kafka that the demo shop is made by, each with an identity that stays."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

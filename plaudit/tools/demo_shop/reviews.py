@@ -1,7 +1,5 @@
 """Reviews of the demo shop: the same ones for everybody, by their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

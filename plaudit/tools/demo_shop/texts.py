@@ -1,7 +1,5 @@
 """The fragments that reviews of the demo shop are made of: one file for each language."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Checks of the configuration, without any server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from domain.findings import Finding, failed, ok, warn

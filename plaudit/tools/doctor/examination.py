@@ -1,7 +1,5 @@
 """The whole examination, each part within its time."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """The check of the store of images."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path

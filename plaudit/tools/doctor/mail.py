@@ -1,7 +1,5 @@
 """The check of the mail server, and of whom mails are from."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final

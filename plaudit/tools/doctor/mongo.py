@@ -1,7 +1,5 @@
 """Questions to MongoDB of checks that are about something else."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 

@@ -1,7 +1,5 @@
 """Rows of imports that are no reviews, and the reasons."""
 
-from __future__ import annotations
-
 from pydantic import ValidationError
 
 from messaging.reading import error_message, pointer

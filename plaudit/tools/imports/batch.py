@@ -1,7 +1,5 @@
 """Rows of an import that are acknowledged together."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from domain.delivery import OutgoingMessage

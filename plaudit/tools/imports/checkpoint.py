@@ -1,7 +1,5 @@
 """The progress of an import, kept in a file beside its input."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path
@@ -35,7 +33,7 @@ class Checkpoint(BaseModel):
     latest: dict[str, str | None] = {}
 
     @classmethod
-    def read(cls, path: Path, job: str) -> Checkpoint | None:
+    def read(cls, path: Path, job: str) -> "Checkpoint | None":
         """The checkpoint of that job, None if there is none."""
         try:
             found = cls.model_validate_json(path.read_bytes())

@@ -1,7 +1,5 @@
 """The columns of a file that no field is made of: whoever imports is told their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The images of an export, in the folder beside it: found, compared with what their rows say, and uploaded."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

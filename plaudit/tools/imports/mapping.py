@@ -1,7 +1,5 @@
 """The mapping of a row's columns to a submission, and the identity of its review."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -61,7 +59,7 @@ class ColumnMapping:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pairs: Iterable[str], *, store: str | None = None, entity_type: str | None = None) -> ColumnMapping:
+    def of(cls, pairs: Iterable[str], *, store: str | None = None, entity_type: str | None = None) -> "ColumnMapping":
         """From `column=field` pairs; raises UsageError."""
         explicit: dict[str, str] = {}
         for pair in pairs:

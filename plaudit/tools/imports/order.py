@@ -1,7 +1,5 @@
 """The options of an import, and the files that it can't use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final

@@ -3,8 +3,6 @@
 The one place that knows the messages of feedback.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5

@@ -1,7 +1,5 @@
 """`plaudit import`: reviews from a file, through Kafka, each good row once and each bad row reported once."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

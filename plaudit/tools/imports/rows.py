@@ -1,7 +1,5 @@
 """Rows of CSV and JSON Lines, with the line each starts at; one that can't be read tells why and stops nothing."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import deque

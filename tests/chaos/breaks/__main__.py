@@ -1,7 +1,5 @@
 """`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and see that the suite fails."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
