@@ -1,7 +1,7 @@
-"""The audit log: who moderated, edited or replied to which review, when and why, who deleted which return, and who
-changed which settings, store or template, or replayed or discarded which dead letter.
+"""The audit log: moderation, edits of and replies to reviews, deletions of returns, changes of settings, stores and
+templates, and replays and discards of dead letters, each with its subject, time and reason.
 
-It never holds what a person wrote.
+It holds no content: of an edit or a change, only the names of the fields.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -34,9 +34,8 @@ INDEXES: Final = [
 
 
 class AuditAction(StrEnum):
-    """The deed of an entry. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a
-    moderator. `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of
-    a dead letter that was mended."""
+    """The action of an entry. `hold` and `flag` come from a moderation rule or a verdict: the review then waits for a
+    moderator. `fields` names the hidden or shown image, the changed settings, or `value` for a mended dead letter."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -57,7 +56,7 @@ class AuditAction(StrEnum):
 
 
 class AuditKind(StrEnum):
-    """The kind of thing that an entry is about."""
+    """The kind of thing that an entry concerns."""
 
     REVIEW = "review"
     RETURN = "return"
@@ -68,16 +67,16 @@ class AuditKind(StrEnum):
 
 
 class AuditEntry(NamedTuple):
-    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
-    template, or replay of a dead letter, that took effect.
+    """One action that took effect: a moderation or edit of a review, a reply to one, the deletion of a return, a change
+    of settings, a store or a template, or the replay or discard of a dead letter.
 
-    At most one of review, return, template and letter (its place) is set; a change of the general settings has none,
-    nor a store. `subject` is None where authentication was off, but for authors; `rule:<id>` and `verdict:<source>` are
-    no persons. `fields` are the names of those that an edit or a change changed.
+    At most one of `review_id`, `return_id`, `template` and `letter` is set. A change of the general settings has none
+    of them, and no store.
     """
 
     at: datetime
     subject: str | None
+    """None where authentication was off, except for authors; `rule:<id>` and `verdict:<source>` are not persons."""
     action: AuditAction
     review_id: str | None = None
     entity: Entity | None = None
@@ -86,19 +85,21 @@ class AuditEntry(NamedTuple):
     command_id: str | None = None
     return_id: str | None = None
     fields: tuple[str, ...] = ()
+    """The names of the fields that an edit or a change changed."""
     reason_code: ReasonCode | None = None
     template: str | None = None
     language: str | None = None
     letter: str | None = None
+    """The place of a dead letter."""
 
     @property
     def may_be_of_customer(self) -> bool:
-        """True for what customers do themselves, too: they edit their reviews and delete their returns."""
+        """True for actions that customers take, too: they edit their reviews and delete their returns."""
         return self.action is AuditAction.EDIT or self.return_id is not None
 
     @property
     def kind(self) -> AuditKind:
-        """The kind of thing that it is about."""
+        """The kind of thing that the entry concerns."""
         if self.review_id is not None:
             return AuditKind.REVIEW
         if self.return_id is not None:
@@ -112,7 +113,7 @@ class AuditEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditSearch:
-    """Criteria; each one that is set must hold."""
+    """Search criteria: an entry must meet all that are set."""
 
     review_id: str | None = None
     subject: str | None = None
@@ -126,54 +127,55 @@ class AuditSearch:
 
 
 class AuditLog:
-    """Writes and reads entries; nothing changes them, but that authors are forgotten."""
+    """Writes and reads entries. They never change, except that `forget_author` removes names."""
 
     def __init__(self, database: Database) -> None:
         self._entries = database[COLLECTION]
 
     async def add(self, entries: Iterable[AuditEntry], now: datetime, session: Session) -> None:
-        """Write entries with what they tell of, which is now."""
+        """Insert entries in the transaction of the changes that they record, which take effect `now`."""
         documents = [_document(entry, now) for entry in entries]
         if documents:
             await self._entries.insert_many(documents, ordered=False, session=session)
 
     async def forget_author(self, subject: str) -> int:
-        """Take the name of a customer out of the entries that may be a customer's; returns how many there were."""
+        """Remove a customer's name from the entries that may be a customer's; returns the number of entries changed."""
         theirs = {"subject": subject, "$or": [{"action": AuditAction.EDIT.value}, {"returnId": {"$ne": None}}]}
         return await update_in_ranges(self._entries, OBJECT_IDS, theirs, {"$set": {"subject": None}})
 
     async def of_subject(self, subject: str) -> list[AuditEntry]:
-        """Every entry of somebody, the newest first. MongoDB looks at every entry: few ask for it."""
+        """All entries of a subject, newest first. MongoDB scans all entries, for few callers."""
         found = [each async for each in found_in_ranges(self._entries, OBJECT_IDS, {"subject": subject})]
         return [entry_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
-        """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
-        later: when it took effect counts, not when it was asked for. Ascending, each once."""
-        # An id tells the second in which it was made: its index serves where another one would cost every approval.
+        """The ids of objects with a review, in one of these stores or in any, that was moderated at this moment or
+        later, ascending and distinct. The time at which the moderation took effect counts, not that of its command."""
+        # An ObjectId holds the second of its creation, which saves an index of its own that would slow down every
+        # approval.
         first = first_id_of(moment)
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
         return await ids_of_objects(self._entries, {**since, **in_stores(stores)})
 
     async def search(self, search: AuditSearch) -> list[AuditEntry]:
-        """One page, the newest first."""
+        """One page, newest first."""
         if search.take == 0:
             return []
         found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
         return [entry_from(document) async for document in found]
 
     async def every(self, search: AuditSearch, most: int | None = None) -> AsyncIterator[AuditEntry]:
-        """All entries that match, over all pages, the newest first; or so many of them (at least 1)."""
+        """All matching entries over all pages, newest first; with `most`, at most that many (at least 1)."""
         async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
             yield entry_from(document)
 
     async def count(self, search: AuditSearch) -> int:
-        """The number of entries that match, over all pages."""
+        """The number of matching entries over all pages."""
         return await self._entries.count_documents(_filter(search))
 
 
 def first_id_of(moment: datetime) -> ObjectId:
-    """The lowest id of entries that took effect in that second or later."""
+    """The lowest id of entries that took effect in the second of this moment or later."""
     return ObjectId.from_datetime(min(max(moment, EPOCH), _IDS_END))
 
 
@@ -197,7 +199,7 @@ def _filter(search: AuditSearch) -> Document:
 def _of_kind(kind: AuditKind) -> Document:
     if kind is AuditKind.REVIEW:
         return {"reviewId": {"$ne": None}}
-    # The index of reviews has what is about none in one place; earlier versions told no kind of returns.
+    # The index by review has all entries without a review in one place. Earlier versions stored no kind for returns.
     return {"reviewId": None, **({"returnId": {"$ne": None}} if kind is AuditKind.RETURN else {"kind": kind.value})}
 
 
@@ -231,7 +233,7 @@ def _about(entry: AuditEntry) -> Document:
 
 
 def entry_from(document: Document) -> AuditEntry:
-    """The entry in its document."""
+    """The entry in a document."""
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],

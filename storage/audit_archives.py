@@ -1,4 +1,4 @@
-"""Archives of the audit log: the entries of an age, and the one archive whose entries are being removed."""
+"""Archives of the audit log: the entries before a moment, and the one archive whose entries are being removed."""
 
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _UNFINISHED: Final = "unfinished"
 
 
 class ArchivedEntry(NamedTuple):
-    """An entry, and the id by which it is removed."""
+    """An entry, and the id by which to remove it."""
 
     id: str
     entry: AuditEntry
@@ -25,7 +25,7 @@ class ArchivedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file with so many entries, by its absolute path and the SHA-256 of its bytes."""
+    """An archive file: its absolute path, the SHA-256 of its bytes, and the number of its entries."""
 
     file: str
     sha256: str
@@ -33,9 +33,9 @@ class Archive:
 
 
 class AuditArchives:
-    """Finds entries for an archive, and removes them once they are in its file.
+    """Finds entries for an archive, and removes them once its file holds them.
 
-    At most one archive is unfinished: from its beginning, with its file written, until its entries are removed.
+    At most one archive is unfinished: from `begin`, when its file is written, until its entries are removed.
     """
 
     def __init__(self, database: Database) -> None:
@@ -43,17 +43,17 @@ class AuditArchives:
         self._archives = database[COLLECTION]
 
     async def entries_before(self, moment: datetime) -> AsyncIterator[ArchivedEntry]:
-        """Entries that took effect before that second, the oldest first."""
+        """The entries that took effect before the second of this moment, oldest first."""
         async for document in self._entries.find({"_id": {"$lt": first_id_of(moment)}}).sort("_id"):
             yield ArchivedEntry(str(document["_id"]), entry_from(document))
 
     async def unfinished(self) -> Archive | None:
-        """The archive whose entries may not all be removed."""
+        """The archive whose entries may not all have been removed, if any."""
         found = await self._archives.find_one({"_id": _UNFINISHED})
         return Archive(found["file"], found["sha256"], found["entries"]) if found else None
 
     async def begin(self, archive: Archive) -> bool:
-        """Note that the entries in this file are to be removed; False where another archive is unfinished."""
+        """Record that the entries in this file are to be removed. Returns False if another archive is unfinished."""
         told = {"file": archive.file, "sha256": archive.sha256, "entries": archive.entries}
         try:
             await self._archives.insert_one({"_id": _UNFINISHED, **told})
@@ -62,13 +62,13 @@ class AuditArchives:
         return True
 
     async def count(self, ids: Collection[str]) -> int:
-        """The number of these entries that are in the log."""
+        """The number of these entries that are still in the log."""
         return await self._entries.count_documents({"_id": {"$in": [ObjectId(id) for id in ids]}})
 
     async def remove(self, ids: Collection[str]) -> int:
-        """Remove entries; returns how many were there."""
+        """Remove entries; returns the number removed."""
         return (await self._entries.delete_many({"_id": {"$in": [ObjectId(id) for id in ids]}})).deleted_count
 
     async def finish(self, archive: Archive) -> None:
-        """Note that nothing of this archive is left to do."""
+        """Record that this archive is finished."""
         await self._archives.delete_one({"_id": _UNFINISHED, "file": archive.file, "sha256": archive.sha256})

@@ -1,4 +1,4 @@
-"""The work that waits in the database, and since when."""
+"""The work that waits in the database, and its age."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ PARKED: Final[Mapping[str, str]] = {
     "returns": returns_parking.COLLECTION,
     "verdicts": parking.VERDICTS_COLLECTION,
 }
-"""The collections of parked commands, by kind: `reviews` are moderation, feedback and commands about images."""
+"""The collections of parked commands by kind: `reviews` has moderation, feedback and image commands."""
 
 _MOST_COUNTED: Final = 100_000
 
 
 class Waiting(NamedTuple):
-    """So many documents wait, the oldest since that moment; None where none does."""
+    """The number of waiting documents, and the time since when the oldest waits; None if none does."""
 
     documents: int
     since: datetime | None
@@ -31,18 +31,21 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Parked commands by kind, batches of owed messages, the state that the topic of reviews shows, and the schedule of
-    reminders. `mails`: those to be sent, 100,000 of them at most, and when the first was due, or will be."""
+    """The work that waits."""
 
     parked: Mapping[str, Waiting]
+    """Parked commands by kind."""
     owed: Waiting
+    """Batches of messages in the outbox."""
     mails: Waiting
+    """Mails to be sent, counted up to 100,000, and the time at which the first was or will be due."""
     relayed_until: datetime | None
+    """The moment up to which the topic of reviews shows all changes; None if nothing was ever relayed."""
     reminders: Schedule | None
 
 
 async def backlog(database: Database) -> Backlog:
-    """The work that waits now."""
+    """Read the backlog."""
     parked, owed, owed_mails, relayed, reminders = await asyncio.gather(
         asyncio.gather(*(_waiting(database, name, "parkedAt") for name in PARKED.values())),
         _waiting(database, outbox.COLLECTION, "at"),
@@ -54,7 +57,7 @@ async def backlog(database: Database) -> Backlog:
 
 
 async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
-    """All documents of a collection, with the oldest by an indexed field."""
+    """The estimated number of documents in a collection, and the earliest value of an indexed field."""
     count, oldest = await asyncio.gather(
         _number(database, collection),
         _first(database, collection, {}, moment),
@@ -76,6 +79,6 @@ async def _number(database: Database, collection: str) -> int:
 
 
 async def _first(database: Database, collection: str, condition: Document, moment: str) -> datetime | None:
-    """The earliest moment in an indexed field."""
+    """The earliest moment in an indexed field; None without documents."""
     found = await database[collection].find_one(condition, {moment: 1}, sort=[(moment, 1)])
     return found[moment] if found else None

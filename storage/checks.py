@@ -1,4 +1,4 @@
-"""Checks of MongoDB: is it as the service needs it, and is anything in it overdue?"""
+"""Checks of MongoDB: is it set up as the service needs it, and is any work overdue?"""
 
 import time
 from collections.abc import AsyncIterator
@@ -32,12 +32,13 @@ _PATIENCE_MS: Final = 2_000
 
 
 async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[Finding]:
-    """Everything about MongoDB; ids are remembered for so many days. Raises what the driver raises if it is away."""
+    """All findings about MongoDB. `remember_days` is the number of days for which ids are remembered. Raises the
+    driver's errors if MongoDB is unavailable."""
     begin, asked = time.monotonic(), datetime.now(UTC)
     hello = await database.command("hello")
     yield ok("mongodb", "answers")
     yield _replica_set(hello)
-    # Its clock was read somewhere within the round trip.
+    # The server read its clock at some time within the round trip.
     middle = asked + timedelta(seconds=(time.monotonic() - begin) / 2)
     yield _clock((hello["localTime"].replace(tzinfo=UTC) - middle).total_seconds())
     yield await _schema(database)
@@ -106,7 +107,7 @@ async def _schema(database: Database) -> Finding:
 
 
 async def check_documents(database: Database) -> Finding:
-    """Documents that have lost fields, as far as they are found within seconds: MongoDB has to look at all."""
+    """Documents that lack fields, as far as they are found within seconds: MongoDB has to scan all of them."""
     found, unknown = list[str](), list[str]()
     for name in SHAPES:
         count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=_PATIENCE_MS)
@@ -123,7 +124,7 @@ async def check_documents(database: Database) -> Finding:
 
 
 async def check_rights(database: Database) -> Finding:
-    """A finding on what the user of the connection may do: a process without a right to write waits for it."""
+    """A finding on the rights of the connection's user: without the right to write, a process waits for it."""
     info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]
     if not info["authenticatedUsers"]:
         return ok("rights", "MongoDB asks for no user")
@@ -197,7 +198,7 @@ async def _templates(database: Database) -> Finding:
 
 
 def _wrong(saved: SavedTemplate) -> str:
-    """The error of a template, empty if it has none."""
+    """The error of a template; empty if it has none."""
     try:
         check(saved.template)
     except TemplateError as error:

@@ -1,4 +1,4 @@
-"""Claims of reviews: each is held by one review, by its `_id`, so that two that want it conflict."""
+"""Claims of reviews: one review holds each, by the claim's `_id`, so that two reviews that want it conflict."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -15,15 +15,15 @@ INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
 
 
 class ClaimRepository:
-    """Gives claims to reviews, in the transaction that stores the reviews."""
+    """Assigns claims to reviews, in the transaction that stores the reviews."""
 
     def __init__(self, database: Database) -> None:
         self._claims = database[COLLECTION]
 
     async def take(self, wanted: Mapping[str, Sequence[Claim]], session: Session) -> dict[str, Refusal]:
-        """Give each review, by id, its claims; returns the refusals of those of which another review has one.
+        """Assign claims to reviews, by review id. Returns the refusals of reviews that want a claim of another review.
 
-        Of two reviews that want the same the first gets it. Who is refused gets none.
+        If two reviews want the same claim, the first gets it. A refused review gets none.
         """
         ids = {claim.id for claims in wanted.values() for claim in claims}
         if not ids:
@@ -40,7 +40,7 @@ class ClaimRepository:
             holders |= dict.fromkeys((claim.id for claim in claims), review_id)
             given |= dict.fromkeys(claims, review_id)
         writes = [
-            # The version before this frees only claims with `isKept` false.
+            # The previous version frees only claims with `isKept` false.
             UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": False}}, upsert=True)
             for claim, id in given.items()
         ]
@@ -48,5 +48,5 @@ class ClaimRepository:
         return refused
 
     async def free(self, review_ids: Collection[str], session: Session) -> None:
-        """Free the claims of reviews that are deleted."""
+        """Free the claims of deleted reviews."""
         await self._claims.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)

@@ -1,4 +1,4 @@
-"""The connection to MongoDB, transactions, also those of killed processes, and errors that mean it is unavailable."""
+"""The connection to MongoDB, transactions (including those abandoned by killed processes), and kinds of errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -38,10 +38,10 @@ _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
 _MORE_S: Final = 0.5
-"""So much longer whoever asks waits for a query that doesn't know the limit."""
+"""Seconds beyond SOON_S for a query that doesn't know PyMongo's deadline."""
 IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
-"""The name of our connections and sessions at the server."""
+"""The name of our connections and sessions on the server."""
 
 _REFUSALS: Final = frozenset({13, 18})  # Unauthorized, AuthenticationFailed
 _FINAL_CODES: Final = frozenset(
@@ -68,11 +68,11 @@ _FINAL_CODES: Final = frozenset(
 def connect(
     uri: str, database: str, *, timeout: float = 5.0, query_timeout: float | None = None
 ) -> tuple[Client, Database]:
-    """A client and its database. Nothing is sent until first use; `timeout` seconds to find a usable server,
-    `query_timeout` for each operation, after which the server gives it up, too.
+    """A client and its database; nothing is sent before first use. `timeout`: seconds to find a usable server.
+    `query_timeout`: seconds for each operation, after which the server aborts it, too.
 
-    Writes are acknowledged by a majority and journaled, reads see only such writes: what was seen can't be undone
-    by a failover, which commands that overtake their submission rely on.
+    Writes are acknowledged by a majority and journaled, and reads see only such writes: a failover can't undo what was
+    read, which commands that overtake their submission rely on.
     """
     client: Client = AsyncMongoClient(
         uri,
@@ -95,10 +95,10 @@ def connect(
 def is_database_away(error: BaseException) -> bool:
     """True for an error that a retry may overcome: MongoDB is unavailable, busy, full, or refuses us for now.
 
-    What it says of a document alone is final; in doubt it is waited for, because nothing is lost by that.
+    Only errors about a document itself are final; an unknown one is retried, because waiting loses nothing.
     """
     if isinstance(error, BulkWriteError):
-        # Beside a failure that is final the majority may be missing, which has to have what is in its way.
+        # With a write concern error, the document that caused a final failure may not be on a majority yet: retry.
         failures = error.details.get("writeErrors", ())
         is_final = any(failure["code"] in _FINAL_CODES for failure in failures)
         return bool(error.details.get("writeConcernErrors")) or not is_final
@@ -108,32 +108,32 @@ def is_database_away(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """True where MongoDB doesn't let the user in, or do this: a process waits for the right, a person wants to know."""
+    """True if MongoDB rejects the login or the operation: a process waits for the right, a command reports it."""
     return isinstance(error, OperationFailure) and error.code in _REFUSALS
 
 
 async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> AsyncIterator[str]:
-    """The ids of the objects of matching documents, ascending, each once, however many there are."""
+    """The ids of the objects of all matching documents, ascending and distinct, however many."""
     pipeline = [{"$match": matching}, {"$group": {"_id": "$entityId"}}, {"$sort": {"_id": 1}}]
     found = await collection.aggregate(pipeline, allowDiskUse=True, batchSize=IDS_AT_ONCE)
     return (each["_id"] async for each in found if each["_id"] is not None)
 
 
 def soon() -> AbstractContextManager[None]:
-    """A block in which MongoDB is asked for SOON_S at most."""
+    """A block in which all MongoDB operations together take at most SOON_S."""
     return within(SOON_S)
 
 
 def within(seconds: float) -> AbstractContextManager[None]:
-    """A block in which MongoDB is asked for so many seconds at most, all its questions together."""
+    """A block in which all MongoDB operations together take at most this many seconds."""
     return pymongo.timeout(seconds)
 
 
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:
-    """The answer of a query within SOON_S or little more, or `otherwise` while the database is unavailable or slow."""
+    """The result of a query within SOON_S or little more; `otherwise` while MongoDB is unavailable or slow."""
     try:
-        # PyMongo's own limit comes first: it leaves the connection usable, which a cancellation closes. A query that is
-        # asked for others as well doesn't know it, and isn't cancelled.
+        # PyMongo's own deadline comes first: it leaves the connection usable, while a cancellation closes it. A query
+        # that is shared with other callers doesn't know this deadline, and isn't cancelled.
         async with asyncio.timeout(SOON_S + _MORE_S):
             with soon():
                 return await look
@@ -146,12 +146,12 @@ async def unless_away(look: Awaitable[T], otherwise: T) -> T:
 
 
 def is_too_slow(error: BaseException) -> bool:
-    """True if an operation exceeded its time limit, at the server or at the client."""
+    """True if an operation exceeded its time limit, on the server or the client."""
     return isinstance(error, ExecutionTimeout | NetworkTimeout)
 
 
 def is_duplicate(error: BulkWriteError) -> bool:
-    """True if a bulk write failed for duplicate keys alone."""
+    """True if a bulk write failed only because of duplicate keys."""
     details = error.details
     failures = details.get("writeErrors", ())
     return not details.get("writeConcernErrors") and all(f["code"] == _DUPLICATE_KEY for f in failures)
@@ -160,7 +160,7 @@ def is_duplicate(error: BulkWriteError) -> bool:
 async def in_transaction(database: Database, work: Callable[[Session], Awaitable[T]]) -> T:
     """Run `work` in one transaction, again from its beginning after a conflict; all of it takes effect or nothing.
 
-    Being interrupted counts as a conflict: it is what a process meets that was taken for dead, and lives.
+    An interruption counts as a conflict: it happens to a live process that was taken for dead.
     """
 
     async def attempt(session: Session) -> T:
@@ -178,11 +178,11 @@ async def in_transaction(database: Database, work: Callable[[Session], Awaitable
 
 
 async def abort_abandoned(database: Database, idle: timedelta) -> int:
-    """Abort our transactions that nobody has gone on with for so long, as a process that was killed; returns how many.
+    """Abort our transactions that have been idle for this long, as after a process was killed; returns their number.
 
-    MongoDB keeps them for a minute, and whatever they wrote can't be written by others until then. To a process that
-    is alive but slow it is a conflict like any other: it begins again. Where the server doesn't let us look at our own
-    sessions, none is found.
+    MongoDB keeps them for a minute, and until then nobody else can write the documents that they wrote. A process that
+    is alive but slow meets an ordinary conflict, and begins again. If the server doesn't let us list our own sessions,
+    none is found.
     """
     admin = database.client.admin
     abandoned = {
@@ -204,21 +204,21 @@ async def abort_abandoned(database: Database, idle: timedelta) -> int:
 
 
 def one_of(values: Collection[Any]) -> Any:
-    """The condition that a field has one of these values; of a single one MongoDB plans better without `$in`."""
+    """The condition that a field has one of these values. MongoDB plans better for a single value without `$in`."""
     several = list(values)
     return several[0] if len(several) == 1 else {"$in": several}
 
 
 def in_stores(stores: Collection[str] | None) -> Document:
-    """The condition that a document belongs to one of these stores; None: to any, or to none."""
+    """The condition that a document belongs to one of these stores; None: to any store, or to none."""
     return {} if stores is None else {"storeId": one_of(stores)}
 
 
 def own_values(values: Mapping[Any, Document]) -> list[Document]:
-    """The update of many documents that sets fields of each to values of its own, by `_id`.
+    """An update of many documents that sets fields of each to its own values, by `_id`.
 
     The server turns a constant array in $indexOfArray into a hash map: one look-up for each document, and one update
-    for any mix of values. Measured at 1.3 times a bulk of single updates.
+    for any mix of values. Measured at 1.3 times the speed of a bulk of single updates.
     """
     place = {"$indexOfArray": [{"$literal": list(values)}, "$_id"]}
     own = {"$arrayElemAt": [{"$literal": list(values.values())}, place]}
@@ -230,13 +230,13 @@ async def write_all(
     writes: Sequence[UpdateOne | UpdateMany | ReplaceOne[Document]],
     session: Session | None = None,
 ) -> None:
-    """Do these writes, in any order. Without any nothing is sent: MongoDB refuses an empty bulk."""
+    """Execute these writes, in any order. Without any, nothing is sent: MongoDB refuses an empty bulk."""
     if writes:
         await collection.bulk_write(writes, ordered=False, session=session)
 
 
 async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
-    """The found ones, so many at a time; others get their turn in between."""
+    """The items in lists of at most `size`; other tasks get a turn in between."""
     batch: list[T] = []
     async for each in found:
         batch.append(each)

@@ -1,4 +1,4 @@
-"""Settled dead letters: each is published again once, however often it is asked for, or discarded."""
+"""Settled dead letters: each is published again once, however often that is requested, or discarded."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,19 +15,20 @@ from storage.privacy_erasures import Erasures
 COLLECTION: Final = "replayedDeadLetters"
 
 _AT_ONCE: Final = 10_000
-"""Ids of one answer: a process that reads many does other work in between."""
+"""Ids in one batch of a cursor: a process that reads many does other work in between."""
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """Marks are kept for so many days: longer than Kafka keeps the letters."""
+    """Indexes of the collection. Marks are kept for this many days: longer than Kafka keeps the letters."""
     return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
 
 
 @dataclass(frozen=True, slots=True)
 class LetterMark:
-    """The record of a settled letter: how often it or what came of its replays was published again, and its state."""
+    """The mark of a settled letter."""
 
     times: int
+    """The number of times that it, or a letter that came of its replays, was published again."""
     state: LetterState
 
 
@@ -41,32 +42,32 @@ class ReplayRepository:
         self._replays = database[COLLECTION]
 
     async def marks(self, letters: Collection[str], session: Session | None = None) -> Mapping[str, LetterMark]:
-        """The marks of these dead letters; those that nothing was done with are left out."""
+        """The marks of these dead letters; letters that were never settled are left out."""
         found = self._replays.find({"_id": {"$in": list(letters)}}, session=session)
         return {document["_id"]: _mark(document) async for document in found}
 
     async def remember(self, letters: Mapping[str, str], at: datetime, session: Session | None = None) -> None:
-        """These letters have been published again; by the id of each, that of the first letter of its line."""
+        """Record that these letters were published again; by the id of each, that of the first letter of its chain."""
         change = {"$inc": {"count": 1}, "$set": {"at": at}, "$unset": {"discarded": 1}}
         writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
-        # The first is told by a header, so that it may be anybody's: only a letter that was replayed counts on.
+        # A header names the first letter, so that it may be anybody's: only a letter that was replayed is counted.
         firsts = [first for id, first in letters.items() if first != id]
         writes += [UpdateOne({"_id": first, "count": {"$gt": 0}}, {"$inc": {"count": 1}}) for first in firsts]
         await write_all(self._replays, writes, session)
 
     async def discard(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:
-        """These letters are settled without being published again."""
+        """Settle these letters without publishing them again."""
         change = {"$set": {"at": at, "discarded": True}, "$setOnInsert": {"count": 0}}
         writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
         await write_all(self._replays, writes, session)
 
     async def settled(self, most: int) -> list[str]:
-        """The ids of at most so many letters that were replayed or discarded, those that were last before others."""
+        """The ids of at most `most` letters that were replayed or discarded, latest first."""
         found = self._replays.find({}, {"_id": 1}, batch_size=_AT_ONCE).sort("at", DESCENDING).limit(most)
         return [document["_id"] async for document in found]
 
     async def is_empty(self) -> bool:
-        """True if no letter was ever settled."""
+        """True if no settled letter is on record."""
         return await self._replays.find_one({}, {"_id": 1}) is None
 
 
@@ -77,7 +78,7 @@ async def hindrance_of(
     erasures: Erasures,
     session: Session | None = None,
 ) -> Hindrance | None:
-    """The reason against replaying a letter as `hindrance` tells it, by what is stored of the letter and its people."""
+    """The reason against replaying a letter, as in `hindrance`, by what is stored about the letter and its people."""
     id = letter_id(letter)
     mark = (await replays.marks([id], session)).get(id, UNMARKED)
     is_spared = bool(await erasures.spared([letter]))

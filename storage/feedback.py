@@ -35,14 +35,14 @@ class ReviewBrief(NamedTuple):
 
 
 class FeedbackRepository:
-    """Reads and writes what feedback changes of reviews."""
+    """Reads and writes the fields of reviews that feedback changes."""
 
     def __init__(self, database: Database) -> None:
         self._reviews = database[COLLECTION]
         self._reports = ReportRepository(database)
 
     async def brief(self, id: str) -> ReviewBrief | None:
-        """The object, the store and the status of a review, None where there is none."""
+        """The object, the store and the status of a review; None if there is no such review."""
         found = await self._reviews.find_one({"_id": id, **IS_REVIEW}, _BRIEF)
         if found is None:
             return None
@@ -51,18 +51,18 @@ class FeedbackRepository:
     async def load(
         self, ids: Collection[str], session: Session, *, with_texts: bool = False
     ) -> dict[str, ReviewFeedback]:
-        """These reviews by id; those that don't exist are left out."""
+        """These reviews by id; unknown ones are left out."""
         fields = _READ | _TEXT if with_texts else _READ
         found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, fields, session=session)
         return {document["_id"]: read(REVIEW, _feedback_from, document) async for document in found}
 
     async def save(self, reviews: Mapping[str, ReviewFeedback], session: Session) -> None:
-        """Write reviews as feedback left them; they aren't modified by it."""
+        """Write the feedback on reviews, which doesn't count as a modification of them."""
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
         await write_all(self._reviews, writes, session)
 
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
-        """Settle the open reports of these reviews, each by its decision; none is counted with them then."""
+        """Settle the open reports about these reviews, each by its decision; the reviews then count none."""
         if decisions:
             await self._reports.settle(decisions, session)
             none = {"$unset": {"reports": ""}}

@@ -1,4 +1,4 @@
-"""Reports about reviews. An open one counts with its review until a decision settles it."""
+"""Reports about reviews. An open report counts with its review until a decision settles it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ from storage.id_ranges import TEXTS, found_in_ranges, update_in_ranges
 COLLECTION: Final = "reports"
 
 MOST_AT_ONCE: Final = 5_000
-"""So many reports are settled in one transaction: of far more MongoDB's cache can't hold it."""
+"""The maximum number of reports settled in one transaction: one with far more doesn't fit into MongoDB's cache."""
 
 _OPEN: Final[Document] = {"isOpen": True}
 _NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
@@ -36,7 +36,7 @@ class ReportRepository:
         self._reports = database[COLLECTION]
 
     async def known(self, ids: Collection[str], session: Session) -> set[str]:
-        """Those of these ids that are reports'."""
+        """Those of these ids that belong to a stored report."""
         if not ids:
             return set()
         found = self._reports.find({"_id": {"$in": list(ids)}}, {"_id": 1}, session=session)
@@ -48,7 +48,7 @@ class ReportRepository:
             await self._reports.insert_many(documents, ordered=False, session=session)
 
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
-        """Settle the open reports of these reviews, each by its decision."""
+        """Settle the open reports about these reviews, each by its decision."""
         await self._reports.bulk_write(
             [
                 UpdateMany({"reviewId": id, **_OPEN}, {"$unset": {"isOpen": ""}, "$set": {"settled": _settled(each)}})
@@ -59,7 +59,7 @@ class ReportRepository:
         )
 
     async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
-        """Settle open reports about a review from before that moment, MOST_AT_ONCE at most; returns how many."""
+        """Settle open reports about a review that came by that moment, MOST_AT_ONCE at most; returns their number."""
         waiting = {"reviewId": review_id, **_OPEN, "at": {"$lte": before}}
         found = self._reports.find(waiting, {"_id": 1}, session=session).limit(MOST_AT_ONCE)
         ids = [document["_id"] async for document in found]
@@ -68,7 +68,7 @@ class ReportRepository:
         return len(ids)
 
     async def page(self, review_id: str, skip: int, take: int) -> list[Report]:
-        """One page of the reports about a review, the newest first."""
+        """One page of the reports about a review, newest first."""
         if take == 0:
             return []
         found = self._reports.find({"reviewId": review_id}).sort(_NEWEST).skip(skip).limit(take)
@@ -79,19 +79,19 @@ class ReportRepository:
         return await self._reports.count_documents({"reviewId": review_id})
 
     async def remove_of(self, review_ids: Collection[str]) -> None:
-        """Remove the reports about reviews that are gone."""
+        """Remove the reports about deleted reviews."""
         if review_ids:
             await self._reports.delete_many({"reviewId": {"$in": list(review_ids)}})
 
     async def of_person(self, user_id: str, addresses: Collection[str]) -> list[Report]:
-        """The reports of a person, by their id or one of their mail addresses in any letter case. MongoDB looks at all:
-        few ask for it."""
+        """The reports of a person, by their id or one of their mail addresses in any letter case, newest first. MongoDB
+        scans all reports, for few callers."""
         theirs = _of_person(user_id, addresses)
         found = [each async for each in found_in_ranges(self._reports, TEXTS, theirs)]
         return [report_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
-        """Take a person and their words out of their reports, which stay with reason and time; returns how many."""
+        """Remove a person and their words from their reports, which keep reason and time; returns their number."""
         words = {"explanation": "", "name": None, "email": None, "emailKey": None, "userId": None}
         return await update_in_ranges(self._reports, TEXTS, _of_person(user_id, addresses), {"$set": words})
 

@@ -1,4 +1,4 @@
-"""Votes on reviews: the last one of each voter, with its record. A withdrawn one leaves its mark for a time."""
+"""Votes on reviews: the last one of each voter, with its record. A withdrawn vote leaves its mark for some time."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ COLLECTION: Final = "votes"
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """The marks of withdrawn votes are kept for so many days: longer than Kafka keeps the records."""
+    """Indexes of the collection. Withdrawn votes are kept for this many days: longer than Kafka keeps the records."""
     return [
         IndexModel([("_id.userId", ASCENDING)], name="voter"),
         IndexModel([("goneAt", ASCENDING)], name="expiry", sparse=True, expireAfterSeconds=remember_days * 86_400),
@@ -23,26 +23,26 @@ def indexes(remember_days: int) -> list[IndexModel]:
 
 
 class VoteRepository:
-    """Reads and writes votes. The counters of their reviews follow in the same transaction."""
+    """Reads and writes votes. The counters of their reviews are updated in the same transaction."""
 
     def __init__(self, database: Database) -> None:
         self._votes = database[COLLECTION]
 
     async def load(self, keys: Collection[VoteKey], session: Session) -> dict[VoteKey, Vote]:
-        """These votes; those that were never given are left out."""
+        """These votes; those that were never cast are left out."""
         if not keys:
             return {}
         found = self._votes.find({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
         return {_key(document): _vote(document) async for document in found}
 
     async def save(self, votes: Mapping[VoteKey, Vote], session: Session) -> None:
-        """Write votes as they now are."""
+        """Write votes; the expiry of withdrawn ones starts now."""
         now = datetime.now(UTC)
         writes = [ReplaceOne({"_id": _id(key)}, _document(vote, now), upsert=True) for key, vote in votes.items()]
         await write_all(self._votes, writes, session)
 
     async def remove_of(self, review_ids: Collection[str]) -> None:
-        """Remove the votes on reviews that are gone."""
+        """Remove the votes on deleted reviews."""
         for id in review_ids:
             first, last = {"reviewId": id, "userId": MinKey()}, {"reviewId": id, "userId": MaxKey()}
             await self._votes.delete_many({"_id": {"$gte": first, "$lte": last}})
@@ -50,12 +50,12 @@ class VoteRepository:
     async def of_voter(
         self, user_id: str, limit: int = 0, session: Session | None = None
     ) -> list[tuple[VoteKey, Vote]]:
-        """The votes of a voter, the withdrawn ones among them; so many at most, 0 for all."""
+        """The votes of a voter, including withdrawn ones; at most `limit`, 0 for all."""
         found = self._votes.find({"_id.userId": user_id}, session=session).limit(limit)
         return [(_key(document), _vote(document)) async for document in found]
 
     async def remove(self, keys: Collection[VoteKey], session: Session) -> None:
-        """Remove votes with their marks."""
+        """Remove votes and their marks."""
         await self._votes.delete_many({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
 
 

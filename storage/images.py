@@ -1,7 +1,7 @@
-"""Images of reviews: what became of each upload, and which review has it. The files are in the store of images.
+"""Images of reviews: the state of each upload, and the review that has it. The files are in the store of images.
 
-One that is gone leaves `{_id, state, goneAt}` for as long as its upload might be delivered again, and `unswept` until
-its files are removed: true, or another mark each time that files may have been written since.
+An image that is gone leaves a placeholder `{_id, state, goneAt}` for as long as its upload might be delivered again,
+and `unswept` until its files are removed: true, or a new mark each time that files may have been written since.
 """
 
 from collections.abc import Collection, Mapping
@@ -38,7 +38,7 @@ _NOT_GONE: Final[Document] = {"state": {"$ne": ImageState.GONE.value}}
 
 
 def _state(document: Document) -> str:
-    """The state, by what an image has in that state alone."""
+    """The state, derived from the fields that only images in that state have."""
     if "goneAt" in document:
         return ImageState.GONE.value
     if "refusal" in document:
@@ -81,13 +81,13 @@ class ImageRepository:
         await self._images.replace_one({"_id": image.id}, _document(image), upsert=True, session=session)
 
     async def save_seen(self, image: StoredImage, session: Session) -> None:
-        """Write the records of commands that an image has taken into account."""
+        """Write the marks of commands that an image has taken into account, unless it is gone."""
         await self._images.update_one(
             {"_id": image.id, **_NOT_GONE}, {"$set": {"seen": seen_document(image.seen)}}, session=session
         )
 
     async def give(self, holders: Mapping[str, str], at: datetime, session: Session) -> None:
-        """Give images to reviews; those that aren't known yet are awaited."""
+        """Assign images to reviews, by image id; unknown images become awaited."""
         writes = [
             UpdateOne(
                 {"_id": id},
@@ -103,56 +103,56 @@ class ImageRepository:
         await write_all(self._images, writes, session)
 
     async def give_up(self, ids: Collection[str], session: Session) -> None:
-        """Let these images go: nobody can fetch them any more, and their files will be removed."""
+        """Mark these images as gone: nobody can fetch them any more, and their files will be removed."""
         if ids:
             await self._images.update_many({"_id": {"$in": list(ids)}, **_NOT_GONE}, _TO_GONE, session=session)
 
     async def give_up_of_reviews(self, review_ids: Collection[str], session: Session) -> None:
-        """Let the images of reviews go that are deleted."""
+        """Mark the images of deleted reviews as gone."""
         if review_ids:
             await self._images.update_many({"reviewId": {"$in": list(review_ids)}}, _TO_GONE, session=session)
 
     async def are_unused(self, before: datetime) -> bool:
-        """True if any has belonged to no review since before that moment."""
+        """True if an image has belonged to no review since before this moment."""
         return await self._images.find_one({"unusedSince": {"$lt": before}}, {"_id": 1}) is not None
 
     async def give_up_unused(self, before: datetime) -> int:
-        """Let those go that have belonged to no review since before that moment; returns how many."""
+        """Mark the images as gone that have belonged to no review since before this moment; returns the number."""
         return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count
 
     async def awaited_before(self, moment: datetime, limit: int) -> list[str]:
-        """Ids of the images that reviews have awaited since before that moment, for the longest time first."""
+        """Ids of at most `limit` images that reviews have awaited since before this moment, longest first."""
         found = self._images.find({**_AWAITED, "at": {"$lt": moment}}, {"_id": 1}).sort("at").limit(limit)
         return [document["_id"] async for document in found]
 
     async def some_ready(self) -> list[str]:
-        """Ids of a few images of reviews whose files are kept."""
-        # By the index of reviews.
+        """Ids of a few ready images of reviews."""
+        # Uses the index by review.
         found = self._images.find({"reviewId": {"$exists": True}, "state": ImageState.READY.value}, {"_id": 1})
         return [document["_id"] async for document in found.limit(_FEW)]
 
     async def unswept(self, limit: int) -> dict[str, UnsweptMark]:
-        """Images that are gone, and whose files may still be there, by id."""
+        """At most `limit` gone images that may still have files: their marks by id."""
         found = self._images.find({"unswept": {"$exists": True}}, {"unswept": 1}).limit(limit)
         return {document["_id"]: document["unswept"] async for document in found}
 
     async def note_swept(self, swept: Mapping[str, UnsweptMark]) -> None:
-        """The files of these images are removed, but for those that were written since they had these marks."""
+        """Record that the files of these images are removed, unless the mark has changed: files were written since."""
         writes = [UpdateOne({"_id": id, "unswept": mark}, {"$unset": {"unswept": ""}}) for id, mark in swept.items()]
         await write_all(self._images, writes)
 
     async def note_unswept(self, id: str, session: Session) -> None:
-        """Files of an image that is gone may have been written since."""
+        """Record that files of a gone image may have been written since."""
         gone = {"_id": id, "state": ImageState.GONE.value}
         await self._images.update_one(gone, {"$set": {"unswept": str(uuid4())}}, session=session)
 
     async def gone_before(self, moment: datetime, limit: int) -> list[str]:
-        """Ids of images that have been gone since before that moment."""
+        """Ids of at most `limit` images that have been gone since before this moment."""
         found = self._images.find({"goneAt": {"$lt": moment}}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
 
     async def forget(self, ids: Collection[str]) -> None:
-        """Forget images that are gone."""
+        """Remove the placeholders of images that are gone."""
         await self._images.delete_many({"_id": {"$in": list(ids)}, "state": ImageState.GONE.value})
 
     async def of_person(self, person: str, review_ids: Collection[str]) -> list[StoredImage]:

@@ -1,4 +1,4 @@
-"""The store of images: a folder or S3. Uploads as they came in `incoming/`, rebuilt ones in `images/`."""
+"""The store of images, a folder or S3: uploads as received in `incoming/`, rebuilt images in `images/`."""
 
 import asyncio
 import errno
@@ -22,25 +22,26 @@ _TIMEOUT: Final = timedelta(seconds=20)
 _RETRIES: Final = 2
 _SHORT: Final = timedelta(seconds=5)
 _NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
-"""Errors of file systems that keep folders by themselves, and of folders that can be written and not read."""
+"""Errors of syncing folders that are ignored: of file systems that persist folders by themselves, and of folders that
+can be written but not read."""
 MARK: Final = "images/plaudit.txt"
-"""The file that marks the store as the one that is used, below a path that the rights to the store have to cover."""
+"""The file that marks the store as the one in use, below a path that the rights to the store have to cover."""
 
 _MARK_SAYS: Final = (
     b"Plaudit keeps images here. Without this file it takes the store for another one: keep it, copy it.\n"
 )
 
 _WRITTEN_FOR: Final = timedelta(hours=1)
-"""No file is still being written after that."""
+"""The age after which no file is still being written."""
 _AT_ONCE: Final = 16
-"""Files that are removed at the same time: one request for many is known to S3 alone, and not to all that speak it."""
+"""The number of files removed concurrently: only S3 itself has bulk removal, not all servers with its protocol."""
 
 
 def open_store(address: str) -> Store:
-    """The store at `s3://bucket/prefix`, or a folder, which is created. Credentials of S3 come by the environment
-    (`AWS_*`). Raises ValueError for another address, OSError for a folder that can't be used."""
+    """Open the store at `s3://bucket/prefix`, or a folder, which is created if missing. Credentials for S3 come from
+    the environment (`AWS_*`). Raises ValueError for any other address, OSError for an unusable folder."""
     if address.startswith("s3://"):
-        # Its tries all together must end before whoever asked gives up.
+        # All its attempts together must end before the caller gives up.
         return S3Store.from_url(
             address,
             client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT, "allow_http": _allows_http()},
@@ -54,33 +55,33 @@ def open_store(address: str) -> Store:
 
 
 def _allows_http() -> bool:
-    """The variable of S3 clients for a server without TLS, which options in the code would override."""
+    """True if the environment allows S3 servers without TLS; options in the code would override its variable."""
     return os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
 class FoundFile(NamedTuple):
-    """A file of which nothing is read yet: its size in bytes, and the function that reads all of it, once."""
+    """A file that is not read yet: its size in bytes, and the function that reads all of it, once."""
 
     size: int
     read: Callable[[], Awaitable[bytes]]
 
 
 class ImageFiles:
-    """Reads and writes the files of images. Whatever a store raises means that it is unavailable (`is_store_away`)."""
+    """Reads and writes the files of images. Any error of a store means that it is unavailable (`is_store_away`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def put_upload(self, id: str, digest: str, content: bytes) -> None:
-        """Keep an upload; returns once the store has it. `digest`: of the content."""
+        """Store an upload; returns once the store has it. `digest` is that of the content."""
         await self._put(_upload(id, digest), content)
 
     async def upload(self, id: str, digest: str) -> bytes | None:
-        """An upload as it came, or None."""
+        """An upload as received, or None."""
         return await self._read(_upload(id, digest))
 
     async def has_upload(self, id: str) -> bool:
-        """True if an upload with this id is kept, or what was made of it."""
+        """True if an upload with this id is stored, or the image made of it."""
         for folder in ("incoming", "images"):
             listed = await obstore.list_with_delimiter_async(self._store, prefix=f"{folder}/{id}")
             if listed["objects"]:
@@ -88,7 +89,7 @@ class ImageFiles:
         return False
 
     async def remove_upload(self, id: str, digest: str) -> None:
-        """Remove an upload; one that isn't there is removed already."""
+        """Remove an upload; a missing one is no error."""
         await self._remove([_upload(id, digest)])
 
     async def put(self, id: str, files: Sequence[bytes]) -> None:
@@ -101,21 +102,21 @@ class ImageFiles:
         return await self._read(_file(id, size))
 
     async def find(self, id: str, size: int) -> FoundFile | None:
-        """One file of an image before it is read, or None."""
+        """One file of an image, not yet read, or None."""
         return await self._find(_file(id, size))
 
     async def remove(self, ids: Collection[str]) -> set[str]:
-        """Remove all files of images, and what a process that died has left of one; those that aren't there are removed
-        already. Returns the ids of those of which one can't be removed."""
+        """Remove all files of images, including remains that a dead process left while writing one; missing files are
+        no error. Returns the ids of images with a file that can't be removed."""
         files = {_file(id, size): id for id in ids for size in SIZES}
         if folder := self._folder:
-            # Here alone: to look at the images of all reviews takes long, and their folders stay.
+            # Only in these folders: those of the images of all reviews stay, and scanning them takes long.
             of_images = [folder / "images" / id for id in ids]
             await asyncio.to_thread(_remove_remains, of_images, datetime.now(UTC) - _WRITTEN_FOR)
         return {files[path] for path in await self._remove(list(files))}
 
     async def mark(self) -> None:
-        """Mark the store as the one that is used."""
+        """Mark the store as the one in use."""
         await self._put(MARK, _MARK_SAYS)
 
     async def is_marked(self) -> bool:
@@ -123,20 +124,20 @@ class ImageFiles:
         return await self._read(MARK) is not None
 
     async def probe(self) -> None:
-        """Write, find, read and remove a file, and look for one that isn't there. Raises what the store raises, also
-        OSError."""
+        """Write, read, list and remove a file, and look for a missing one. Raises the store's errors and OSError."""
         path = f"incoming/probe-{uuid4()}"
         await self._put(path, b"probe")
         if await self._read(path) != b"probe":
             raise OSError("what is written isn't there afterwards")
-        # By rights of their own: without the one to list, S3 refuses to tell that a file is missing.
+        # Listing is a separate right: without it, S3 refuses to report that a file is missing.
         await obstore.list_with_delimiter_async(self._store, prefix="incoming")
         await self._remove([path])
         if await self._read(path) is not None:
             raise OSError("what is removed is there afterwards")
 
     async def remove_old_uploads(self, before: datetime) -> int:
-        """Remove uploads from before that moment, and what a process that died has left of one; returns how many."""
+        """Remove uploads from before this moment, and remains that a dead process left while writing one; returns the
+        number of uploads removed."""
         if folder := self._folder:
             of_uploads = await asyncio.to_thread(lambda: [*(folder / "incoming").glob("*")])
             await asyncio.to_thread(_remove_remains, of_uploads, before)
@@ -147,14 +148,14 @@ class ImageFiles:
 
     @property
     def _folder(self) -> Path | None:
-        """The folder that is the store, if one is."""
+        """The folder that is the store; None for other stores."""
         return Path(self._store.prefix) if isinstance(self._store, LocalStore) and self._store.prefix else None
 
     async def _put(self, path: str, content: bytes) -> None:
         try:
             await obstore.put_async(self._store, path, content, use_multipart=False)
         except FileNotFoundError as error:
-            # Of a bucket that isn't there, or not behind what answers in its place: no file is missing.
+            # The bucket is missing, or isn't behind the server that answers in its place: no file is missing.
             raise GenericError(f"{path} has no place: {error}") from error
         if folder := self._folder:
             await asyncio.to_thread(_put_on_disk, folder, path)
@@ -175,8 +176,8 @@ class ImageFiles:
         return FoundFile(found.meta["size"], read)
 
     async def _remove(self, paths: Sequence[str]) -> list[str]:
-        """Remove files; returns those that stay. Raises what the store raises where it removes none of those that it
-        is asked for at the same time, nor says of one that isn't there that it is gone: it is away."""
+        """Remove files; returns those that stay. If all files of one batch fail, it removes a missing file as a probe
+        and raises the store's error where that fails, too: the store is unavailable."""
         left, is_there = list[str](), False
         for start in range(0, len(paths), _AT_ONCE):
             part = paths[start : start + _AT_ONCE]
@@ -197,10 +198,10 @@ class ImageFiles:
 
 
 def _put_on_disk(folder: Path, path: str) -> None:
-    """Have a file that is written on the disk, and all that leads to it, where its file system can do that of folders:
-    it stays there also if the power goes.
+    """Sync a file to the disk, and all folders that lead to it where the file system supports that, so that it survives
+    a power failure.
 
-    Raises GenericError where the disk fails. A file that somebody has removed meanwhile needs no place.
+    Raises GenericError if the disk fails. A file that was removed meanwhile needs no sync.
     """
     try:
         _sync(folder / path)
@@ -217,14 +218,14 @@ def _put_on_disk(folder: Path, path: str) -> None:
 
 
 def _remove_remains(folders: Iterable[Path], before: datetime) -> None:
-    """Remove files in these folders that have the names that they have while they are written: no listing of the store
-    has them. What can't be removed stays, and what somebody else has removed meanwhile is gone."""
+    """Remove partly written files older than `before` from these folders, by their temporary names; listings of the
+    store leave these out. Files that can't be removed stay, and those that others removed meanwhile are no error."""
     for folder in folders:
         with suppress(OSError):
             for path in folder.glob("*#*"):
                 if path.stat().st_mtime < before.timestamp():
                     path.unlink()
-                    with suppress(OSError):  # other files are beside it
+                    with suppress(OSError):  # other files are in it
                         folder.rmdir()
 
 
@@ -237,7 +238,7 @@ def _sync(path: Path) -> None:
 
 
 def files_in_memory() -> ImageFiles:
-    """A store of this process alone, for one that isn't to keep images."""
+    """A store in the memory of this process, for a process that is not to keep images."""
     return ImageFiles(MemoryStore())
 
 

@@ -1,4 +1,4 @@
-"""The memory that the store of images has its mark, by which one that isn't there is told from one that lost a file."""
+"""The record that the store of images was marked, which distinguishes a missing store from one that lost a file."""
 
 from typing import Final
 
@@ -16,8 +16,8 @@ _ID: Final = "mark"
 
 
 class StoreMark:
-    """Remembers that the store of images has been marked. A store without the mark is then another one, as the folder
-    in which a volume isn't mounted."""
+    """Remembers that the store of images was marked. A store without the mark is then another one, such as the folder
+    of an unmounted volume."""
 
     def __init__(self, database: Database) -> None:
         self._marks = database[COLLECTION]
@@ -28,14 +28,14 @@ class StoreMark:
         return await self._marks.find_one({"_id": _ID}) is not None
 
     async def is_missing_in(self, files: ImageFiles) -> bool:
-        """True if these files are those of another store: it has no mark, though the one of before had it, or none of
-        a few images that are ready, as where a version that wrote no mark has made them. A single one may be lost."""
+        """True if these files are those of another store: without the mark although it was written, or without any of a
+        few ready images, which a version that wrote no mark may have made. A single one may be a lost file."""
         if await files.is_marked():
             return False
         return await self.is_written() or await self._has_none_ready(files)
 
     async def note_written(self) -> None:
-        """Remember that the store is marked."""
+        """Record that the store is marked."""
         await self._marks.update_one({"_id": _ID}, {"$currentDate": {"at": True}}, upsert=True)
 
     async def _has_none_ready(self, files: ImageFiles) -> bool:

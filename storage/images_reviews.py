@@ -1,4 +1,4 @@
-"""The images that reviews hold, as those who change them one by one read and write them, in a transaction."""
+"""The images that reviews hold, as consumers that change single ones read and write them, in a transaction."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +18,7 @@ _FIELDS: Final = dict.fromkeys(("entityType", "entityId", "storeId", "userId", "
 
 @dataclass(frozen=True, slots=True)
 class ReviewWithImages:
-    """A review as far as its images are concerned."""
+    """The part of a review that concerns its images."""
 
     id: str
     entity: Entity
@@ -32,7 +32,7 @@ class ReviewWithImages:
         return next((image for image in self.images if image.id == id), None)
 
     def with_images(self, images: tuple[ReviewImage, ...]) -> "ReviewWithImages":
-        """The same with other images."""
+        """The same review with other images."""
         return replace(self, images=images)
 
 
@@ -51,7 +51,7 @@ class ReviewImageRepository:
         return read(REVIEW, _review, document) if document else None
 
     async def save(self, review: ReviewWithImages, session: Session, modified: datetime | None = None) -> None:
-        """Write the images of a review; with a moment also that it was modified then, unless it was since."""
+        """Write the images of a review; with `modified`, also its modification date, unless that is later."""
         update: Document = {"$set": {"images": [image_fields(image) for image in review.images]}}
         if modified is not None:
             update["$max"] = {"modifiedDate": modified}

@@ -39,26 +39,26 @@ from storage.schema import SchemaMarks
 _AGE: Final = "expireAfterSeconds"
 _OPTIONS: Final = ("unique", "sparse", _AGE, "partialFilterExpression")
 _NEXT: Final = "~"
-"""Behind the name of an index that takes the place of one with that name: MongoDB has no two of a name."""
+"""The suffix of an index that replaces one of the same name: MongoDB doesn't allow two with one name."""
 
 _UNAUTHORIZED: Final = 13
 _INDEX_NOT_FOUND: Final = 27
 
 
 class IndexNotMadeError(Exception):
-    """An index can't be made by what its collection holds or has; waiting doesn't help."""
+    """An index can't be created because of the documents or indexes of its collection; waiting doesn't help."""
 
 
 async def ensure_indexes(database: Database, *, remember_days: int) -> None:
-    """Create what is missing, change what differs, then drop what that takes the place of, so that there is never
-    neither. Raises IndexNotMadeError, and what the driver raises while MongoDB is unavailable."""
+    """Create missing indexes, change those that differ, then drop those that were replaced, so that one of both always
+    exists. Raises IndexNotMadeError, and the driver's errors while MongoDB is unavailable."""
     for collection, models in all_indexes(remember_days).items():
         try:
             await _adapt(database[collection], models)
         except OperationFailure as error:
             if is_database_away(error):
                 raise
-            # With the key that stands twice: ids and numbers alone are unique.
+            # It names the duplicate key: only ids and numbers are unique.
             why = (error.details or {}).get("errmsg", error)
             raise IndexNotMadeError(
                 f"Indexes of the collection {collection} can't be made: {why}. Correct its documents or drop the "
@@ -69,7 +69,7 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
 
 
 def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
-    """The names of indexes that earlier versions made and none needs on this schema, by collection."""
+    """The names of indexes of earlier versions that no version needs on this schema, by collection."""
     unapproved = (reviews_queue.BEFORE,) if mark.has_queue else ()
     return {
         returns.COLLECTION: returns.SUPERSEDED,
@@ -85,7 +85,7 @@ async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexMo
         if any(is_as_wanted(found, model) for found in there.values()):
             continue
         name = model.document["name"]
-        # It may have taken the place of another one before.
+        # It may itself have replaced an index before.
         at = name if name in there else f"{name}{_NEXT}"
         found = there.get(at)
         if found is None:
@@ -103,7 +103,7 @@ async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexMo
 
 
 def is_as_wanted(found: Mapping[str, Any], model: IndexModel) -> bool:
-    """True for an index with these keys and options, whatever its name is."""
+    """True if an index has these keys and options, whatever its name."""
     is_like = all(found.get(option) == model.document.get(option) for option in _OPTIONS)
     return is_like and list(found["key"]) == list(model.document["key"].items())
 
@@ -117,14 +117,14 @@ async def _set_age(collection: AsyncCollection[Document], name: str, seconds: in
     try:
         await collection.database.command("collMod", collection.name, index=change)
     except OperationFailure as error:
-        if error.code != _UNAUTHORIZED:  # the facade's, which leaves it to the worker
+        if error.code != _UNAUTHORIZED:  # the facade may not, and leaves it to the worker
             raise
 
 
 async def _drop(collection: AsyncCollection[Document], unwanted: Collection[str]) -> None:
-    """Drop those of these indexes that are there.
+    """Drop those of these indexes that exist.
 
-    The facade has no right to, and writes nothing that they stand in the way of: it leaves them to the worker.
+    The facade has no right to, and writes nothing that these indexes hinder: it leaves them to the worker.
     """
     if not unwanted:
         return
@@ -132,14 +132,14 @@ async def _drop(collection: AsyncCollection[Document], unwanted: Collection[str]
         try:
             await collection.drop_index(name)
         except OperationFailure as error:
-            # Several processes start at once, and one of them is the first.
+            # Several processes start at once, and another one may have been first.
             if error.code not in (_INDEX_NOT_FOUND, _UNAUTHORIZED):
                 raise
 
 
 def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
-    """Every index that the service needs. What has been done is remembered for so many days: longer than Kafka keeps
-    the records, so that none takes effect again."""
+    """All indexes that the service needs. Effects are remembered for `remember_days`: longer than Kafka keeps the
+    records, so that none takes effect again."""
     return {
         reviews.COLLECTION: reviews.INDEXES,
         ratings.COLLECTION: [*ratings.INDEXES, *ratings_objects.INDEXES],

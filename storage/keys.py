@@ -1,4 +1,4 @@
-"""API keys: who has one, what it allows, and the hash of its secret; the secret itself is kept by its owner alone."""
+"""API keys: their owners, permissions and hashes of their secrets; only the owner has the secret itself."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +12,15 @@ COLLECTION: Final = "apiKeys"
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is stored; `digest` is the SHA-256 of its secret. No expiry: until it is revoked."""
+    """A key as it is stored."""
 
     id: str
     caller: Caller
     digest: bytes
+    """The SHA-256 of its secret."""
     created: datetime
     expires: datetime | None = None
+    """None: valid until it is revoked."""
     revoked: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
@@ -38,7 +40,7 @@ class ApiKeyRepository:
         return _key(document) if document else None
 
     async def all(self) -> list[ApiKey]:
-        """Every key, also those that are revoked or have expired, by client and age."""
+        """All keys, including revoked and expired ones, by client and age."""
         return [_key(document) async for document in self._keys.find().sort([("client", 1), ("created", 1)])]
 
     async def size(self) -> int:
@@ -62,7 +64,7 @@ class ApiKeyRepository:
         )
 
     async def revoke(self, id: str, at: datetime) -> bool:
-        """Revoke a key; one that is revoked stays so since then. Returns whether there is such a key."""
+        """Revoke a key; one that is already revoked keeps its date. Returns False if there is no such key."""
         result = await self._keys.update_one(
             {"_id": id}, [{"$set": {"revoked": {"$ifNull": ["$revoked", at]}}}], upsert=False
         )

@@ -1,4 +1,4 @@
-"""Pages that begin behind a row: what MongoDB skips by an index instead of counting it off."""
+"""Keyset pagination: pages that begin after a row, which MongoDB finds by an index instead of counting rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,12 +9,11 @@ from domain.sorting import Direction
 from storage.database import Document
 
 SortValue = str | int | datetime | None
-"""A value of a field to sort by. Null, or a missing field, comes before every other value, as in MongoDB."""
+"""A value of a sort field. Null, or a missing field, comes before every other value, as in MongoDB."""
 
 
 def order_by(keys: Iterable[tuple[str, Direction]]) -> list[tuple[str, int]]:
-    """The order of MongoDB by these fields, one at least: one named twice counts where it stands first, and ties are
-    broken by id."""
+    """The sort in MongoDB by these fields, at least one. A field counts at its first place; ties are broken by id."""
     fields: dict[str, int] = {}
     for name, direction in keys:
         fields.setdefault(name, ASCENDING if direction is Direction.ASC else DESCENDING)
@@ -23,12 +22,12 @@ def order_by(keys: Iterable[tuple[str, Direction]]) -> list[tuple[str, int]]:
 
 
 def position_of(document: Document, order: Sequence[tuple[str, int]]) -> list[SortValue]:
-    """The position of a document in this order: MongoDB sorts by what it has lost, too."""
+    """The position of a document in this order; a missing field counts as null, as in MongoDB's sort."""
     return [document.get(name) for name, _ in order]
 
 
 def is_position(values: Sequence[SortValue], order: Sequence[tuple[str, int]], types: Mapping[str, type]) -> bool:
-    """True if a document can have this position in the order; `types` has those of the fields that aren't texts."""
+    """True if a document can have this position in the order; `types` has the types of fields that aren't texts."""
     return len(values) == len(order) and all(
         type(value) is types.get(name, str) or (value is None and name != "_id")
         for (name, _), value in zip(order, values, strict=True)
@@ -36,8 +35,8 @@ def is_position(values: Sequence[SortValue], order: Sequence[tuple[str, int]], t
 
 
 def behind(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[Document]:
-    """The conditions for rows behind this one: `order` has fields with directions, ends with a unique one, and `row`
-    the values of these fields. Fields hold one type each, and all but the unique one can be null."""
+    """The conditions for rows after this one. `order` has fields with directions and ends with a unique field, `row`
+    has the values of these fields. Each field has a single type, and all but the unique one can be null."""
     beyond: list[Document] = []
     same: Document = {}
     for (name, direction), value in zip(order, row, strict=True):
@@ -46,7 +45,7 @@ def behind(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[D
         same[name] = value
     (first, direction), value = order[0], row[0]
     if value is not None:
-        # The others imply it, and it bounds an index that begins with this field.
+        # Implied by the others, but it bounds an index that begins with this field.
         bound = {"$gte": value} if direction == ASCENDING else {"$not": {"$gt": value}}
         return [{first: bound}, {"$or": beyond}]
     return [{"$or": beyond}]
@@ -55,5 +54,5 @@ def behind(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[D
 def _further(value: SortValue, direction: int) -> Document:
     if value is None:
         return {"$ne": None}
-    # `$lt` would leave out null, which comes last there.
+    # `$lt` would leave out null, which comes last in this direction.
     return {"$gt": value} if direction == ASCENDING else {"$not": {"$gte": value}}

@@ -1,4 +1,4 @@
-"""Leases: of those who could do a job, one does, until it lets go or its time runs out."""
+"""Leases: one of several candidates does a job, until it releases the lease or the lease expires."""
 
 import os
 import socket
@@ -17,36 +17,42 @@ REMINDERS: Final = "reminders"
 
 
 class Hold(NamedTuple):
-    """A lease that is held: whether it was taken just now, when the job was last done, and the schedule that was noted
-    last: its cron expression, None while it was off, and since when it is that; `since` is None where none ever was."""
+    """A lease that is held."""
 
     is_new: bool
+    """True if it was taken just now, not renewed."""
     done: datetime
+    """The time at which the job was last done."""
     cron: str | None = None
+    """The cron expression that was recorded last; None while the job is off."""
     since: datetime | None = None
+    """The time since when that is the schedule; None if none was ever recorded."""
 
 
 class Schedule(NamedTuple):
-    """The schedule of a job: its cron expression, None while it is off, since when, and when the job was last done."""
+    """The schedule of a job."""
 
     cron: str | None
+    """The cron expression; None while the job is off."""
     since: datetime
+    """The time since when that is the schedule."""
     done: datetime
+    """The time at which the job was last done."""
 
 
 def new_holder() -> str:
-    """A name for a holder, of this process and nobody else."""
+    """A name for a holder, unique to it and its process."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
 
 
 class LeaseRepository:
-    """Takes and releases leases. Time is the server's alone, so that clients' clocks don't matter."""
+    """Takes and releases leases. Only the server's time counts, so that clients' clocks don't matter."""
 
     def __init__(self, database: Database) -> None:
         self._leases = database[COLLECTION]
 
     async def take(self, name: str, holder: str, seconds: float) -> Hold | None:
-        """Take a lease, or renew it, for so many seconds from now. None if another holder has it."""
+        """Take a lease, or renew it, for this many seconds from now; None if another holder has it."""
         until = {"$add": ["$$NOW", int(seconds * 1000)]}
         before = {"$cond": [{"$gt": ["$until", "$$NOW"]}, "$holder", None]}
         taken: Document = {
@@ -57,7 +63,7 @@ class LeaseRepository:
         }
         found = await self._leases.find_one_and_update(
             {"_id": name},
-            # Without a holder, or with one whose time has run out, it is free.
+            # It is free without a holder, or once the holder's time has run out.
             [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [_is_free(before, holder), taken, {}]}]}}],
             upsert=True,
             return_document=ReturnDocument.AFTER,
@@ -67,27 +73,27 @@ class LeaseRepository:
         return Hold(found["isNew"], found["done"], found.get("cron"), found.get("scheduled"))
 
     async def note_done(self, name: str, at: datetime) -> None:
-        """Remember that the job was done, as it stood at that moment, for the next holder of the lease."""
+        """Record, for the next holder of the lease, that the job was done as of this moment."""
         await self._leases.update_one({"_id": name}, {"$max": {"done": at}})
 
     async def note_schedule(self, name: str, cron: str | None) -> None:
-        """Remember the schedule that the job has from now on; the same one again changes nothing."""
+        """Record the schedule that the job has from now on; recording the same one again changes nothing."""
         is_same = {"$and": [{"$eq": ["$cron", {"$literal": cron}]}, {"$gt": ["$scheduled", None]}]}
         since = {"$cond": [is_same, "$scheduled", "$$NOW"]}
         await self._leases.update_one({"_id": name}, [{"$set": {"scheduled": since, "cron": {"$literal": cron}}}])
 
     async def schedule(self, name: str) -> Schedule | None:
-        """The schedule of a job, None where it never had one."""
+        """The schedule of a job; None if it never had one."""
         found = await self._leases.find_one({"_id": name, "scheduled": {"$exists": True}})
         return Schedule(found["cron"], found["scheduled"], found["done"]) if found else None
 
     async def is_held(self, name: str) -> bool:
-        """True if somebody holds the lease."""
+        """True while somebody holds the lease."""
         held = {"_id": name, "$expr": {"$gt": ["$until", "$$NOW"]}}
         return await self._leases.find_one(held, {"_id": 1}) is not None
 
     async def release(self, name: str, holder: str) -> None:
-        """Let go, so that another one needn't wait."""
+        """Release the lease, so that the next holder doesn't have to wait."""
         await self._leases.update_one({"_id": name, "holder": holder}, {"$unset": {"holder": "", "until": ""}})
 
 

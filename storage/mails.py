@@ -1,4 +1,4 @@
-"""Mails on their way: each once by its id, with what is known of its sending."""
+"""Mails on their way: each once by its id, with the state of its sending."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class MailState(StrEnum):
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """Ids of mails that are done stay for so many days: longer than Kafka keeps what would send them again."""
+    """Indexes of the collection. Ids of finished mails are kept for this many days: longer than Kafka keeps the
+    commands that would send them again."""
     return [
         IndexModel([("dueAt", ASCENDING)], name="due", sparse=True),
         IndexModel([("doneAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
@@ -38,7 +39,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
 
 @dataclass(slots=True)
 class StoredRecord:
-    """A record as it was received, kept until its mail is done."""
+    """A record as received, kept until its mail is finished."""
 
     topic: str
     partition: int
@@ -51,14 +52,16 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedMail:
-    """A mail that is ours to send for a while. `attempts` counts this one; `token` proves the claim."""
+    """A mail that this process has claimed for some time."""
 
     id: str
     record: StoredRecord
     accepted_at: datetime
     first_attempt_at: datetime
     attempts: int
+    """The number of attempts, including this one."""
     token: str
+    """The proof of the claim."""
 
 
 class MailRepository:
@@ -68,10 +71,10 @@ class MailRepository:
         self._mails = database[COLLECTION]
 
     async def accept(self, records: Mapping[str, RawRecord], now: datetime) -> None:
-        """Take in mails by their ids. One that is known stays as it is.
+        """Store mails by their ids; known ones stay as they are.
 
-        One that was rejected is retried if its record is younger than the rejection: it was sent again. Not so where
-        its person was erased meanwhile.
+        A rejected mail is retried if its record is younger than the rejection: it was sent again. Not so if its person
+        was erased meanwhile.
         """
         if not records:
             return
@@ -97,8 +100,7 @@ class MailRepository:
         )
 
     async def turn_away(self, ids: Collection[str], at: datetime) -> None:
-        """Keep mails to people who were erased from ever being sent: known ones as `give_up` does, others by their ids
-        alone."""
+        """Keep mails to erased people from being sent: known ones as `give_up` does, others by storing their ids."""
         if ids:
             done = _done(MailState.REJECTED, at, _ERASED)["$set"]
             await self._mails.bulk_write(
@@ -107,9 +109,9 @@ class MailRepository:
             await self.give_up(ids, at)
 
     async def claim(self, now: datetime, until: datetime) -> ClaimedMail | None:
-        """The mail that has been due longest, ours until that moment; None when nothing is due.
+        """Claim the mail that has been due longest, until that moment; None if nothing is due.
 
-        A mail whose claim has run out is due again: its mailer has died, or has lost the database.
+        A mail whose claim has expired is due again: its mailer has died, or has lost the database.
         """
         document = await self._mails.find_one_and_update(
             {"dueAt": {"$lte": now}},
@@ -124,13 +126,13 @@ class MailRepository:
         return _claimed(document) if document else None
 
     async def sent(self, mail: ClaimedMail, at: datetime) -> None:
-        """It has been sent: from now on only its id is kept. So it is even if the claim had run out meanwhile."""
+        """Record that a mail was sent, and keep only its id. This holds even if the claim has expired meanwhile."""
         await self._mails.update_one({"_id": mail.id}, _done(MailState.SENT, at))
 
     async def delay(self, mail: ClaimedMail, until: datetime, code: str, *, is_answered: bool = True) -> None:
-        """It is to be tried again at that moment, because of `code`; nothing happens if the claim has run out.
+        """Schedule the next attempt, because of `code`; nothing happens if the claim has expired.
 
-        Where no server answered, the next attempt counts as its first one.
+        If no server answered, the next attempt counts as the first one.
         """
         gone = {"claim": ""} if is_answered else {"claim": "", "firstAttemptAt": ""}
         await self._mails.update_one(
@@ -139,13 +141,13 @@ class MailRepository:
         )
 
     async def give_up(self, ids: Collection[str], at: datetime) -> int:
-        """Forget what these mails say, and don't send those that have not been sent; returns how many those were."""
+        """Forget the content of these mails, and don't send those not sent yet; returns the number of the latter."""
         wanted = {"_id": {"$in": list(ids)}, "record": {"$exists": True}}
         result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, _ERASED))
         return result.modified_count
 
     async def reject(self, mail: ClaimedMail, at: datetime, code: str, session: Session) -> bool:
-        """It can't be sent. Returns False if the claim has run out, and it is another mailer's to decide."""
+        """Reject a mail for good. Returns False if the claim has expired, and another mailer decides."""
         result = await self._mails.update_one(_by_claim(mail), _done(MailState.REJECTED, at, code), session=session)
         return result.modified_count == 1
 

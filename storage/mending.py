@@ -1,4 +1,4 @@
-"""Stored documents that have lost fields are found and mended, a slice at a time; the service runs on meanwhile."""
+"""Finds and mends stored documents that have lost fields, a slice at a time, while the service runs."""
 
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -22,21 +22,24 @@ from storage.reviews_shape import REVIEW, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_wanting
 
 SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER, IMAGE)}
-"""Returns before orders: what is returned of an order is told by them."""
+"""The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
 
 Id = Hashable
-"""An id as MongoDB has it: a string, of tallies an ObjectId, and anything of a document that was put in by hand."""
+"""An id as MongoDB has it: a string, for tallies an ObjectId, and anything for a document that was inserted by hand."""
 
 
 @dataclass(slots=True)
 class Mended:
-    """The result of mending some documents: how many got values that were known elsewhere, and how many defaults;
-    the lost fields by id; and the objects whose ratings have to be counted."""
+    """The result of mending some documents."""
 
     restored: int = 0
+    """The number of documents that got values known elsewhere."""
     filled: int = 0
+    """The number of documents that got defaults."""
     lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of fields that stay lost, by id."""
     entities: set[Entity] = field(default_factory=set)
+    """The objects whose ratings have to be recounted."""
 
 
 class Mender:
@@ -56,12 +59,12 @@ class Mender:
             return None
 
     async def all(self) -> int:
-        """The number of documents, about."""
+        """The estimated number of documents."""
         return await self._documents.estimated_document_count()
 
     async def slices(self, size: int = SIZE) -> AsyncIterator[list[Id]]:
-        """The ids of the damaged ones of so many documents each time, often none, in their order; those that have ids
-        of a type that we don't give come first."""
+        """The ids of damaged documents, in order, for `size` documents at a time, often none. Ids of types that we
+        don't give come first."""
         ours = {"$gte": ObjectId(bytes(12)) if self._shape is TALLY else ""}
         yield await self._damaged({"_id": {"$not": ours}})
         async for within in id_ranges(self._documents, ours, size):
@@ -73,7 +76,7 @@ class Mender:
         return [document["_id"] async for document in found]
 
     async def mend(self, ids: Collection[Id], known: Mapping[str, Review], session: Session) -> Mended:
-        """Mend documents as far as that can be done: by the reviews that are `known` elsewhere, else by defaults."""
+        """Mend documents as far as possible: by the reviews that are `known` elsewhere, else by defaults."""
         mended, writes = Mended(), []
         condition = {**damaged(self._shape), "_id": {"$in": list(ids)}}
         async for document in self._documents.find(condition, session=session):
@@ -103,14 +106,14 @@ class Mender:
         if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
             mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
         if shape is REVIEW and changes.keys() & {"status", "createdDate"} and not is_wanting(shape, whole, "status"):
-            # The step that fills the queue passes over what has no date.
+            # The step that fills the queue skips reviews without a date.
             changes |= queue_fields(whole["status"])
         mended.restored += bool(found)
         mended.filled += bool(defaults)
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None
 
     async def _values(self, document: Document, session: Session) -> Document:
-        """The values that other collections tell."""
+        """The values that other collections have."""
         if self._shape is not ORDER or "returned" in document:
             return {}
         try:

@@ -1,4 +1,4 @@
-"""The work of the steps of `domain.schema`, a slice at a time; each slice may be done twice."""
+"""The work of the steps of `domain.schema`, a slice at a time. Slices are idempotent."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
@@ -17,12 +17,14 @@ from storage.reviews_queue import ENTER, NOT_QUEUED
 
 
 class Slice(NamedTuple):
-    """The part that a slice looked at: up to the id `after`, so many documents changed, often none, and the objects
-    whose ratings are to be counted from their reviews."""
+    """The result of a slice."""
 
     after: str
+    """The last id that was examined."""
     documents: int
+    """The number of documents that the slice changes, often none."""
     entities: list[Entity]
+    """The objects whose ratings have to be counted from their reviews."""
 
 
 class StepWork(Protocol):
@@ -32,11 +34,11 @@ class StepWork(Protocol):
         """The number of documents that the step would change."""
 
     async def slice(self, after: str) -> Slice | None:
-        """The slice behind an id, "" for the first; None behind the last one."""
+        """Process the slice after an id, "" for the first one; None after the last one."""
 
 
 class _Part(NamedTuple):
-    """Documents that a step changes, with their keys, and the last id that was looked at."""
+    """Documents that a step changes, with their keys, and the last id that was examined."""
 
     documents: list[Document]
     last: Any
@@ -45,7 +47,7 @@ class _Part(NamedTuple):
 async def _next(
     collection: AsyncCollection[Document], wanted: Document, after: str | ObjectId, at_once: int
 ) -> _Part | None:
-    """The next documents that a step changes, found among the next SIZE behind an id; None if none follow."""
+    """The next documents that a step changes, among the next SIZE after an id; None if no documents follow."""
     ids: Document = {"$gt": after}
     end = await last_of_range(collection, ids, SIZE)
     within = ids if end is None else {**ids, "$lte": end}
@@ -63,7 +65,7 @@ async def _count(collection: AsyncCollection[Document], wanted: Document, ids: D
 
 
 class CountStars:
-    """Step 1: ratings without a histogram are counted from their reviews."""
+    """Step 1: count ratings without a histogram from their reviews."""
 
     _AT_ONCE: Final = 50
     _FIRST: Final = ObjectId(bytes(12))
@@ -77,7 +79,7 @@ class CountStars:
         return await _count(self._ratings, self._WANTED, {"$gt": self._FIRST})
 
     async def slice(self, after: str) -> Slice | None:
-        """The next of them, by their ids."""
+        """The next of them, by id."""
         part = await _next(self._ratings, self._WANTED, ObjectId(after) if after else self._FIRST, self._AT_ONCE)
         if part is None:
             return None
@@ -85,7 +87,7 @@ class CountStars:
 
 
 class FillQueue:
-    """Step 3: unapproved reviews enter the queue."""
+    """Step 3: put unapproved reviews into the queue."""
 
     _AT_ONCE: Final = 1_000
 
@@ -97,7 +99,7 @@ class FillQueue:
         return await _count(self._reviews, NOT_QUEUED, {"$gt": ""})
 
     async def slice(self, after: str) -> Slice | None:
-        """The next of them, by their ids."""
+        """The next of them, by id."""
         part = await _next(self._reviews, NOT_QUEUED, after, self._AT_ONCE)
         if part is None:
             return None
@@ -107,4 +109,4 @@ class FillQueue:
 
 
 WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 3: FillQueue}
-"""The work of each step, by its number. Step 2 has none: what was stored before keeps its id, and is looked up."""
+"""The work of each step, by its number. Step 2 has none: reviews from before it keep their ids, and are looked up."""

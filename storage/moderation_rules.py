@@ -1,6 +1,6 @@
-"""Moderation rules as the settings of a store hold them, and what they keep: keys of texts, and planned approvals.
+"""Moderation rules in the settings of a store, and the data that they need: keys of texts, and planned approvals.
 
-Both are beside the reviews, of which each index costs every approval.
+The data is stored apart from the reviews, because each of their indexes slows down every approval.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -27,7 +27,7 @@ PUBLICATION_INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
 
 
 def rule_from(document: Document) -> ModerationRule:
-    """The rule in a document, which has the names of the interface."""
+    """The rule in a document, whose fields have the names of the API."""
     below, above = document.get("below"), document.get("above")
     return ModerationRule(
         document["id"],
@@ -42,10 +42,10 @@ def rule_from(document: Document) -> ModerationRule:
 
 
 class TextRepository:
-    """Knows the review that was the first with a text, by keys of texts, in stores that look for duplicates.
+    """Knows the first review with a text, by keys of texts, in stores that look for duplicates.
 
-    A key is noted before its review is stored, so that of two at the same time one is the first. A note counts only
-    while its review has that text: who edits or deletes it makes room.
+    A key is noted before its review is stored, so that of two concurrent reviews one is the first. A note counts only
+    while its review has that text: an edit or a deletion makes room for another.
     """
 
     def __init__(self, database: Database) -> None:
@@ -53,13 +53,13 @@ class TextRepository:
         self._reviews = database[_REVIEWS]
 
     async def holders(self, wanted: Iterable[tuple[str, Collection[str]]]) -> dict[str, str]:
-        """Note the keys of the texts of reviews, by id; returns the review that was the first with each key."""
+        """Note the keys of the texts of reviews, by review id; returns the review that is the first with each key."""
         first: dict[str, str] = {}
         for id, keys in wanted:
             for key in keys:
                 first.setdefault(key, id)
         holders: dict[str, str] = {}
-        # Until each has one: a note may be taken away, or taken over by another review, at any time.
+        # Until each key has a holder: a note may be removed, or taken over by another review, at any time.
         while open := {key: id for key, id in first.items() if key not in holders}:
             noted = await self._note(open)
             others = {key: holder for key, holder in noted.items() if holder != open[key]}
@@ -69,11 +69,11 @@ class TextRepository:
         return holders
 
     async def forget(self, review_ids: Collection[str], session: Session | None = None) -> None:
-        """Forget the texts of reviews that are deleted."""
+        """Forget the texts of deleted reviews."""
         await self._texts.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)
 
     async def _note(self, first: Mapping[str, str]) -> dict[str, str]:
-        """Note what isn't noted yet; returns the holder of each key, but for those that are free again by now."""
+        """Note keys that aren't noted yet; returns the holder of each key, except for keys freed meanwhile."""
         documents: list[Document] = [{"_id": key, "reviewId": id} for key, id in first.items()]
         try:
             await self._texts.insert_many(documents, ordered=False)
@@ -85,14 +85,14 @@ class TextRepository:
         return dict(first)
 
     async def noted(self, keys: Collection[str]) -> dict[str, str]:
-        """The review that was noted as the first with each of these keys; those that nobody has are left out."""
+        """The review that was noted as the first with each of these keys; free keys are left out."""
         if not keys:
             return {}
         found = self._texts.find({"_id": {"$in": list(keys)}})
         return {document["_id"]: document["reviewId"] async for document in found}
 
     async def _left(self, holders: Mapping[str, str]) -> set[str]:
-        """The keys whose holders have another text by now, or are gone. One that isn't stored yet is on its way."""
+        """The keys whose holders have another text now, or are gone. A holder that isn't stored yet is on its way."""
         if not holders:
             return set()
         fields = dict.fromkeys(("goneAt", "review", "entityType", "entityId", "storeId", "userId"), 1)
@@ -109,9 +109,9 @@ class TextRepository:
 
 
 class PublicationRepository:
-    """Keeps the planned approvals, one for each review, with the marks that the review has.
+    """Keeps the planned approvals, one for each review, with the marks that the review has at that time.
 
-    Decisions take a plan away; those of versions before that left it, and moved the marks of the review alone.
+    Decisions remove a plan. Those of earlier versions left it, and only moved the review's marks.
     """
 
     def __init__(self, database: Database) -> None:
@@ -119,7 +119,7 @@ class PublicationRepository:
         self._reviews = database[_REVIEWS]
 
     async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> set[str]:
-        """Plan the approvals of reviews by id, anew; None: there is none any more. Returns the ids of former plans."""
+        """Plan the approvals of reviews anew, by id; None removes a plan. Returns the ids of former plans."""
         if not planned:
             return set()
         found = self._publications.find({"_id": {"$in": list(planned)}}, {"_id": 1}, session=session)
@@ -137,7 +137,7 @@ class PublicationRepository:
         await self._publications.insert_many(documents, session=session)
 
     async def keep(self, moved: Mapping[str, tuple[Seen, Seen]], session: Session) -> None:
-        """Keep the plans of reviews, by id, whose marks have moved, from those to these, without a decision."""
+        """Keep the plans of reviews whose marks have moved, from the first to the second, without a decision."""
         writes = [
             UpdateOne({"_id": id, "seen": seen_document(before) or None}, {"$set": {"seen": seen_document(after)}})
             for id, (before, after) in moved.items()
@@ -145,12 +145,13 @@ class PublicationRepository:
         await write_all(self._publications, writes, session)
 
     async def due(self, now: datetime, limit: int) -> list[Publication]:
-        """Those whose time has come, the oldest first."""
+        """At most `limit` plans whose time has come, oldest first."""
         found = self._publications.find({"at": {"$lte": now}}).sort("at").limit(limit)
         return [Publication(document["_id"], document["at"], document["rule"]) async for document in found]
 
     async def take(self, due: Collection[Publication], session: Session) -> list[Publication]:
-        """Remove those of these that are planned still, and return them; what was planned anew meanwhile stays."""
+        """Remove these plans, except for those made anew meanwhile; returns those whose review still has the same
+        marks."""
         found = self._publications.find({"_id": {"$in": [each.review_id for each in due]}}, session=session)
         plans = {document["_id"]: document async for document in found}
         taken = [each for each in due if plans.get(each.review_id, {}).get("at") == each.at]

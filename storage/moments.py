@@ -1,5 +1,5 @@
-"""Moments to the microsecond: MongoDB's dates have milliseconds only, and two events of one have an order; and the one
-clock that all processes have in common."""
+"""Moments to the microsecond (MongoDB's dates have milliseconds, and two events within one have an order); and the
+clock that all processes share."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -16,11 +16,11 @@ def microseconds(moment: datetime) -> int:
 
 
 def moment(microseconds: int) -> datetime:
-    """The moment that was stored, in UTC."""
+    """The moment in its stored form, in UTC."""
     return EPOCH + microseconds * _MICROSECOND
 
 
 async def server_time(database: Database) -> datetime:
-    """The moment by MongoDB's clock: those of processes may differ by hours."""
+    """The time by MongoDB's clock: those of processes may differ by hours."""
     now: datetime = (await database.command("hello"))["localTime"]
     return now if now.tzinfo else now.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Objects that are reviewed, with the facts that were told of them."""
+"""Objects that are reviewed, with the facts published about them."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -28,7 +28,7 @@ class ObjectRepository:
     async def of_keys(
         self, keys: Collection[ObjectKey], session: Session | None = None
     ) -> dict[ObjectKey, ObjectFacts]:
-        """The facts of these objects in their stores, and in all stores; unknown ones are left out."""
+        """The facts of these objects, in their stores and in all stores; unknown ones are left out."""
         if not keys or not await self._is_any_known(session):
             return {}
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
@@ -48,8 +48,7 @@ class ObjectRepository:
         await write_all(self._objects, writes, session)
 
     async def _is_any_known(self, session: Session | None) -> bool:
-        """True once facts of an object were told. Until then, which is for good where nothing tells them, this is asked
-        instead of sending all the keys."""
+        """True once facts of any object are stored. Until then, maybe forever, this query saves sending all keys."""
         if not self._is_any:
             self._is_any = await self._objects.find_one({}, {"_id": 1}, session=session) is not None
         return self._is_any

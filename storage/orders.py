@@ -1,4 +1,4 @@
-"""Orders, and what is returned of them: the order's document is what concurrent returns contend for."""
+"""Orders, and what is returned of them: concurrent returns conflict on the document of the order."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -44,9 +44,10 @@ class OrderRepository:
     async def of_ids(
         self, ids: Collection[str], session: Session | None = None, *, with_bodies: bool = True
     ) -> dict[str, Order]:
-        """The known ones among these orders, by id; their bodies, which can be large, may be left out.
+        """The known ones among these orders, by id. Their bodies, which can be large, may be left out.
 
-        In a transaction, where it is decided about them, raises StoredDocumentError for one that has lost too much.
+        In a transaction, where decisions depend on them, raises StoredDocumentError for an order that has lost too
+        much.
         """
         if not ids:
             return {}
@@ -56,7 +57,7 @@ class OrderRepository:
 
     async def _whole(self, document: Document, session: Session | None) -> Order:
         if "returned" not in document:
-            # What its returns take, so that never more is returned than was ordered.
+            # Computed from its returns, so that never more is returned than was ordered.
             taken = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
             document["returned"] = returned_by(taken, is_shown=session is None)
         if session is None:
@@ -75,12 +76,12 @@ class OrderRepository:
         return {document["_id"] async for document in found}
 
     async def ids_of_customer(self, customer_id: str, *, most: int) -> list[str]:
-        """The ids of the newest orders of a customer, so many at most."""
+        """The ids of the newest orders of a customer, at most `most`."""
         found = self._orders.find({"customerId": customer_id}, {"_id": 1}).sort(NEWEST).limit(most)
         return [document["_id"] async for document in found]
 
     async def of_guest(self, person: str) -> list[str]:
-        """The ids of orders without a customer's id whose mail address is this one. MongoDB looks at every order."""
+        """The ids of orders without a customer id that have this mail address. MongoDB scans all orders."""
         mailbox, at, _ = bare_address(person.strip()).partition("@")
         if not at:
             return []
@@ -89,9 +90,9 @@ class OrderRepository:
         return [each["_id"] async for each in found if is_of(Customer(email=each["customerEmail"]), person)]
 
     async def page(self, search: OrderSearch) -> OrderPage:
-        """One page, the newest first, without the orders themselves; ties are broken by id."""
+        """One page, newest first, without the orders themselves; ties are broken by id."""
         shown = {"modified": 1, "size": {"$bsonSize": "$$ROOT"}}
-        # One more tells if there is another page.
+        # One more shows whether there is another page.
         found = self._orders.find(criteria(search), shown).sort(NEWEST).limit(search.take + 1)
         documents = await found.to_list()
         page = documents[: search.take]
@@ -104,19 +105,19 @@ class OrderRepository:
         await write_all(self._orders, writes, session)
 
     async def save_returned(self, orders: Iterable[Order], session: Session) -> None:
-        """Write what is returned of orders, and nothing else. It conflicts as `save` does."""
+        """Write what is returned of orders, and nothing else. Conflicts as `save` does."""
         writes = [UpdateOne({"_id": order.id}, {"$set": {"returned": _returned(order)}}) for order in orders]
         await write_all(self._orders, writes, session)
 
     async def hold_ids(self, ids: Collection[str], session: Session) -> None:
-        """Keep these orders, which are not there, from coming until the transaction ends: it conflicts with those that
-        store one, and is repeated if one has come since its beginning."""
+        """Keep these orders, which are missing, from being stored until the transaction ends: it conflicts with those
+        that store one, and is repeated if one was stored since it began."""
         if ids:
             await self._orders.insert_many([{"_id": id} for id in ids], session=session)
             await self._orders.delete_many({"_id": {"$in": list(ids)}}, session=session)
 
     async def forget_former_customers(self, orders: Iterable[Order]) -> None:
-        """Note that the reviews of former customers of these orders have been looked at."""
+        """Record that the reviews of former customers of these orders were examined."""
         writes = [
             UpdateOne({"_id": order.id}, {"$pullAll": {"formerCustomers": list(order.former_customers)}})
             for order in orders
@@ -166,7 +167,7 @@ def _position(document: Document) -> OrderPosition:
 
 
 def _returned(order: Order) -> list[list[str | int]]:
-    # Not a document by line id: ids are free text, and field names are not.
+    # Not a document by line id: ids are free text, field names are not.
     return [[line_id, quantity] for line_id, quantity in order.returned.items()]
 
 

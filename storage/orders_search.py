@@ -12,11 +12,11 @@ from storage.keyset import behind
 from storage.moments import microseconds
 
 NEWEST: Final = [("modified", DESCENDING), ("_id", DESCENDING)]
-"""The order of every list of orders: as of their last event."""
+"""The order of every list of orders: by their last event, newest first."""
 
 
 class OrderPosition(NamedTuple):
-    """The position of an order in a list; one that has lost its date comes last."""
+    """The position of an order in a list; an order that has lost its date comes last."""
 
     modified: datetime | None
     id: str
@@ -24,33 +24,34 @@ class OrderPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrderSearch:
-    """Criteria of a search, of which every one that is set must hold.
-
-    `keyword` is the id, the number or the customer's id, exactly. `stores` bounds the search to what belongs to one of
-    them. The page begins behind the position `after`, and has `take` orders, 1 at least.
-    """
+    """Search criteria: an order must meet all that are set."""
 
     ids: Collection[str] | None = None
     customer_id: str | None = None
     number: str | None = None
     keyword: str | None = None
+    """The id, the number or the customer's id, exactly."""
     store_id: str | None = None
     stores: Collection[str] | None = None
+    """Limits the search to what belongs to one of them."""
     after: OrderPosition | None = None
+    """The page begins after this position."""
     take: int = 20
+    """The number of orders on the page, at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderPage:
-    """One page of a list: the size in bytes of each order as it is stored, by its id, in their order. `end` is the
-    position of the last one, if there are more behind it."""
+    """One page of a list."""
 
     sizes: Mapping[str, int]
+    """The stored size in bytes of each order by its id, in the order of the page."""
     end: OrderPosition | None = None
+    """The position of the last order, if more follow."""
 
 
 def criteria(search: OrderSearch) -> Document:
-    """The filter of MongoDB for a search."""
+    """The MongoDB filter for a search."""
     conditions: Document = {}
     if search.ids is not None:
         conditions["_id"] = one_of(search.ids)

@@ -29,7 +29,7 @@ ORDER: Final = Shape(
         "isCancelled": default(BOOL, False),
         **dict.fromkeys(("storeId", "customerId", "customerName"), default(TEXT_OR_NULL)),
         **dict.fromkeys(("customerEmail", "languageCode"), default(TEXT_OR_NULL)),
-        # Any event is news then, and tells the order whole.
+        # Any event counts as newer then, and brings the whole order.
         "modified": default(WHOLE, 0),
         "lines": lost(ARRAY, ()),
         "body": lost(BINARY, NO_BODY),
@@ -42,8 +42,8 @@ ORDER: Final = Shape(
 
 
 def returned_by(returns: Iterable[Document], *, is_shown: bool = False) -> list[list[Any]]:
-    """The field `returned` of an order, by the documents of its returns. Raises StoredDocumentError where it isn't only
-    to be shown."""
+    """The field `returned` of an order, from the documents of its returns. Raises StoredDocumentError for a damaged
+    one, unless it is only to be shown."""
     taken: dict[str, int] = {}
     for document in returns:
         stored = stored_from(document, is_shown=is_shown)

@@ -1,6 +1,6 @@
 """The outbox: messages that a transaction owes to Kafka, written with its effects and kept until acknowledged.
 
-One document holds the messages of a whole batch, so the promise costs one insert and one delete for hundreds.
+One document holds the messages of a whole batch, so that hundreds of them cost one insert and one delete.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ COLLECTION: Final = "outbox"
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="age")]
 
 OVERDUE: Final = timedelta(seconds=15)
-"""Older than this, owed messages belong to a process that died: a living one publishes at once and waits for less."""
+"""The age from which owed messages belong to a dead process: a live one publishes at once and waits for less."""
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of the values in one document, but for the last of them; MongoDB allows 16 MiB."""
+"""Bytes of values that fill one document; its last value may exceed them. MongoDB allows 16 MiB."""
 
 _PAGE: Final = 5
 
@@ -36,7 +36,7 @@ Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
 
 
 class Owed(NamedTuple):
-    """Messages of one document of the outbox, and its id."""
+    """The id of a document of the outbox, and its messages."""
 
     id: ObjectId
     messages: Sequence[OutgoingMessage]
@@ -51,7 +51,7 @@ class Outbox:
         self._too_large: list[ObjectId] = []
 
     async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
-        """Owe these messages; `settle` publishes them once the transaction is committed."""
+        """Store messages to be published; `settle` publishes them once the transaction is committed."""
         owed = [Owed(ObjectId(), part) for part in in_parts(messages)]
         if owed:
             documents = [{"_id": each.id, "at": at, "messages": [_packed(m) for m in each.messages]} for each in owed]
@@ -59,10 +59,10 @@ class Outbox:
         return owed
 
     async def settle(self, owed: Iterable[Owed]) -> list[ObjectId]:
-        """Publish messages that are owed, and forget them.
+        """Publish owed messages, and delete them from the outbox.
 
-        A message that is larger than its topic takes stays owed until that takes it, and holds up no other one. Returns
-        the ids of the documents that hold such.
+        A message that exceeds the limit of its topic stays owed until the topic accepts it, and holds up no other.
+        Returns the ids of documents with such messages.
         """
         kept = []
         for each in owed:
@@ -74,7 +74,7 @@ class Outbox:
         return kept
 
     async def settle_overdue(self) -> int:
-        """Publish what processes that died still owe, the oldest first. Returns how many batches there were."""
+        """Publish the messages that dead processes still owe, oldest first. Returns the number of batches published."""
         count, kept = 0, list[ObjectId]()
         while owed := await self._owed_before(datetime.now(UTC) - OVERDUE, kept):
             too_large = await self.settle(owed)
@@ -83,9 +83,8 @@ class Outbox:
         return count
 
     async def settle_before(self, moment: datetime) -> None:
-        """Wait until all that was owed before a moment is published: by whoever owes it, or by this process once that
-        is overdue. Messages that are too large for their topic are tried once, and left.
-        """
+        """Wait until all messages owed before a moment are published: by the process that owes them, or by this one
+        once they are overdue. Messages that are too large for their topic are tried once, and left."""
         while await self._outbox.find_one(_before(moment, self._too_large), {"_id": 1}):
             overdue = await self._owed_before(min(moment, datetime.now(UTC) - OVERDUE), self._too_large)
             self._too_large += await self.settle(overdue)
@@ -136,7 +135,7 @@ V = TypeVar("V", bound=_Valued)
 
 
 def in_parts(messages: Iterable[V]) -> Iterator[list[V]]:
-    """Messages in parts that a document can hold, and that are acknowledged within the publisher's timeout."""
+    """Messages in parts that fit into a document and are acknowledged within the publisher's timeout."""
     part: list[V] = []
     size = 0
     for message in messages:

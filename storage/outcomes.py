@@ -1,4 +1,4 @@
-"""Outcomes of commands, kept for a day for those who sent them."""
+"""Outcomes of commands, kept for a day for their senders."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -17,24 +17,23 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeco
 
 
 class Answer(NamedTuple):
-    """The outcome of one item of a command.
-
-    `message`: the reason in words, where the code doesn't say it all. `status` and `moderator`: those of a review that
-    another one had moderated meanwhile. `mark`: that of the command, None where it didn't come by HTTP.
-    """
+    """The outcome of one item of a command."""
 
     command_id: str
     item_id: str
     outcome: Outcome
     reason: str | None = None
     mark: CommandMark | None = None
+    """The mark of the command; None if it didn't come by HTTP."""
     status: str | None = None
+    """With `moderator`: of a review that somebody else had moderated meanwhile."""
     moderator: str | None = None
     message: str | None = None
+    """The reason in words, if the code doesn't say it all."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """The command and the item: the pair that it is found by."""
+        """The command and the item, by which it is found."""
         return self.command_id, self.item_id
 
 
@@ -45,12 +44,12 @@ class OutcomeRepository:
         self._outcomes = database[COLLECTION]
 
     async def remember(self, answers: Iterable[Answer], at: datetime, session: Session | None = None) -> None:
-        """Keep answers; an item that has one keeps it."""
+        """Store answers; an item that already has one keeps it."""
         documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
         if not documents:
             return
         if session is None:
-            # Half the time of updates, but a duplicate would end a transaction.
+            # Takes half the time of upserts, but a duplicate would end a transaction.
             try:
                 await self._outcomes.insert_many(documents, ordered=False)
             except BulkWriteError as error:
@@ -63,7 +62,7 @@ class OutcomeRepository:
     async def answers(
         self, keys: Collection[tuple[str, str]], session: Session | None = None
     ) -> dict[tuple[str, str], Answer]:
-        """The answers there are to these items, each a pair of command id and item id."""
+        """The stored answers to these items, each a pair of command id and item id."""
         if not keys:
             return {}
         by_id = {_id(key): key for key in keys}
@@ -71,9 +70,9 @@ class OutcomeRepository:
         return {by_id[document["_id"]]: _answer(*by_id[document["_id"]], document) async for document in found}
 
     async def of_command(self, command_id: str, limit: int) -> list[Answer]:
-        """The answers there are to items of a command, by item, so many at most."""
+        """The stored answers to items of a command, by item, at most `limit`."""
         prefix = _id((command_id, ""))
-        # The character behind "/" ends the range.
+        # The character after "/" ends the range.
         found = self._outcomes.find({"_id": {"$gte": prefix, "$lt": f"{prefix[:-1]}0"}}).sort("_id").limit(limit)
         return [_answer(command_id, document["_id"].removeprefix(prefix), document) async for document in found]
 
@@ -103,5 +102,5 @@ def _answer(command_id: str, item_id: str, document: Document) -> Answer:
 
 
 def _id(key: tuple[str, str]) -> str:
-    # Ids of both come from outside, and the first slash is where the item begins: no two pairs have one document.
+    # Ids of both come from outside. The item begins after the first slash, so that no two pairs share a document.
     return f"{key[0].replace('%', '%25').replace('/', '%2F')}/{key[1]}"

@@ -1,4 +1,4 @@
-"""Messages that came before the submission they are about: moderation, feedback, commands about images, verdicts."""
+"""Messages that arrived before the submission that they concern: moderation, feedback, image commands, verdicts."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ class Parkable(Protocol):
 
     @property
     def review_id(self) -> str:
-        """The review that it is about."""
+        """The id of its review."""
 
     @property
     def position(self) -> RecordPosition:
-        """Its record."""
+        """The position of its record."""
 
 
 T = TypeVar("T", bound=Parkable)
@@ -48,7 +48,7 @@ T = TypeVar("T", bound=Parkable)
 @dataclass(frozen=True, slots=True)
 class _Parking(Generic[T]):
     kind: str | None
-    """None: documents without one, as of a collection that holds nothing else."""
+    """None: documents without a kind, of a collection that holds nothing else."""
     id: Callable[[T], str]
     value: Callable[[T], Mapping[str, Any]]
     read: Callable[[Mapping[str, Any]], T]
@@ -57,7 +57,7 @@ class _Parking(Generic[T]):
 
 
 def parked_now(value: Mapping[str, Any]) -> list[Document]:
-    """The update that parks a value, by the clock that all processes have in common, where nothing is parked yet."""
+    """The update that parks a value with the server's time, if nothing is parked yet."""
     return [{"$replaceWith": {"$mergeObjects": [{"$literal": value}, {"parkedAt": "$$NOW"}, "$$ROOT"]}}]
 
 
@@ -90,14 +90,14 @@ class ParkingRepository(Generic[T]):
         self._id = parking.id
 
     async def park(self, commands: Iterable[T]) -> None:
-        """Park commands, now by the server's clock; one that is parked already stays as it is."""
+        """Park commands with the server's time; one that is already parked stays as it is."""
         writes = [UpdateOne({"_id": self._id(c)}, parked_now(self._parking.value(c)), upsert=True) for c in commands]
         await self._parked.bulk_write(writes, ordered=False)
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
-        """The parked commands about these reviews, each in its turn."""
+        """The parked commands about these reviews, in the order in which they apply."""
         if not await self._parked.find_one({}, {"_id": 1}):
-            return []  # as nearly always: cheaper than to send all the ids
+            return []  # nearly always: cheaper than sending all the ids
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
         return self._parking.in_turn([self._parking.read(document) async for document in found])
 
@@ -109,7 +109,7 @@ class ParkingRepository(Generic[T]):
     async def take(self, commands: Iterable[T], session: Session) -> list[T]:
         """Remove commands within a transaction; returns those that nobody else has removed before.
 
-        Of two transactions that do so at a time one meets a conflict, and finds nothing when it is begun anew.
+        Of two concurrent transactions, one meets a conflict, and finds nothing when it is repeated.
         """
         by_id = {self._id(command): command for command in commands}
         wanted = {"_id": {"$in": list(by_id)}}
@@ -118,8 +118,7 @@ class ParkingRepository(Generic[T]):
         return [command for id, command in by_id.items() if id in there]
 
     async def parked_before(self, moment: datetime, limit: int, apart: Collection[str] = ()) -> list[T]:
-        """Commands that have been waiting since before that moment, the oldest first, but for those about the reviews
-        `apart`."""
+        """At most `limit` commands parked before this moment, oldest first, except about the reviews in `apart`."""
         overdue: Document = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
         if apart:
             overdue["reviewId"] = {"$nin": list(apart)}
@@ -127,14 +126,13 @@ class ParkingRepository(Generic[T]):
         return [self._parking.read(document) async for document in found]
 
     async def wait_anew(self, commands: Iterable[T]) -> None:
-        """Commands that are still parked count as parked now, or later if they do already."""
+        """Restart the wait of commands that are still parked: they count as parked now, or keep a later time."""
         if ids := [self._id(command) for command in commands]:
             anew = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
             await self._parked.update_many({"_id": {"$in": ids}}, [{"$set": anew}])
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
-        """The items of a command of any kind that still wait for a review, by its id or that of its image, with the
-        mark of the command."""
+        """The items of a command of any kind that still wait, by the id of the review or image, with its mark."""
         found = self._parked.find({"commandId": command_id}, {"reviewId": 1, "imageId": 1, "commandMark": 1})
         return {
             document.get("imageId") or document["reviewId"]: mark_from(document.get("commandMark"))

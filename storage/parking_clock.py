@@ -1,4 +1,4 @@
-"""The time that counts for what is parked: that in which a worker was there to bring what it waits for."""
+"""The clock for parked commands: it counts only the time in which a worker ran that could bring what they wait for."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,10 +17,10 @@ _IN_A_TURN: Final = 20
 
 
 class ParkingClock:
-    """Notes that workers work, and leaves out of parking times how long none did. Time is the server's alone.
+    """Records that workers run, and adds the time in which none did to parking times. Only the server's time counts.
 
-    A gap is noted at once, by the one of several workers that sees it. The parking times follow in parts, each one
-    transaction, by whoever comes by: all of a large import may be parked.
+    The worker that sees a gap first records it at once. Parking times are moved in parts, each in one transaction, by
+    any worker: all commands of a large import may be parked.
     """
 
     def __init__(self, database: Database) -> None:
@@ -28,8 +28,8 @@ class ParkingClock:
         self._clock = database[COLLECTION]
 
     async def tick(self, longest: timedelta) -> tuple[timedelta, bool]:
-        """Note that a worker works now. Returns for how long none did where that is more than `longest`, else zero; and
-        True once all parking times have followed, before which nothing is to be given up."""
+        """Record that a worker runs now. Returns the time in which none did, zero unless it exceeds `longest`; and True
+        once all parking times are moved, before which nothing may be given up."""
         away = timedelta()
         for _ in range(_IN_A_TURN):
             gap, moves = await self._note(longest)
@@ -40,7 +40,7 @@ class ParkingClock:
         return away, False
 
     async def _note(self, longest: timedelta) -> tuple[timedelta, Sequence[Document]]:
-        """Note the time, and the moves of parking times that a gap makes: what was parked before waits for longer."""
+        """Record the time, and the moves of parking times by a gap: commands parked before it wait for longer."""
         limit = longest // timedelta(milliseconds=1)
         at = {"$ifNull": ["$at", "$$NOW"]}
         noted = {"gap": {"$subtract": ["$$NOW", at]}, "before": {"$subtract": ["$$NOW", limit]}, "at": "$$NOW"}
@@ -58,7 +58,7 @@ class ParkingClock:
         return gap if gap > longest else timedelta(), document["moves"]
 
     async def _move_some(self, session: Session) -> None:
-        """Move parking times of the first move, the latest ones first: what is moved isn't among the earlier ones."""
+        """Apply part of the first move, latest parking times first, so that moved times aren't among those left."""
         noted = await self._clock.find_one({"_id": _ID}, session=session) or {}
         if not noted.get("moves"):
             return
@@ -66,10 +66,10 @@ class ParkingClock:
         parked, times = self._database[move["in"]], {"$lt": move["before"]}
         some = parked.find({"parkedAt": times}, {"parkedAt": 1}, session=session).sort("parkedAt", DESCENDING)
         if last := await some.skip(_AT_ONCE - 1).limit(1).to_list():
-            # With all of that very time.
+            # With all others of exactly that time.
             times = {"$gte": last[0]["parkedAt"], **times}
             others.insert(0, {**move, "before": last[0]["parkedAt"]})
-        # First: others that note the time wait then, instead of having all of it done again.
+        # First, so that others that record the time wait for this transaction, rather than making it start again.
         await self._clock.update_one({"_id": _ID}, {"$set": {"moves": others}}, session=session)
         later = {"$set": {"parkedAt": {"$add": ["$parkedAt", move["by"]]}}}
         await parked.update_many({"parkedAt": times}, [later], session=session)

@@ -1,4 +1,4 @@
-"""Counts of decisions about reviews, for the policy page and the report of operators."""
+"""Counts of decisions about reviews, for the policy page and the report for operators."""
 
 from array import array
 from collections.abc import Collection, MutableSequence
@@ -19,28 +19,28 @@ from storage.shapes import filled
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000
 _RATED: Final[Document] = {"ratingHundredths": {"$gt": 0}}
-"""Those that have lost their rating are left out."""
+"""The filter that leaves out reviews without a rating."""
 
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
-"""As `domain.ratings.stars` has it."""
+"""The same as `domain.ratings.stars`."""
 
 
 @dataclass(slots=True)
 class DecisionReport:
-    """Decisions about the reviews of a time, and the seconds that each one took."""
+    """Decisions about the reviews of a period, and the seconds that each one took."""
 
     decisions: Decisions = field(default_factory=Decisions)
     seconds: MutableSequence[float] = field(default_factory=lambda: array("d"))
 
 
 class DecisionCounts:
-    """Counts decisions by what the reviews are now. The cost follows the number of reviews of a store."""
+    """Counts decisions by the current state of reviews. The cost grows with the number of reviews of a store."""
 
     def __init__(self, database: Database) -> None:
         self._reviews = database[COLLECTION]
 
     async def of_stores(self, store_ids: Collection[str]) -> dict[str, Decisions]:
-        """The decisions about the reviews of each store, all of them together."""
+        """The decisions about all reviews of each store."""
         group = {"store": "$storeId", "status": "$status", "stars": _STARS, "reason": "$reasonCode"}
         counted = await self._reviews.aggregate(
             [
@@ -56,11 +56,11 @@ class DecisionCounts:
         return decisions
 
     async def report(self, store_id: str | None, since: datetime | None, until: datetime | None) -> DecisionReport:
-        """The decisions about the reviews that were submitted from `since` up to, without, `until`.
+        """The decisions about the reviews submitted from `since` up to, but not including, `until`.
 
-        A review takes as long as from its submission to its last change: later ones than the decision count, too. An
-        import is decided about from when it came, or where it comes from since it was written.
-        Eight bytes of memory for each decision.
+        A decision takes from the submission of a review to its last change, so that later changes count, too. For an
+        import it starts at its arrival, or at its creation if the last change precedes the arrival. Uses eight bytes of
+        memory per decision.
         """
         created: Document = {"$gte": since or SINCE_EVER} | ({"$lt": until} if until else {})
         match: Document = {"createdDate": created, **_RATED} | ({} if store_id is None else {"storeId": store_id})

@@ -1,4 +1,4 @@
-"""The data of one person, and the record of erasures."""
+"""The data of one person: finding and forgetting it."""
 
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -50,12 +50,12 @@ from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
 
 _PAGE: Final = 1_000
-"""So many votes are forgotten in one transaction."""
+"""The maximum number of votes forgotten in one transaction."""
 _RETURNS_AT_ONCE: Final = 100
 
 
 class PersonalData:
-    """Finds what one customer left, and forgets it, all but reviews: those are deleted by their consumer."""
+    """Finds the data of one customer, and forgets it, except for reviews, which their consumer deletes."""
 
     def __init__(self, database: Database, customer_id: str) -> None:
         self._database = database
@@ -70,7 +70,7 @@ class PersonalData:
         return await ReviewRepository(self._database).by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
-        """The ids of some of their reviews."""
+        """The ids of at most `limit` of their reviews."""
         found = self._database[REVIEWS].find({"userId": self._customer}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
 
@@ -80,7 +80,7 @@ class PersonalData:
         return [found[id] for id in sorted(found)]
 
     async def returns(self) -> list[Return]:
-        """The returns of their orders and those of nobody's that name them; of others' returns their part."""
+        """The returns of their orders, and of anonymous orders that name them; of others' returns, their part."""
         ids = [each for order_id in await self.order_ids() for each in await self._returns.ids_of_order(order_id)]
         found = await self._returns.of_ids(ids)
         returns = {id: each for id in ids if isinstance(each := found.get(id), Return)}
@@ -93,12 +93,12 @@ class PersonalData:
         return list(returns.values())
 
     async def reminders(self) -> SentReminders:
-        """The reminders that they have got."""
+        """The reminders sent to them."""
         sent = await ReminderRepository(self._database).sent_to([self._customer])
         return sent.get(self._customer, SentReminders())
 
     async def used_tokens(self) -> list[TokenUse]:
-        """The review tokens that they have used."""
+        """The review tokens that they used."""
         return await ReviewTokenRepository(self._database).of_customer(self._customer)
 
     async def images(self) -> list[StoredImage]:
@@ -111,33 +111,33 @@ class PersonalData:
         return [document["record"]["value"] async for document in self._mails("record.value")]
 
     async def audit_entries(self) -> list[AuditEntry]:
-        """Their moderation and edits of reviews, the newest first; moderation stays."""
+        """Their moderation and edits of reviews in the audit log, newest first; erasures keep the moderation."""
         return await AuditLog(self._database).of_subject(self._customer)
 
     async def order_ids(self) -> list[str]:
-        """The ids of their orders, and where their id is a mail address, of those that a guest made with it."""
+        """The ids of their orders and, if their id is a mail address, of orders that a guest made with it."""
         ids = [each["_id"] async for each in self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})]
         if self._guest_orders is None:
             self._guest_orders = await self._orders.of_guest(self._customer)
         return sorted([*ids, *self._guest_orders])
 
     async def parked_returns(self) -> list[ParkedReturn]:
-        """The commands of theirs that wait for their order."""
+        """Their commands about returns that wait for an order."""
         return [p for p in await self._parked_returns.everything() if is_about(p.value, self._customer, ())]
 
     async def parked_commands(self) -> list[Moderation]:
-        """The moderation commands that came from them or name them, and wait for their review."""
+        """The moderation commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
         return [moderation_from(document) async for document in found]
 
     async def parked_image_commands(self) -> list[ReceivedImageCommand]:
-        """The same of commands about images."""
+        """The image commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
         return [image_command_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
-        """Take them out of commands that wait, which take effect without their words and name, and without reasons that
-        name them; returns how many."""
+        """Remove them from waiting commands, which then take effect without their words and name, and without reasons
+        that name them; returns the number of commands."""
         returns = await self.parked_returns()
         for each in returns:
             await self._parked_returns.rewrite(each, forgotten_return_command(each.value, self._customer))
@@ -148,11 +148,11 @@ class PersonalData:
         return len(returns) + forgotten.matched_count + said.matched_count
 
     async def forget_orders(self) -> Mapping[str, int]:
-        """Take them out of their orders, their words out of the returns, and their name out of the returns of others;
-        returns how many orders and returns there were.
+        """Remove them from their orders, their words from the returns, and their name from the returns of others;
+        returns the numbers of orders and returns.
 
-        Some returns of one order at a time, then the order with those that came meanwhile, each in one transaction:
-        concurrent changes come before or after, and an order that was cut short is still theirs.
+        For each order, its returns in pages, then the order with the last ones and those that came meanwhile, each in
+        one transaction: concurrent changes come before or after, and an interrupted order is still theirs.
         """
         orders, returns = 0, 0
         self._guest_orders = None  # there may be more by now
@@ -165,24 +165,25 @@ class PersonalData:
         return {"orders": orders, "returns": returns}
 
     async def forget_mails(self, at: datetime) -> int:
-        """Give up the mails to them that have not been sent; their ids stay taken."""
+        """Give up the mails to them that have not been sent; their ids stay taken. Returns the number."""
         ids = [document["_id"] async for document in self._mails("_id")]
         return await MailRepository(self._database).give_up(ids, at)
 
     async def forget_reminders(self) -> int:
-        """Forget how many reminders they got; returns how many that were."""
+        """Forget how many reminders they got; returns that number."""
         sent = await self.reminders()
         await self._database[CUSTOMERS].delete_one({"_id": self._customer})
         return sent.count
 
     async def forget_tokens(self) -> int:
-        """Take them out of the review tokens that they used, which stay used; returns how many there were."""
+        """Remove them from the review tokens that they used, which stay used; returns the number."""
         return await ReviewTokenRepository(self._database).forget_customer(self._customer)
 
     async def forget_images(self) -> int:
-        """Let the images go that they uploaded, also for reviews that don't name them; returns how many.
+        """Give up the images that they uploaded, even if no review names them; returns the number.
 
-        Nobody can fetch them from now on; a worker removes the files, until the store of images has done it.
+        Nobody can fetch them from now on; a worker removes the files, and retries until the store of images has done
+        it.
         """
         images = await self.images()
         for image in images:
@@ -190,37 +191,37 @@ class PersonalData:
         return len(images)
 
     async def votes(self) -> list[tuple[VoteKey, Vote]]:
-        """Their votes on reviews; those that were withdrawn are not among them."""
+        """Their votes on reviews, without withdrawn ones."""
         found = await VoteRepository(self._database).of_voter(self._customer)
         return [each for each in found if each[1].helpful is not None]
 
     async def reports(self) -> list[Report]:
-        """Their reports about reviews, by their id, or by a mail address that is theirs."""
+        """Their reports about reviews, by their id or by one of their mail addresses."""
         return await ReportRepository(self._database).of_person(self._customer, await self.addresses())
 
     async def parked_feedback(self) -> list[Feedback]:
-        """The votes and reports of theirs that wait for their review, and the replies that they write or take back."""
+        """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
         own = [feedback_from(document) async for document in self._parked_feedback(await self.addresses())]
         return own + [feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._said_by_them)]
 
     async def forget_votes(self) -> int:
-        """Remove their votes, with which the counters of the reviews follow; returns how many there were."""
+        """Remove their votes, and subtract them from the counters of the reviews; returns the number of votes."""
         votes = 0
         while forgotten := await in_transaction(self._database, self._forget_votes):
             votes += forgotten
         return votes
 
     async def forget_reports(self) -> int:
-        """Take them and their words out of their reports, whose reasons stay; returns how many there were."""
+        """Remove them and their words from their reports, which keep the reasons; returns the number of reports."""
         return await ReportRepository(self._database).forget_person(self._customer, await self.addresses())
 
     async def remove_parked_feedback(self) -> int:
-        """Remove their votes and reports that wait for their review; returns how many there were."""
+        """Remove their votes and reports that wait for a review; returns the number."""
         waiting = [document["_id"] async for document in self._parked_feedback(await self.addresses())]
         return (await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})).deleted_count
 
     async def forget_in_audit_log(self) -> int:
-        """Take their name out of the audit log's entries of edits and deleted returns; returns how many there were."""
+        """Remove their name from the audit log's entries of edits and deleted returns; returns their number."""
         return await AuditLog(self._database).forget_author(self._customer)
 
     async def _forget_image(self, id: str, session: Session) -> None:
@@ -246,18 +247,17 @@ class PersonalData:
         return len(found)
 
     async def addresses(self) -> set[str]:
-        """Their mail addresses, as they are written and as reports have them: those of their orders, and their id,
-        which may be one."""
+        """Their mail addresses: those of their orders, and their id, which may be one; as written and as in reports."""
         written = {self._customer, *(order.customer.email for order in await self.orders() if order.customer.email)}
         return written | {bare_address(each) for each in written}
 
     @property
     def _said_by_them(self) -> Document:
-        """The filter for replies and withdrawals that wait, and which they gave as moderators."""
+        """The filter for waiting replies and withdrawals that they made as moderators."""
         return {"kind": FEEDBACK.kind, "command.moderator": self._customer}
 
     async def _parked_feedback(self, addresses: Collection[str]) -> AsyncIterator[Document]:
-        """The documents of their feedback that waits, by their id or one of these addresses in any letter case."""
+        """The documents of their waiting feedback, by their id or one of these addresses in any letter case."""
         names = {address.casefold() for address in addresses}
         named = {"$or": [{"command.userId": self._customer}, {"command.email": {"$exists": True}}]}
         async for document in self._database[PARKED_COMMANDS].find({"kind": FEEDBACK.kind, **named}):
@@ -286,7 +286,7 @@ class PersonalData:
         return len(forgotten)
 
     def _mails(self, field: str) -> AsyncIterator[Document]:
-        """Their mails that have not been sent, with one field. MongoDB looks at every mail."""
+        """Their mails that have not been sent, with one field. MongoDB scans all mails."""
         return found_in_ranges(self._database[MAILS], TEXTS, {"record.key": self._customer.encode()}, {field: 1})
 
     def _parked_filter(self) -> Document:

@@ -28,15 +28,15 @@ _KEY: Final = "erasureKey"
 
 
 def letter_indexes(remember_days: int) -> list[IndexModel]:
-    """Letters that were set aside are remembered for so many days: longer than Kafka keeps them."""
+    """Indexes of the collection. Letters set aside are kept for this many days: longer than Kafka keeps them."""
     return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
 
 
 class Erasures:
-    """The record of who was forgotten when, by a mark of their id, and of the dead letters that are theirs.
+    """The record of who was forgotten when, by a mark of their id, and of the dead letters about them.
 
-    Marks are made by the first key of the configuration, else by one that the database makes up; those of all of them,
-    and those from before there were keys, are known. Letters are named as in `letter_id`.
+    New marks are made with the first configured key, else with one generated in the database. Marks made with any of
+    the keys, or before there were keys, are recognised. Letters are identified by `letter_id`.
     """
 
     def __init__(self, database: Database, configured_keys: Sequence[bytes] = ()) -> None:
@@ -46,19 +46,19 @@ class Erasures:
         self._configured = list(configured_keys)
 
     async def begin(self, customer_id: str, at: datetime) -> ObjectId:
-        """Record that a person is being erased: they count as forgotten from now on. Returns its place."""
+        """Record that a person is being erased: they count as forgotten from now on. Returns the id of the record."""
         key = self._configured[0] if self._configured else (await self._made_up.make()).encode()
         mark = mark_of(customer_id, key)
-        # Without counts it was cut short.
+        # A record that stays without counts is of an erasure that was interrupted.
         recorded = await self._erasures.insert_one({"mark": mark, "at": at, "counts": {}})
         return ObjectId(recorded.inserted_id)
 
     async def complete(self, erasure: ObjectId, at: datetime, counts: Mapping[str, int]) -> None:
-        """Record that nothing of a person is left, up to this moment, and how much there was of each kind."""
+        """Record that nothing of a person from before this moment is left, and how much there was of each kind."""
         await self._erasures.update_one({"_id": erasure}, {"$set": {"at": at, "counts": dict(counts)}})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
-        """The last erasure of each of these people who were erased."""
+        """The time of the last erasure of each of these people who were erased."""
         if not people or not await self._erasures.find_one({}, {"_id": 1}):
             return {}
         keys = await self._keys()
@@ -77,11 +77,11 @@ class Erasures:
         await write_all(self._letters, writes)
 
     async def aside(self, letters: Collection[str]) -> set[str]:
-        """Those of these letters that were set aside."""
+        """Those of these letters, by id, that were set aside."""
         return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
 
     async def spared(self, letters: Sequence[RawRecord]) -> list[RawRecord]:
-        """These dead letters without those about people who were forgotten since they came."""
+        """These dead letters, without those about people who were forgotten since the letter came."""
         aside = await self.aside([letter_id(letter) for letter in letters])
         letters = [letter for letter in letters if letter_id(letter) not in aside]
         people = [people_of(letter) for letter in letters]
@@ -93,7 +93,7 @@ class Erasures:
         ]
 
     async def _keys(self) -> list[bytes]:
-        """The keys that there are."""
+        """The configured keys, and the generated one if there is one."""
         own = await self._made_up.get()
         return [*self._configured, *([own.encode()] if own else [])]
 

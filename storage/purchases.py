@@ -1,4 +1,4 @@
-"""Purchases, and the reviews that they verify: one query for a whole batch."""
+"""Purchases, and the reviews that they verify, with one query for a whole batch."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,16 +17,16 @@ from storage.reviews_shape import IS_REVIEW
 
 _PRODUCT_FIELD: Final = "productId"
 _ITEMS: Final = ("items", "line_items", "lineitems")
-"""The folded names of the list of lines, in the forms in which orders come."""
+"""The case-folded names of the list of lines, in the formats of orders."""
 _NOTHING: Final = re.compile(r"\s*[+-]?0+(\.0*)?\s*")
-"""The quantity 0 as orders write it, a number or a text."""
+"""The quantity 0 as written in orders, a number or a text."""
 
 
 class PurchaseRepository:
     """Knows purchases from orders.
 
-    `item_fields` tells, by entity type, which field of an order's items holds the id of the object. For a type
-    that isn't in it any order of the customer in the store counts. A line with the quantity 0 is no purchase.
+    `item_fields` has, by entity type, the field of an order's items that holds the id of the object. For a type without
+    one, any order of the customer in the store counts. A line with the quantity 0 is no purchase.
     """
 
     def __init__(self, database: Database, item_fields: Mapping[str, str]) -> None:
@@ -62,7 +62,7 @@ class PurchaseRepository:
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
     def needs_bodies(self, entity_type: str) -> bool:
-        """True if only the bodies of orders tell whether they hold an object of this type."""
+        """True if only the bodies of orders show whether they hold an object of this type."""
         return self._item_fields.get(entity_type, _PRODUCT_FIELD) != _PRODUCT_FIELD
 
     def proofs(self, orders: Iterable[Order], entity: Entity) -> set[str]:
@@ -83,7 +83,7 @@ class PurchaseRepository:
         return [_verifiable(document) async for document in self._reviews.find(condition, shown)]
 
     async def mark(self, reviews: Collection[VerifiableReview]) -> None:
-        """Give reviews their marks, which is no modification of them; those that are gone are left out."""
+        """Write the verification of reviews, which is no modification of them; deleted ones are left out."""
         bought = [review.id for review in reviews if review.is_verified]
         if bought:
             missing = {**_is_review(bought), "verifiedPurchase": {"$ne": True}}
@@ -120,7 +120,7 @@ def _is_review(ids: Collection[str]) -> Document:
 
 
 def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:
-    """The ids that the items of an order hold in this field, as its products or in its body."""
+    """The ids in this field of an order's items, from its products or from its body."""
     if field == _PRODUCT_FIELD:
         return [*products]
     told = {name.casefold(): content for name, content in (orjson.loads(body) or {}).items()}

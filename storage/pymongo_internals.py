@@ -1,7 +1,6 @@
 """Private parts and defects of PyMongo 4.20, each in one function.
 
-tests/unit/test_pymongo_internals.py fails when they change.
-docs/library-proposals.md proposes mends.
+tests/unit/test_pymongo_internals.py fails when they change. docs/library-proposals.md proposes fixes.
 """
 
 import asyncio
@@ -21,10 +20,10 @@ _MOST_FAILURES: Final = 3
 
 
 def wait_in_one_task() -> None:
-    """Have PyMongo wait for servers and connections as `asyncio.wait_for` does from Python 3.12 on.
+    """Make PyMongo wait for servers and connections as `asyncio.wait_for` does since Python 3.12.
 
-    Before that `wait_for` runs what it waits for in a task of its own. If the waiting one is cancelled while that takes
-    the lock of the topology or of a pool again, the lock stays taken for good, and the client is dead.
+    Older versions of `wait_for` run the awaited coroutine in a task of its own. If the caller is cancelled while that
+    task acquires the lock of the topology or of a pool again, the lock is never released, and the client is unusable.
     """
     pymongo.lock.wait_for = _wait_for  # type: ignore[attr-defined, assignment]
 
@@ -35,11 +34,11 @@ async def _wait_for(awaited: Awaitable[T], seconds: float | None) -> T:
 
 
 def tell_no_documents() -> None:
-    """Have the texts of PyMongo's errors say what the server answered, and not what was written: replaces
+    """Make the texts of PyMongo's errors contain the server's answer only, not what was written: replaces
     `errors._format_detailed_error`.
 
-    By themselves they have all details: of a bulk write the documents, and of a validation that failed the values, with
-    customers' words, names and addresses. Texts of errors are logged, and put into dead letters.
+    By default they contain all details: the documents of a bulk write, and the values that failed a validation, with
+    customers' words, names and addresses. Error texts are logged, and put into dead letters.
     """
     pymongo.errors._format_detailed_error = _without_documents
 
@@ -48,16 +47,16 @@ def _without_documents(message: str, details: Mapping[str, Any] | Sequence[Any] 
     found = details if isinstance(details, Mapping) else {}
     failures = [*found.get("writeErrors", ()), *found.get("writeConcernErrors", ())]
     told = dict.fromkeys(f"{each.get('errmsg')} ({each.get('code')})" for each in failures)
-    # The key of a duplicate is a value, too, and so are those of a command that isn't allowed: the id of a customer may
-    # be a mail address.
+    # The key of a duplicate is a value, too, as are those of a forbidden command: a customer id may be a mail address.
     texts = (_COMMAND.sub(r"\1 }", each.partition(_KEY)[0]) for each in [message, *list(told)[:_MOST_FAILURES]])
     return "; ".join(texts)
 
 
 def is_of_closed_client(error: BaseException) -> bool:
-    """True for an error of a client that was closed while it was used.
+    """True for an error of a client that was closed while in use.
 
-    What is cancelled in a transaction may raise it instead of the cancellation: PyMongo aborts the transaction first.
+    A task that is cancelled in a transaction may raise it instead of the cancellation: PyMongo aborts the transaction
+    first.
     """
     return isinstance(error, InvalidOperation) and str(error).endswith("after close")
 
@@ -65,9 +64,9 @@ def is_of_closed_client(error: BaseException) -> bool:
 async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> None:
     """Cancel tasks and wait until they have ended; their exceptions stay with them.
 
-    One that goes on is cancelled again after so many seconds: PyMongo reads from servers by `asyncio.wait_for`, which
-    before Python 3.12 loses a cancellation that comes just when its future ends. Who waits here and is cancelled
-    goes on waiting, and is cancelled then.
+    A task that goes on is cancelled again after `again_s` seconds: PyMongo reads from servers by `asyncio.wait_for`,
+    which before Python 3.12 loses a cancellation that arrives just as its future completes. A caller that is cancelled
+    itself goes on waiting, and then raises the cancellation.
     """
     cancelled: asyncio.CancelledError | None = None
     while going_on := [task for task in tasks if not task.done()]:
@@ -82,10 +81,10 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> No
 
 
 async def side_by_side(*works: Awaitable[None]) -> None:
-    """Do all of them at once, until all have ended or one has failed, whose exception it raises. Cancelled, it ends
-    with them.
+    """Run all concurrently until all have ended or one has failed, and raise its exception. A cancellation ends all of
+    them.
 
-    No TaskGroup, which passes on the first cancellation alone: of a task that has lost it, it waits for ever.
+    Not a TaskGroup: it cancels its tasks only once, and waits forever for one that lost the cancellation.
     """
     tasks = [asyncio.ensure_future(work) for work in works]
     try:

@@ -36,11 +36,11 @@ _AT_ONCE: Final = 1_000
 _HAS_OBJECT: Final = {"entityType": {"$exists": True}, "entityId": {"$exists": True}}
 
 _SLICE: Final = 10_000
-"""Reviews, or tallies, that are compared at a time."""
+"""The number of reviews or tallies compared at a time."""
 
 INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
-    # Not when it changed last: in a transaction an update that changes an index costs several times one that doesn't.
+    # No index by the last change: an update that changes an index costs a transaction several times one that doesn't.
     IndexModel([("recountedDate", ASCENDING)], name="recounted", sparse=True),
 ]
 
@@ -66,9 +66,9 @@ class RatingRepository:
     async def add(
         self, changes: Mapping[TallyKey, RatingTally], session: Session, uncertain: Collection[Entity] = ()
     ) -> dict[TallyKey, ChangedTally]:
-        """Add to tallies, and return them as they stand then; the cost follows their number, not that of reviews.
+        """Add to tallies, and return their new states; the cost grows with their number, not with that of reviews.
 
-        Those of `uncertain` objects, and those that have lost something, are counted from the reviews as they now are.
+        Tallies of `uncertain` objects, and damaged ones, are counted from the reviews as they now are.
         """
         if not changes and not uncertain:
             return {}
@@ -91,7 +91,7 @@ class RatingRepository:
         after = {key: stored.get(key, _Stored()).changed(change, now) for key, change in changes.items()}
         kept = {stored[key].id: _changed_fields(changed) for key, changed in after.items() if key in stored}
         if kept:
-            # Their objects tell their shards. In a transaction: of two that change the same tally one begins again.
+            # The objects determine the shards. Of two transactions that change the same tally, one is repeated.
             types, ids = {key.entity.type for key in stored}, {key.entity.id for key in stored}
             condition = {"entityType": one_of(types), "entityId": one_of(ids), "_id": {"$in": list(kept)}}
             await self._ratings.update_many(condition, own_values(kept), hint="_id_", session=session)
@@ -106,7 +106,7 @@ class RatingRepository:
     async def _stored(
         self, keys: Collection[TallyKey], session: Session
     ) -> tuple[dict[TallyKey, _Stored], set[Entity]]:
-        """Those of these tallies that there are, and objects with one that isn't whole."""
+        """The stored ones among these tallies, and the objects with a damaged tally."""
         stored: dict[TallyKey, _Stored] = {}
         damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
@@ -140,8 +140,8 @@ class RatingRepository:
         return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
-        """The number of matching reviews by the tallies; None where they don't tell. The cost follows the
-        number of tallies, not of reviews."""
+        """The number of matching reviews by the tallies; None if they don't show it. The cost grows with the number of
+        tallies, not of reviews."""
         if not are_tallied(search) or (condition := tallied(await with_types(self._ratings, search))) is None:
             return None
         counting = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
@@ -149,7 +149,7 @@ class RatingRepository:
         return int(counts[0]["count"]) if counts else 0
 
     async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, ChangedTally]:
-        """Set the tallies of an object to what its approved reviews say, and name those that were wrong."""
+        """Correct the tallies of an object by a count of its approved reviews; returns those that were wrong."""
         counts = await self._reviews.aggregate(
             _counting({"entityType": entity.type, "entityId": entity.id}), session=session
         )
@@ -175,7 +175,7 @@ class RatingRepository:
         return wrong
 
     async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:
-        """Every object with a review or a tally, of one store where that is given."""
+        """All objects with a review or a tally; with `store_id`, in that store."""
         of_store = {} if store_id is None else {"storeId": store_id}
         async for within in slices([self._reviews, self._ratings], _SLICE):
             for entity in {each async for each in self._entities({**within, **of_store})}:
@@ -197,7 +197,7 @@ class RatingRepository:
         """Tallies that differ from a count of the reviews: key, stored, counted.
 
         Each slice of objects is compared in a snapshot of its own: exact under load, however long all of it takes.
-        Memory holds a slice.
+        Memory holds one slice.
         """
         client = self._ratings.database.client
         async for within in slices([self._reviews, self._ratings], slice_size):
@@ -218,8 +218,8 @@ class RatingRepository:
             yield key, RatingTally(), right
 
     async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
-        """The ids of objects whose rating, in one of these stores or anywhere, a count put right at that moment or
-        later. Ascending, each once."""
+        """The ids of objects whose rating, in one of these stores or in any, was corrected by a count at this moment or
+        later, ascending and distinct."""
         return await ids_of_objects(self._ratings, {"recountedDate": {"$gte": moment}, **in_stores(stores)})
 
 
@@ -261,7 +261,7 @@ def _key(document: Document) -> TallyKey:
 
 
 def _is_from(stars: int) -> Document:
-    """1 for a rating of so many stars or more."""
+    """The expression for 1 if a rating has at least this many stars, else 0."""
     return {"$cond": [{"$gte": ["$ratingHundredths", lowest_with(stars)]}, 1, 0]}
 
 
@@ -289,6 +289,6 @@ def _histogram(stored: Any) -> list[int] | None:
 
 
 def _revision(document: Document) -> int | None:
-    """None in a tally from before there were any, or that has lost it."""
+    """None in a tally from before revisions, or one that has lost it."""
     revision = document.get("revision")
     return revision if isinstance(revision, int) else None

@@ -1,8 +1,8 @@
 """Rated objects: their names, by which they are found, and the trend of their ratings.
 
-A tally gets its name after it was stored, so that an approval has nothing to do with it: one without is found by its
-missing `listKey`. Whatever changes a name marks it as `renamed`, and counts up `namings`, so that a name which was
-looked up before isn't written then.
+A tally gets its name after it is stored, so that approvals don't depend on it: one without is found by its missing
+`listKey`. A change of a name sets `renamed` and increments `namings`, so that a name that was looked up before isn't
+written afterwards.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,10 +31,10 @@ INDEXES: Final = [
 ]
 
 MOST_FOUND: Final = 500
-"""A search looks at so many objects at most."""
+"""The maximum number of objects that a search examines."""
 
 MOST_COUNTED: Final = 10_000
-"""A trend counts so many approved reviews at most, the newest."""
+"""The maximum number of approved reviews that a trend counts, the newest ones."""
 
 _NAMES_LOOKED_AT: Final = 100
 _LAST: Final = "\U0010ffff"
@@ -42,7 +42,7 @@ _LAST: Final = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class RatedObject:
-    """The rating of an object in a store, or without one, with its name; `position` is where it stands in a list."""
+    """The rating of an object in a store, or without one, with its name; `position` is its position in a list."""
 
     key: TallyKey
     tally: RatingTally
@@ -51,11 +51,12 @@ class RatedObject:
 
 
 class UnnamedTally(NamedTuple):
-    """A tally whose name is wanted, with its id in the database and how often it was asked for."""
+    """A tally whose name is wanted, with its id in the database."""
 
     id: str
     key: TallyKey
     namings: int
+    """The number of times that the name was asked for anew."""
 
 
 class RatedObjectRepository:
@@ -66,15 +67,15 @@ class RatedObjectRepository:
         self._reviews = database[REVIEWS]
 
     async def listed(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
-        """Rated objects in these stores, or in all and without one, by name, behind the position `after`."""
+        """At most `take` rated objects in these stores, or in all and without one, by name, after a position."""
         condition = {"listKey": {"$gt": after}, **_rated_in(stores)}
         found = self._ratings.find(condition).sort("listKey", ASCENDING).limit(take)
         return [_rated(document) async for document in found]
 
     async def found(self, phrase: str, stores: Collection[str] | None) -> tuple[list[RatedObject], bool]:
-        """Rated objects in these stores, or in all and without one, that have a word which begins like this folded
-        phrase, in no order; and if there are more than these, which are MOST_FOUND then."""
-        # One key within both bounds; without `$elemMatch` two keys would do, and the index would be read from one on.
+        """Rated objects in these stores, or in all and without one, with a word that begins with this folded phrase, in
+        no order, MOST_FOUND at most; and True if there are more."""
+        # One key within both bounds: without `$elemMatch` two keys could meet them, and the index scan has one bound.
         begins = {"$elemMatch": {"$gte": phrase, "$lt": phrase + _LAST}}
         condition = {"searchKeys": begins, **_rated_in(stores)}
         found = [_rated(document) async for document in self._ratings.find(condition).limit(MOST_FOUND + 1)]
@@ -86,8 +87,8 @@ class RatedObjectRepository:
         return [_rated(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
 
     async def trend(self, entity: Entity, stores: Collection[str] | None, now: datetime) -> Trend:
-        """The trend of an object in these stores, or everywhere. It reads MOST_COUNTED approved reviews at most, and
-        the others between them."""
+        """The trend of an object in these stores, or everywhere. Reads at most MOST_COUNTED approved reviews, and the
+        others between them."""
         since = next(mondays(now))
         condition = {"entityType": entity.type, "entityId": entity.id, "createdDate": {"$gte": since}}
         approved = {**condition, **in_stores(stores), "status": int(ReviewStatus.APPROVED)}
@@ -105,15 +106,15 @@ class RatedObjectRepository:
         return trend(now, counted, is_partial=sum(group["count"] for group in found) >= MOST_COUNTED)
 
     async def unnamed(self, limit: int) -> list[UnnamedTally]:
-        """Tallies whose names are wanted, so many at most."""
+        """At most `limit` tallies whose names are wanted."""
         shown = {"entityType": 1, "entityId": 1, "storeId": 1, "namings": 1}
         wanted = [{"listKey": None}, {"renamed": True}]
         found = self._ratings.find({"$or": wanted}, shown).limit(limit)
         return [UnnamedTally(str(d["_id"]), key_from(d), d.get("namings", 0)) async for d in found]
 
     async def name_in_reviews(self, key: TallyKey) -> str | None:
-        """The name that the newest approved review of the object in the store has, if one of the newest has any; else
-        that of the newest one of any status."""
+        """The name of the object in the newest approved review in the store that has one, else in the newest of any
+        status; None if the newest reviews of the object have none."""
         of_object = {"entityType": key.entity.type, "entityId": key.entity.id}
         for condition in ({**of_object, "status": int(ReviewStatus.APPROVED)}, of_object):
             newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(NEWEST)
@@ -124,7 +125,7 @@ class RatedObjectRepository:
         return None
 
     async def name(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
-        """Give tallies their names, None where there is none; not those that have been asked for anew since."""
+        """Write the names of tallies, None for no name, except where the name was asked for anew since."""
         if not names:
             return
         await self._ratings.bulk_write(
@@ -139,7 +140,7 @@ class RatedObjectRepository:
         )
 
     async def forget_names(self, entities: Collection[Entity], session: Session | None = None) -> None:
-        """Have the names of these objects looked up anew; one that nothing tells any more goes."""
+        """Have the names of these objects looked up anew; a name that no source has any more is removed."""
         for entity_type, ids in ids_by_type(entities).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(ids)}}
             renamed = {"$set": {"renamed": True}, "$inc": {"namings": 1}}
@@ -152,7 +153,7 @@ def _rated_in(stores: Collection[str] | None) -> Document:
 
 def _named(tally: UnnamedTally, name: str | None) -> Document:
     id = tally.key.entity.id
-    # With its id no two have the same position.
+    # The tally's id makes the position unique.
     return {"name": name, "listKey": f"{list_key(name, id)} {tally.id}", "searchKeys": search_keys(name, id)}
 
 

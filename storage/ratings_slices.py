@@ -1,4 +1,4 @@
-"""All reviews and tallies in slices by object, each of which the memory holds at once."""
+"""All reviews and tallies in slices by object that fit into memory."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -9,14 +9,15 @@ from storage.database import Document
 
 _TEXTS: Final = {"$gte": ""}
 _NO_TEXTS: Final = {"$not": _TEXTS}
-"""MongoDB compares values of a type: all others, and a missing one, are outside of the range, which an index knows."""
+"""The condition for other types and missing fields: a range in MongoDB covers one type alone. An index serves it."""
 
 
 async def slices(collections: Sequence[AsyncCollection[Document]], size: int) -> AsyncIterator[Document]:
-    """Conditions on `entityType` and `entityId`, of which every document of these collections meets one.
+    """Conditions on `entityType` and `entityId` that together cover these collections; each document meets one of them.
 
-    A slice ends with an object, and has so many documents of each collection at most before that object's. Those that
-    have lost their object have slices of their own. Each condition is made when the one before has been used.
+    A slice ends with an object, and has at most `size` documents of each collection before those of that object.
+    Documents that have lost their object have slices of their own. A condition is computed once the one before has been
+    used.
     """
     yield {"entityType": _NO_TEXTS}
     types: Document = _TEXTS
@@ -37,6 +38,6 @@ def _within(entity_type: str, ids: Document) -> Document:
 async def _lowest(
     collections: Sequence[AsyncCollection[Document]], name: str, condition: Document, skip: int = 0
 ) -> str | None:
-    """The lowest value of a field in any of the collections, in each behind so many documents; answered by indexes."""
+    """The lowest value of a field in any of the collections, skipping documents in each; read from indexes alone."""
     found = [await each.find_one(condition, {"_id": 0, name: 1}, sort=[(name, 1)], skip=skip) for each in collections]
     return min((document[name] for document in found if document is not None), default=None)

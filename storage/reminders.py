@@ -39,8 +39,8 @@ _FIELDS: Final = dict.fromkeys((*_NAMES, "modified", *_LINES), 1)
 _SIZE: Final[Document] = {"lines": {"$cond": [{"$isArray": "$lines"}, {"$size": "$lines"}, 0]}}
 
 MOST_LINES: Final = 10_000
-"""Lines of orders that are decided on at once: as many as one order can have. Of twice as many the ids of products,
-which are looked up in one query each, are more than MongoDB takes where they are as long as they may be."""
+"""The maximum number of lines of orders that are decided on at once: as many as one order can have. The product ids of
+twice as many lines, which a single query looks up, could exceed what MongoDB accepts if they are as long as allowed."""
 
 _WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
 _WHOLE_LINE: Final = Shape(
@@ -50,14 +50,14 @@ _WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustome
 
 
 class Readable(NamedTuple):
-    """Orders that can be decided on, and the errors of those that are damaged, which wait until they are mended."""
+    """Orders that can be decided on, and the errors of damaged ones, which wait until they are mended."""
 
     orders: list[ReviewableOrder]
     damaged: list[StoredDocumentError]
 
 
 class ReminderRepository:
-    """Reads orders without what reminders don't need, and writes only how far their reminders have come."""
+    """Reads the parts of orders that reminders need, and writes only the state of their reminders."""
 
     def __init__(self, database: Database) -> None:
         self._orders = database[orders.COLLECTION]
@@ -72,10 +72,10 @@ class ReminderRepository:
         *,
         without: Collection[str] = (),
     ) -> list[str]:
-        """The ids of orders in these stores that are due, but for those `without`: at most so many, and of several no
-        more than have MOST_LINES.
+        """The ids of due orders in these stores, except for those in `without`: at most `limit`, and if several, with
+        at most MOST_LINES lines together.
 
-        What is not due costs nothing, whatever its number: see the index.
+        Orders that aren't due cost nothing, however many there are: see the index.
         """
         found: list[Document] = []
         for due in _due(settings, stores, now):
@@ -87,12 +87,12 @@ class ReminderRepository:
         return _at_once(found)
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
-        """These orders, with stand-ins for what they have lost. Raises StoredDocumentError."""
+        """These orders, with stand-ins for lost fields. Raises StoredDocumentError."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session)
         return [read(ORDER, _reviewable, document) async for document in found]
 
     async def readable(self, ids: Collection[str], session: Session | None = None) -> Readable:
-        """Those of these orders that nothing is missing of which decides about reminders, and the others' errors."""
+        """Those of these orders that have all fields that reminders depend on, and the errors of the others."""
         found = Readable([], [])
         async for document in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session):
             try:
@@ -104,8 +104,8 @@ class ReminderRepository:
     async def in_status(
         self, settings: ReminderSettings, stores: Collection[str | None], now: datetime
     ) -> AsyncIterator[ReviewableOrder]:
-        """Every order in the status that reminders are for: first those that are due, in the order of `due`. Damaged
-        ones are left out."""
+        """All orders in the status that reminders are for, the due ones first, as sorted by `due`; without damaged
+        ones."""
         dues = _due(settings, stores, now)
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
@@ -124,10 +124,10 @@ class ReminderRepository:
         *,
         within: Collection[str] | None = None,
     ) -> list[str]:
-        """The ids of orders in the status that are not due, those that came last first: at most so many, and of several
-        no more than have MOST_LINES.
+        """The ids of orders in the status that aren't due, latest first: at most `limit`, and if several, with at most
+        MOST_LINES lines together.
 
-        `within`: of these stores alone. No index serves it: few orders in the status, among many, cost a scan.
+        `within`: only orders of these stores. No index serves this: a few such orders among many cost a scan.
         """
         others = _others(settings, _due(settings, stores, now))
         if within is not None:
@@ -136,7 +136,7 @@ class ReminderRepository:
         return _at_once([document async for document in found])
 
     async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
-        """Write how far the reminders of these orders have come."""
+        """Write the state of these orders' reminders."""
         writes = [
             UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
             for o in completed
@@ -144,12 +144,12 @@ class ReminderRepository:
         await write_all(self._orders, writes, session)
 
     async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, SentReminders]:
-        """The reminders to each of these customers over all orders; those without any are left out."""
+        """The reminders to each of these customers over all orders; customers without any are left out."""
         found = self._customers.find({"_id": {"$in": list(customers)}}, session=session)
         return {document["_id"]: sent_from(document) async for document in found}
 
     async def add_sent(self, customers: Iterable[str], now: datetime, session: Session) -> None:
-        """Count a reminder to each of these customers; one that is named twice has got two."""
+        """Count a reminder to each of these customers; one named twice got two."""
         writes = [
             UpdateOne({"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _latest([now] * count)}}, upsert=True)
             for id, count in Counter(customers).items()
@@ -158,7 +158,7 @@ class ReminderRepository:
 
 
 def sent_from(document: Document) -> SentReminders:
-    """The reminders in a customer's document; earlier versions kept no times."""
+    """The reminders in a customer's document; earlier versions stored no times."""
     return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
 
 
@@ -167,7 +167,7 @@ def _latest(times: Iterable[datetime]) -> Document:
 
 
 def _due(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> list[Document]:
-    """The criteria of orders that are due: below the limit, and those for which its period may be over."""
+    """The filters for due orders: those below the limit, and those for which the limit's period may be over."""
     limit, period_days = settings.max_emails_per_customer, settings.limit_period_days
     due: Document = {
         "statusKey": status_key(settings.order_status),
@@ -185,7 +185,7 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
 
 
 def _at_once(found: Iterable[Document]) -> list[str]:
-    """The ids of the first ones of these orders that can be decided on at once, which is one at least."""
+    """The ids of the first of these orders that can be decided on at once, at least one."""
     ids, lines = list[str](), 0
     for document in found:
         lines += document["lines"]
@@ -200,7 +200,7 @@ def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
 
 
 def _whole(document: Document) -> ReviewableOrder:
-    """The order in a document, to decide on. Raises StoredDocumentError where that would be by what isn't true."""
+    """The order in a document, to decide on. Raises StoredDocumentError if a stand-in would affect the decision."""
     require(ORDER, document, ("status", "lines"))
     return read(_WHOLE, _checked, document)
 

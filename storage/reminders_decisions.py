@@ -1,4 +1,4 @@
-"""Decisions on orders, with their stores, reviews and customers from the database, and a preview of those of a run."""
+"""Reminder decisions on orders with their stores, reviews and customers from the database, and a preview of a run."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ class ReminderDecisions:
         unwritten: Mapping[str, int] = MappingProxyType({}),
         session: Session | None = None,
     ) -> list[Decided]:
-        """Decide on orders. `unwritten` are reminders by customer that count though they are not stored."""
+        """Decide on orders. `unwritten` has reminders by customer that count although they aren't stored."""
         customers = {order.customer.id for order in orders if order.customer.id}
         sent = await self.reminders.sent_to(customers, session)
         for id in customers & unwritten.keys():
@@ -66,10 +66,10 @@ class ReminderDecisions:
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
     ) -> list[Decided]:
-        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones; on fewer
-        where these have more than MOST_LINES. Damaged ones are left out.
+        """Decide on at most `most` due orders, and on as many others in the status, latest first; on fewer if they have
+        more than MOST_LINES. Damaged ones are left out.
 
-        `within`: on orders of these stores alone. Writes nothing.
+        `within`: only orders of these stores. Writes nothing.
         """
         stores = [id for id in await self.open_stores() if within is None or id in within]
 
@@ -85,7 +85,7 @@ class ReminderDecisions:
     async def in_turn(
         self, batches: AsyncIterator[Sequence[ReviewableOrder]], settings: ReminderSettings, now: datetime
     ) -> AsyncIterator[Decided]:
-        """Decide on batches of orders, each as if the reminders of those before were sent. Writes nothing."""
+        """Decide on batches of orders, each as if the reminders of those before had been sent. Writes nothing."""
         reminded: Counter[str] = Counter()
         async for batch in batches:
             for decided in await self.on(batch, settings, now, unwritten=reminded):
@@ -101,10 +101,9 @@ class ReminderDecisions:
 
 
 async def preview(database: Database, settings: ReminderSettings, now: datetime) -> AsyncIterator[Decided]:
-    """The decision on every order in the status that reminders are for; those that are due come first, and damaged ones
-    are left out.
+    """The decision on each order in the status that reminders are for; due ones come first, damaged ones are left out.
 
-    Writes and sends nothing. Takes as long as there are orders in the status.
+    Writes and sends nothing. Takes time in proportion to the number of orders in the status.
     """
     decisions = ReminderDecisions(database)
     orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
@@ -113,7 +112,7 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
 
 
 async def _in_batches(orders: AsyncIterator[ReviewableOrder]) -> AsyncIterator[Sequence[ReviewableOrder]]:
-    """The orders, as many at a time as can be decided on at once."""
+    """The orders in batches that can be decided on at once."""
     batch, products = list[ReviewableOrder](), 0
     async for order in orders:
         products += len(order.items)

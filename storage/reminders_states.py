@@ -1,4 +1,4 @@
-"""The state of an order's reminders in its document, and the index of orders that are due."""
+"""The state of an order's reminders in its document, and the index of due orders."""
 
 from datetime import datetime
 from typing import Final
@@ -21,13 +21,13 @@ INDEX: Final = IndexModel(
     name="reminder_due_limit",
     partialFilterExpression={"reminder.from": {"$exists": True}},
 )
-"""Orders that are over aren't in it. Those in stores that take no reviews, those that are too old, and those of
-customers who have got all that the limit allows, have a place of their own in it: they cost nothing (with a period of
-the limit: an entry of the index each), and are due at once when that changes."""
+"""Orders whose reminders are over aren't in it. Orders in stores that take no reviews, orders that are too old, and
+orders of customers at the limit have their own ranges in it: they cost nothing (with a period of the limit: one index
+entry each), and are due at once when that changes."""
 
 
 def document_of(state: ReminderState, status_since: datetime) -> Document:
-    """The state as a document; `from`, from when the days are counted, is missing when it is over."""
+    """The state as a document; `from`, the start of the count of days, is missing once it is over."""
     document: Document = {"sent": state.sent, "toCustomer": state.sent_to_customer}
     if state.last is not None:
         document["last"] = microseconds(state.last)

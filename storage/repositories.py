@@ -35,8 +35,8 @@ from storage.templates import TemplateRepository
 
 
 class Repositories:
-    """One repository for each aggregate; `purchase_item_fields` as for PurchaseRepository, `token_keys` those of review
-    tokens as for ReviewTokenRepository, `erasure_keys` as for Erasures."""
+    """One repository for each aggregate. `purchase_item_fields` is for PurchaseRepository, `token_keys` for
+    ReviewTokenRepository, `erasure_keys` for Erasures."""
 
     def __init__(
         self,

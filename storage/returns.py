@@ -1,7 +1,7 @@
 """Returns as MongoDB keeps them.
 
-As with reviews, a refused or deleted return leaves its id and its marks for a while: a redelivery of the command isn't
-news.
+As with reviews, a refused or deleted return leaves a placeholder with its id and marks for some time, so that a
+redelivery of the command has no effect.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ _OLDEST: Final = [("createdDate", ASCENDING), ("_id", ASCENDING)]
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """Indexes of the collection; ids of refused and deleted returns are remembered for so many days."""
+    """Indexes of the collection; ids of refused and deleted returns are remembered for this many days."""
     return [
         IndexModel([("orderId", ASCENDING), ("number", ASCENDING)], name="order"),
         IndexModel(
@@ -36,7 +36,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
             partialFilterExpression={"number": {"$type": "string"}},
         ),
         IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
-        # The order of a list that names none.
+        # The default order of a list.
         IndexModel(_NUMBERED, name="numbered"),
         IndexModel([("storeId", ASCENDING), *_NUMBERED], name="store_numbered"),
         IndexModel([("status", ASCENDING), *_OLDEST], name="status_oldest"),
@@ -58,15 +58,16 @@ class ReturnRepository:
         self._returns = database[COLLECTION]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredReturn]:
-        """The returns, refusals and deletions stored under these ids.
+        """The returns, and the placeholders of refused and deleted ones, with these ids.
 
-        In a transaction, where it is decided about them, raises StoredDocumentError for one that has lost too much.
+        In a transaction, where decisions depend on them, raises StoredDocumentError for a return that has lost too
+        much.
         """
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
         return {document["_id"]: stored_from(document, is_shown=session is None) async for document in found}
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
-        """The order of each return; unknown, refused and deleted ones are left out."""
+        """The order of each return, by id; unknown, refused and deleted ones are left out."""
         found = self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, {"orderId": 1})
         return {document["_id"]: document.get("orderId", "?") async for document in found}
 
@@ -76,21 +77,21 @@ class ReturnRepository:
         return [document["_id"] async for document in found]
 
     async def ids_naming(self, person: str) -> list[str]:
-        """The ids of the returns that this person, or lines of which they, made or changed. MongoDB looks at every
-        return: few ask for it."""
+        """The ids of returns that this person made or changed, themselves or one of their lines. MongoDB scans all
+        returns, which is acceptable because few ask for it."""
         names = ("createdBy", "modifiedBy", "lines.createdBy", "lines.modifiedBy")
         named = {"$or": [{name: person} for name in names], **IS_RETURN}
         return [each["_id"] async for each in found_in_ranges(self._returns, TEXTS, named, {"_id": 1})]
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
-        """Write returns, and the places of refused and deleted ones, as they are now."""
+        """Write returns, and placeholders of refused and deleted ones, as they are now."""
         now = datetime.now(UTC)
         writes = [ReplaceOne({"_id": each.id}, document_of(each, now), upsert=True) for each in returns]
         await write_all(self._returns, writes, session)
 
     async def give_stores(self, stores: Mapping[str, str]) -> None:
-        """Give the returns of these orders that have no store that of their order, by its id. Raises BulkWriteError
-        where a number is one of another return there; all others have theirs then."""
+        """Set the store of those returns of these orders that have none; `stores` is by order id. Raises BulkWriteError
+        if another return of the store has the number of one; all others have their store then."""
         if not stores:
             return
         storeless: Document = {"orderId": {"$in": list(stores)}, "storeId": None, **IS_RETURN}
@@ -115,7 +116,7 @@ class ReturnRepository:
         """The same page, without the returns themselves."""
         fields = dict.fromkeys(("orderId", *(name for name, _ in order(search))), 1)
         shown = {**fields, "size": {"$bsonSize": "$$ROOT"}}
-        # One more tells if there is another page.
+        # One more shows whether there is another page.
         found = await self._found(search, shown, search.take + 1)
         documents = found[: search.take]
         rows = [FoundReturn(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
@@ -134,6 +135,6 @@ class ReturnRepository:
         )
 
     async def count(self, search: ReturnSearch, most: int | None = None) -> int:
-        """The number of matching returns over all pages; counted up to `most` at most."""
+        """The number of matching returns over all pages, counted up to `most`."""
         limit: dict[str, Any] = {} if most is None else {"limit": most}
         return await self._returns.count_documents(criteria(search), **limit)

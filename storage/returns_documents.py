@@ -1,6 +1,6 @@
-"""Returns as MongoDB documents, and the places that refused and deleted ones leave.
+"""Returns as MongoDB documents, and the placeholders that refused and deleted ones leave.
 
-A deleted one is marked as such, and has the field of refused ones that the index of what expires is about.
+The placeholder of a deleted one is marked as such, and has the field of refused ones that the index for expiry uses.
 """
 
 from dataclasses import dataclass
@@ -32,24 +32,24 @@ from storage.shapes import (
 
 @dataclass(frozen=True, slots=True)
 class RefusedReturn:
-    """The place of a return that was refused."""
+    """The placeholder of a refused return."""
 
     id: str
     seen: Seen
 
 
 IS_RETURN: Final[Document] = {"refusedAt": None}
-"""The filter that leaves out the places of refused and deleted returns, for returns that are asked for by their ids."""
+"""The filter that leaves out placeholders of refused and deleted returns, for queries for returns by id."""
 
 
 def _dated(document: Document) -> datetime:
-    """The other one of its two dates."""
+    """The date that is left of the two, else EPOCH."""
     dates = (document.get("createdDate"), document.get("modifiedDate"))
     return next((date for date in dates if isinstance(date, datetime)), EPOCH)
 
 
 _COUNTED: Final = ("orderId", "status", "lines")
-"""Without these nobody can tell how much of its order it takes."""
+"""The fields without which nobody knows how much of its order a return takes."""
 
 RETURN: Final = Shape(
     "returns",
@@ -68,8 +68,8 @@ StoredReturn = Return | RefusedReturn | DeletedReturn
 
 
 def document_of(stored: StoredReturn, now: datetime) -> Document:
-    """A return, or the place of one, as it is stored. A place is remembered from then on, whatever the time of its
-    record: that is its sender's."""
+    """A return or a placeholder as it is stored. A placeholder is kept from `now` on; its record's time is the
+    sender's."""
     if not isinstance(stored, Return):
         place = {"_id": stored.id, "refusedAt": now, "seen": seen_document(stored.seen)}
         return place | ({"deleted": True} if isinstance(stored, DeletedReturn) else {})
@@ -104,7 +104,7 @@ def document_of(stored: StoredReturn, now: datetime) -> Document:
 
 
 def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
-    """The return in a document, or the place of one. Raises StoredDocumentError where it isn't only to be shown."""
+    """The return or the placeholder in a document. Raises StoredDocumentError, unless it is only to be shown."""
     if "refusedAt" in document:
         kind = DeletedReturn if "deleted" in document else RefusedReturn
         return kind(document["_id"], seen_from(document.get("seen")))
@@ -115,7 +115,7 @@ def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
 
 
 def shown_from(document: Document) -> Return:
-    """The return in a document, to be shown: with stand-ins for all that it has lost."""
+    """The return in a document, to be shown: with stand-ins for all lost fields."""
     return shown(RETURN, _return, document)
 
 

@@ -1,6 +1,7 @@
-"""Numbers of returns, unique within their store: counted by series, and judged by the index of returns.
+"""Numbers of returns, unique within their store: counted by series, and checked by the index of returns.
 
-Stores of one template share its series, as they did in earlier versions: old and new workers can run side by side.
+Stores with the same template share its series, as in earlier versions, so that old and new workers can run side by
+side.
 """
 
 from collections.abc import Callable, Collection
@@ -18,17 +19,17 @@ _MOST_AT_ONCE: Final = 1_000
 
 
 class ReturnNumbers:
-    """Hands out numbers; what isn't used leaves a gap."""
+    """Hands out numbers; unused ones leave gaps."""
 
     def __init__(self, database: Database) -> None:
         self._counters = database[COLLECTION]
         self._returns = database[RETURNS]
 
     async def take(self, series: str, count: int, number: Callable[[int], str], store_id: str | None) -> list[str]:
-        """So many numbers of a series that no return of the store has; `number` makes one of a sequence.
+        """Take `count` numbers of a series that no return of the store has; `number` formats a sequence number.
 
-        Each is handed out once in its series. Another series of the store, as before a change of its template, can come
-        to the same number at the same time: `is_number_taken` tells.
+        Each is handed out once in its series. Another series of the store, such as that of a former template, can come
+        to the same number at the same time: `is_number_taken` detects that.
         """
         free: list[str] = []
         step = count
@@ -37,7 +38,7 @@ class ReturnNumbers:
             wanted = [number(sequence) for sequence in range(last - step + 1, last + 1)]
             taken = await self._taken(store_id, wanted)
             free += [each for each in wanted if each not in taken]
-            # Where all were taken, many more may be.
+            # If all were taken, many more may be.
             step = min(2 * step, _MOST_AT_ONCE) if len(taken) == step else count - len(free)
         return free[:count]
 
@@ -56,7 +57,7 @@ class ReturnNumbers:
 
 
 def is_number_taken(error: BulkWriteError) -> bool:
-    """True if returns were not saved for the sole reason that others have taken their numbers meanwhile."""
+    """True if returns were not saved only because others took their numbers meanwhile."""
     return is_duplicate(error) and all(
         "number" in failure.get("keyPattern", ()) for failure in error.details["writeErrors"]
     )

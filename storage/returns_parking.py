@@ -1,7 +1,7 @@
 """Commands about returns that wait for their order.
 
-A document is the command of one record, by its key in the topic. It has been written while its order was not there,
-and goes in the transaction that applies or refuses it: as long as it is there, it has had no effect.
+A document is the command of one record, identified by the record's position and the return. It is written while the
+order is missing, and removed in the transaction that applies or refuses it: while it exists, it has had no effect.
 """
 
 from collections import Counter
@@ -29,14 +29,15 @@ INDEXES: Final = [
 
 MOST_OF_ORDER: Final = 1_000
 MOST_BYTES_OF_ORDER: Final = 2 * 1024 * 1024
-"""So much waits for one order: far more than for orders that come, and little enough to read it for each batch."""
+"""Limits of the commands that wait for one order, by number and bytes: far more than for orders that come, and few
+enough to read for each batch."""
 
 EARLIER: Final = -1
-"""The partition of commands that earlier versions parked: they didn't keep the position, and only new returns."""
+"""The partition of commands that earlier versions parked: they stored no position, and parked only new returns."""
 
 
 class EarlierKey(NamedTuple):
-    """The key of a command that the version before parked: one for each return and order."""
+    """The key of a command that the previous version parked: one for each return and order."""
 
     return_id: str
     order_id: str
@@ -44,7 +45,7 @@ class EarlierKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParkedReturn:
-    """A command that came before its order: the return and order it is about, its record, and the record's value."""
+    """A command that came before its order: the ids of its return and its order, its record, and the record's value."""
 
     id: str
     order_id: str
@@ -53,13 +54,13 @@ class ParkedReturn:
     command_id: str | None
     mark: CommandMark | None
     at: datetime | None = None
-    """The time of its parking, moved on by that in which no worker was there; None for one that isn't parked yet."""
+    """The time of its parking, moved on by the time in which no worker ran; None if it isn't parked yet."""
     key: str | EarlierKey | None = None
-    """The id of its document; None for one that isn't parked yet."""
+    """The id of its document; None if it isn't parked yet."""
 
 
 class WaitingRoom:
-    """The room for commands that wait for one order: all of them are applied in one transaction."""
+    """The room for commands that wait for an order: limited, because all of them are applied in one transaction."""
 
     def __init__(self, parked: Iterable[ParkedReturn]) -> None:
         self._numbers, self._bytes = Counter[str](), Counter[str]()
@@ -67,7 +68,7 @@ class WaitingRoom:
             self._add(each)
 
     def takes(self, parked: ParkedReturn) -> bool:
-        """True if there was room for this command, too: it is in it then."""
+        """Add a command if its order has room for it. Returns False if not."""
         has_room = (
             self._numbers[parked.order_id] < MOST_OF_ORDER
             and self._bytes[parked.order_id] + len(parked.value) <= MOST_BYTES_OF_ORDER
@@ -88,7 +89,7 @@ class ReturnParking:
         self._parked = database[COLLECTION]
 
     async def park(self, parked: Iterable[ParkedReturn], session: Session) -> None:
-        """Park commands, now by the server's clock; one that is parked already stays as it is."""
+        """Park commands with the server's time; one that is already parked stays as it is."""
         writes = [UpdateOne({"_id": _id(each)}, parked_now(_document(each)), upsert=True) for each in parked]
         if writes:
             await self._parked.bulk_write(writes, session=session)
@@ -96,9 +97,9 @@ class ReturnParking:
     async def about(
         self, order_ids: Collection[str], return_ids: Collection[str], session: Session
     ) -> list[ParkedReturn]:
-        """All commands that wait for these orders, and for those of these returns, each in its turn."""
+        """All commands that wait for these orders, or for the orders that these returns wait for, in order."""
         if not await self._parked.find_one({}, {"_id": 1}, session=session):
-            return []  # as nearly always: cheaper than to send all the ids
+            return []  # nearly always: cheaper than sending all the ids
         orders = set(order_ids)
         if return_ids:
             found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
@@ -107,7 +108,7 @@ class ReturnParking:
         return in_turn([_parked(document) async for document in found], lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
-        """Those of these orders for which commands wait."""
+        """Those of these orders that commands wait for."""
         found = self._parked.find({"orderId": {"$in": list(ids)}}, {"orderId": 1})
         return {document["orderId"] async for document in found}
 
@@ -117,20 +118,20 @@ class ReturnParking:
             await self._parked.delete_many({"_id": {"$in": places}}, session=session)
 
     async def everything(self) -> list[ParkedReturn]:
-        """Every command that waits for its order: what came within an hour."""
+        """All commands that wait for an order: those of the last hour."""
         return [_parked(document) async for document in self._parked.find()]
 
     async def rewrite(self, parked: ParkedReturn, value: bytes) -> None:
-        """Let the command go on with another value, unless it has gone on already."""
+        """Replace the value of a waiting command, unless it was applied or refused already."""
         await self._parked.update_one({"_id": _id(parked), "orderId": parked.order_id}, {"$set": {"value": value}})
 
     async def overdue(self, before: datetime, limit: int) -> list[str]:
-        """The orders of commands that have been waiting since before that moment, the oldest first."""
+        """The orders of at most `limit` commands that have waited since before this moment, oldest first."""
         found = self._parked.find({"parkedAt": {"$lt": before}}, {"orderId": 1}).sort("parkedAt").limit(limit)
         return list(dict.fromkeys([document["orderId"] async for document in found]))
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
-        """The returns that a command still waits for, by id, with the mark of the command."""
+        """The returns of a command that still wait, by id, with the mark of the command."""
         found = self._parked.find({"commandId": command_id}, {"return": 1, "returnId": 1, "commandMark": 1})
         return {_return_id(document): mark_from(document.get("commandMark")) async for document in found}
 
@@ -142,7 +143,7 @@ def _id(parked: ParkedReturn) -> str | dict[str, str]:
 
 
 def _document(parked: ParkedReturn) -> Document:
-    # No `returnId`: a worker of the version before sends such a document again, and removes it by its `_id`.
+    # Without `returnId`, a worker of the previous version sends the document again, and removes it by its `_id`.
     return {
         "return": parked.id,
         "orderId": parked.order_id,

@@ -1,4 +1,4 @@
-"""The search for returns, and its filter and order in MongoDB."""
+"""The search for returns, and its filter and sort in MongoDB."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from storage.database import Document, one_of
 from storage.keyset import SortValue, behind, order_by
 
 _IS_NUMBERED: Final[Document] = {"number": {"$gte": ""}}
-"""The filter that leaves out the places of refused and deleted returns. Its bounds in an index are exact, those of
-`$type` are not."""
+"""The filter that leaves out placeholders of refused and deleted returns. Its index bounds are exact, unlike those of
+`$type`."""
 
 
 class ReturnSortField(StrEnum):
@@ -29,35 +29,34 @@ class ReturnSortField(StrEnum):
 
 
 TYPES: Final[Mapping[str, type]] = {"createdDate": datetime, "modifiedDate": datetime}
-"""The types of the fields to sort by that aren't texts."""
+"""The types of sort fields that aren't texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnSearch:
-    """Criteria of a search; every one that is set must hold, bounds included. No sort: by number, ascending.
-
-    `stores` bounds the search to what belongs to one of them. `after` is the position of a return in the sort: the page
-    begins behind it.
-    """
+    """Search criteria: a return must meet all that are set, and bounds are inclusive."""
 
     order_id: str | None = None
     ids: Collection[str] | None = None
     keyword: str | None = None
     sort: Sequence[tuple[ReturnSortField, Direction]] = ()
+    """By number, ascending, if empty."""
     skip: int = 0
     take: int = 20
     stores: Collection[str] | None = None
+    """Limits the search to what belongs to one of them."""
     statuses: Collection[str] | None = None
     order_ids: Collection[str] | None = None
     store_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     after: Sequence[SortValue] | None = None
+    """A position in the sort; the page begins after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundReturn:
-    """A return on a page: its ids, and the bytes it takes as it is stored."""
+    """A return on a page: its ids, and its stored size in bytes."""
 
     id: str
     order_id: str
@@ -66,16 +65,16 @@ class FoundReturn:
 
 @dataclass(frozen=True, slots=True)
 class ReturnPage:
-    """One page of a list, without the returns themselves. `end` is the position of the last one in the sort, if there
-    are more behind it."""
+    """One page of a list, without the returns themselves."""
 
     found: Sequence[FoundReturn]
     end: Sequence[SortValue] | None = None
+    """The position of the last return in the sort, if more follow."""
 
 
 def criteria(search: ReturnSearch) -> Document:
-    """The filter of MongoDB for a search."""
-    # Only returns have a status; with one, a count needs nothing but an index.
+    """The MongoDB filter for a search."""
+    # Only returns have a status: with one, a count reads an index alone.
     conditions: Document = {} if search.statuses is not None else dict(_IS_NUMBERED)
     every: list[Document] = []
     if search.order_id is not None:
@@ -102,5 +101,5 @@ def criteria(search: ReturnSearch) -> Document:
 
 
 def order(search: ReturnSearch) -> list[tuple[str, int]]:
-    """The order of MongoDB for a search: by number by default; ties are broken by id."""
+    """The MongoDB sort for a search: by number by default; ties are broken by id."""
     return order_by(search.sort or [(ReturnSortField.NUMBER, Direction.ASC)])

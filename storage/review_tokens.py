@@ -1,7 +1,7 @@
-"""Review tokens: the keys that they are signed by, and the order lines for which they were used.
+"""Review tokens: the keys that sign them, and the order lines for which they were used.
 
-The id of a document is the order and the id of the line, as workers of the version before know it; of further lines
-with that id but other products, these with the product.
+The id of a document has the ids of order and line, as workers of the previous version know it. For further lines with
+these ids but another product, it has that, too.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,14 +24,14 @@ _KEY: Final = "reviewTokenKey"
 INDEXES: Final = [
     IndexModel([("_id.orderId", ASCENDING)], name="order"),
     IndexModel([("customerId", ASCENDING)], name="customer", sparse=True),
-    # By then every token of the line has expired: once it is used, no other is issued for it.
+    # By then every token of the line has expired: once one is used, no other is issued for it.
     IndexModel([("usedAt", ASCENDING)], name="expiry", expireAfterSeconds=2 * int(VALIDITY.total_seconds())),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class UsedToken:
-    """A token, and the review that it was used for."""
+    """A token, and the review for which it was used."""
 
     token: ReviewToken
     review_id: str
@@ -39,7 +39,7 @@ class UsedToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """The use of a token, as it is on record."""
+    """The recorded use of a token."""
 
     line: TokenLine
     review_id: str
@@ -47,10 +47,10 @@ class TokenUse:
 
 
 class ReviewTokenRepository:
-    """Keeps the keys of review tokens, and each token's one use.
+    """Keeps the keys of review tokens, and the one use of each token.
 
-    `configured` are the keys of the configuration, the first of which signs; without any it is one that is made up
-    once and kept in the database.
+    `configured` are the keys of the configuration: the first one signs. Without any, a key is generated once and kept
+    in the database.
     """
 
     def __init__(self, database: Database, configured: Sequence[bytes] = ()) -> None:
@@ -59,24 +59,25 @@ class ReviewTokenRepository:
         self._configured = tuple(configured)
 
     async def keys(self) -> Sequence[bytes]:
-        """The keys by which tokens are valid; none where none has been made up yet."""
+        """The keys by which tokens are valid; none if none was generated yet."""
         if self._configured:
             return self._configured
         made_up = await self._made_up.get()
         return (made_up.encode(),) if made_up else ()
 
     async def signing_key(self) -> bytes:
-        """The key to sign by, made up if there is none."""
+        """The key that signs tokens, generated if there is none."""
         return self._configured[0] if self._configured else (await self._made_up.make()).encode()
 
     async def use(self, tokens: Collection[UsedToken]) -> tuple[set[TokenLine], dict[TokenLine, str]]:
-        """Use tokens up: the lines that are used from now on, and the review of each line that was used before.
+        """Use tokens up. Returns the lines that were unused until now, and the review of each line, including those
+        used before.
 
         Under any concurrency a line is used for one review alone, and stays so.
         """
         lines = {used.token.line for used in tokens}
         fresh, holders = set[TokenLine](), await self.used(lines)
-        # Again where some were given back while they were looked up.
+        # Repeat if some were released between insertion and look-up.
         while any(used.token.line not in holders for used in tokens):
             for id_of in (_id, _id_with_product):
                 free = [used for used in tokens if used.token.line not in holders]
@@ -85,7 +86,7 @@ class ReviewTokenRepository:
         return fresh, holders
 
     async def _insert(self, documents: Sequence[Document]) -> set[TokenLine]:
-        """Insert documents whose ids are free; returns the lines of these."""
+        """Insert documents whose ids are free; returns their lines."""
         failed = set[int]()
         try:
             if documents:
@@ -97,12 +98,12 @@ class ReviewTokenRepository:
         return {_line(document) for index, document in enumerate(documents) if index not in failed}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:
-        """Give tokens back whose reviews could not be stored."""
+        """Release the tokens of reviews that could not be stored."""
         for used in tokens:
             await self._used.delete_many({**_either([used.token.line]), "reviewId": used.review_id})
 
     async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
-        """The review of each of these lines that were used."""
+        """The review of each of these lines that is used."""
         if not lines:
             return {}
         found = self._used.find(_either(lines), {"reviewId": 1, "productId": 1})
@@ -110,8 +111,9 @@ class ReviewTokenRepository:
         return {line: review_id for line, review_id in used.items() if line in lines}
 
     async def reviewed(self, orders: Iterable[ReviewableOrder]) -> set[ReviewedProduct]:
-        """The reviews of lines of these orders by token, also such as were deleted since: of who used it, and of the
-        order's customer of now, as another token of the line would be refused."""
+        """The products reviewed by token for lines of these orders, even if the review was deleted since: by the
+        customer who used it, and by the order's present customer, for whom other tokens of the line would be
+        refused."""
         by_id = {order.id: order for order in orders}
         reviewed = set[ReviewedProduct]()
         async for document in self._used.find({"_id.orderId": {"$in": list(by_id)}}):
@@ -129,7 +131,7 @@ class ReviewTokenRepository:
         return [TokenUse(_line(d), d["reviewId"], d["usedAt"]) async for d in found]
 
     async def forget_customer(self, customer_id: str) -> int:
-        """Take a customer out of the tokens that they used, which stay used; returns how many there were."""
+        """Remove a customer from the tokens that they used, which stay used; returns the number of tokens."""
         forgotten = await self._used.update_many({"customerId": customer_id}, {"$unset": {"customerId": ""}})
         return forgotten.modified_count
 

@@ -1,9 +1,9 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
-An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, told, goneAt}`, by which a
-redelivery is told from somebody who wants the id, and a refused submission `{_id, refused, goneAt, seen}`, so that a
-late redelivery finds its id and inserts nothing; both are forgotten in time. They have no `createdDate`, which tells
-them from reviews.
+An id stays taken once a review had it. A deleted review leaves the placeholder `{_id, submittedAt, told, goneAt}`, by
+which a redelivery is distinguished from another use of the id. A refused submission leaves `{_id, refused, goneAt,
+seen}`, so that a late redelivery finds its id and inserts nothing. Both are removed in time, and differ from reviews by
+having no `createdDate`.
 
 Indexes are kept few, and none is changed by an approval (`reviews_queue`).
 """
@@ -53,14 +53,14 @@ NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 _BY_USER: Final = [("userId", ASCENDING), *NEWEST]
 
 INDEXES: Final = [
-    # It begins with what isn't a review, which `forget_gone` goes by.
+    # Placeholders are at one end of it, where `forget_gone` finds them.
     IndexModel(NEWEST, name="newest"),
-    # The approved ones, which are nearly all, are found by the index above.
+    # The index above finds approved reviews, which are nearly all.
     reviews_queue.INDEX,
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *NEWEST], name="entity_newest"),
     IndexModel([("storeId", ASCENDING), *NEWEST], name="store_newest"),
     IndexModel(_BY_USER, name="user_newest"),
-    # Of imports, which were created long before they came, and of what is left of deleted reviews.
+    # For imports, which were created long before they came, and for placeholders of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
     reviews_late.INDEX,
     HELPFUL,
@@ -75,7 +75,7 @@ _NAME_WANTED: Final = IndexModel(
 
 @dataclass(frozen=True, slots=True)
 class WantedNames:
-    """A page of ids of objects whose names are wanted, ascending, and whether there are more behind it."""
+    """A page of ids of objects whose names are wanted, ascending; `is_more` if others follow."""
 
     ids: Sequence[str]
     is_more: bool
@@ -93,7 +93,7 @@ class ReviewRepository:
         self._images = ImageRepository(database)
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
-        """Store new reviews and refused submissions. Returns the ids that were taken; their documents stay."""
+        """Store new reviews and refused submissions. Returns the ids that were already taken; their documents stay."""
         documents = [*map(document_of, reviews), *map(refused_document, refused)]
         if not documents:
             return set()
@@ -111,7 +111,7 @@ class ReviewRepository:
             await self._reviews.insert_many(documents, session=session)
 
     async def holders(self, ids: Collection[str], session: Session | None = None) -> dict[str, IdHolder]:
-        """The documents stored under these ids, in brief; free ids are left out."""
+        """The documents with these ids, in brief; free ids are left out."""
         if not ids:
             return {}
         found = self._reviews.find({"_id": {"$in": list(ids)}}, HOLDER, batch_size=ONE_ANSWER, session=session)
@@ -120,13 +120,13 @@ class ReviewRepository:
     async def replace_refused(
         self, before: RefusedSubmission, after: Review | RefusedSubmission, session: Session | None = None
     ) -> bool:
-        """Put a review, or a later refusal, in the place of a refused submission; False if it has changed meanwhile."""
+        """Put a review or a later refusal in the place of a refused submission; False if that has changed meanwhile."""
         document = document_of(after) if isinstance(after, Review) else refused_document(after)
         unchanged = {"_id": before.id, "refused": before.reason.value, "seen": seen_document(before.seen)}
         return (await self._reviews.replace_one(unchanged, document, session=session)).matched_count == 1
 
     async def entities(self, ids: Collection[str]) -> dict[str, Entity | None]:
-        """The object of each review, None for one that is deleted or refused; unknown ids are left out."""
+        """The object of each review, None for a deleted or refused one; unknown ids are left out."""
         if not ids:
             return {}
         found = self._reviews.find({"_id": {"$in": list(ids)}}, {"entityType": 1, "entityId": 1, "goneAt": 1})
@@ -135,7 +135,7 @@ class ReviewRepository:
         }
 
     async def store_ids(self, ids: Collection[str]) -> dict[str, str | None]:
-        """The store of each review, None for one without; unknown ids and those of deleted reviews are left out."""
+        """The store of each review, None if it has none; unknown ids and those of deleted reviews are left out."""
         found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"storeId": 1})
         return {document["_id"]: document.get("storeId") async for document in found}
 
@@ -146,7 +146,7 @@ class ReviewRepository:
         return {document["_id"]: moderated_from(document) async for document in found}
 
     async def save_moderated(self, reviews: Mapping[str, ModeratedReview], session: Session) -> None:
-        """Write what moderation left behind, in at most two updates whatever the number of reviews."""
+        """Write the results of moderation, in at most two updates of reviews, whatever their number."""
         kept = {id: moderated_fields(review) for id, review in reviews.items() if review.status is not None}
         if kept:
             await self._reviews.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
@@ -162,8 +162,8 @@ class ReviewRepository:
             await self._images.give_up_of_reviews(deleted, session)
 
     async def forget_gone(self, before: datetime) -> int:
-        """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment. Notes of
-        their texts may have come since: by submissions that came to nothing."""
+        """Free the ids of reviews deleted, and of submissions refused, before this moment; returns the number. Forgets
+        their texts again, because submissions that were not stored may have noted them since."""
         gone, count = {"createdDate": None, "goneAt": {"$lt": before}}, 0
         while ids := [each["_id"] async for each in self._reviews.find(gone, {"_id": 1}).limit(_FORGOTTEN_AT_ONCE)]:
             await self._texts.forget(ids)
@@ -171,18 +171,18 @@ class ReviewRepository:
         return count
 
     async def index_wanted_names(self) -> None:
-        """Create the index of `wanted_names`, which a service without resolvers does without."""
+        """Create the index of `wanted_names`, which a service without resolvers doesn't need."""
         await self._reviews.create_indexes([_NAME_WANTED])
 
     async def wanted_names(self, entity_type: str, *, after: str, limit: int) -> WantedNames:
-        """The objects of a type whose reviews want a name, with ids behind `after`; looks at `limit` reviews."""
+        """The objects of a type whose reviews want a name, with ids after `after`; examines at most `limit` reviews."""
         wanted = {"entityType": entity_type, "entityId": {"$gt": after}, "nameWanted": True}
         found = self._reviews.find(wanted, {"_id": 0, "entityId": 1}).sort("entityId").limit(limit)
         ids = [document["entityId"] async for document in found]
         return WantedNames(list(dict.fromkeys(ids)), is_more=len(ids) == limit)
 
     async def fill_names(self, entity_type: str, names: Mapping[str, str]) -> None:
-        """Give these names, by object id, to the reviews that want them; they aren't modified by it."""
+        """Write these names, by object id, to the reviews that want them, which is no modification of them."""
         fills = [
             UpdateMany(
                 {"entityType": entity_type, "entityId": id, "nameWanted": True},
@@ -208,7 +208,7 @@ class ReviewRepository:
         return there.intersection(wanted)
 
     async def written_by(self, wanted: Collection[ReviewIdentity]) -> dict[ReviewIdentity, set[str]]:
-        """The ids of the reviews that these authors wrote of these objects in these stores, in any status."""
+        """The ids of the reviews with these authors, objects and stores, in any status."""
         if not wanted:
             return {}
         found = self._reviews.find(
@@ -229,21 +229,21 @@ class ReviewRepository:
         return review_from(document) if document else None
 
     async def by_user(self, user_id: str) -> list[Review]:
-        """Every review of an author, in any store and status, by id."""
+        """All reviews of an author, in any store and status, by id."""
         return [review_from(document) async for document in self._reviews.find({"userId": user_id}).sort("_id")]
 
     async def search(self, search: ReviewSearch) -> ReviewPage:
-        """One page without its long texts, sorted as asked, newest first by default; ties are broken by id."""
+        """One page without its long texts, sorted as requested, newest first by default; ties are broken by id."""
         if search.take == 0:
             return ReviewPage([], {})
         search = await with_types(self._reviews, search)
-        wanted = search.take + 1  # one more tells if there is another page
+        wanted = search.take + 1  # one more shows whether there is another page
         if ranks_by_votes(search):
             documents = await ranked(self._reviews, search, LISTED, wanted)
         else:
             found = self._reviews.find(await self._criteria(search), LISTED).sort(order(search))
             if sorts_everything(search):
-                found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
+                found = found.hint([("$natural", ASCENDING)])  # it would fetch review by review along an index
             documents = await found.skip(search.skip).limit(wanted).to_list()
         is_last = len(documents) <= search.take
         documents = documents[: search.take]
@@ -255,20 +255,20 @@ class ReviewRepository:
         return ReviewPage(reviews, long_texts, None if is_last else position_of(documents[-1], order(search)))
 
     async def texts(self, ids: Collection[str], *, approved: bool = False) -> dict[str, str]:
-        """The texts of these reviews, or of the approved ones of them; those that are gone are left out."""
+        """The texts of these reviews, with `approved` of approved ones alone; deleted ones are left out."""
         found = self._reviews.find({"_id": {"$in": list(ids)}, **(APPROVED if approved else IS_REVIEW)}, {"review": 1})
         return {document["_id"]: document.get("review", "") async for document in found}
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
-        """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""
+        """All matching reviews, by id; `sort`, `skip` and `take` are ignored. Memory holds one batch."""
         ranges = found_in_ranges(self._reviews, TEXTS, criteria(search))
         listed = self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_")
         async for document in ranges if search.ids is None else listed:
             yield review_from(document)
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
-        """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet
-        to leave the queue: it is counted by the index alone."""
+        """The number of matching reviews over all pages. From `exact_below` on, it may include approved ones that have
+        yet to leave the queue, because only the index is counted."""
         conditions = await self._criteria(await with_types(self._reviews, search))
         by_index = reviews_queue.by_index(conditions)
         if by_index is None:
@@ -287,6 +287,6 @@ class ReviewRepository:
         return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
-        """The ids of objects with a review, in one of these stores or anywhere, that was stored at that moment or
-        later. Ascending, each once."""
+        """The ids of objects with a review, in one of these stores or in any, that was stored at this moment or later,
+        ascending and distinct."""
         return await ids_of_objects(self._reviews, {**reviews_late.stored_since(moment), **in_stores(stores)})

@@ -1,8 +1,8 @@
-"""Changes of reviews, as MongoDB's change stream tells them, and how far they have been relayed to Kafka.
+"""Changes of reviews from MongoDB's change stream, and how far they have been relayed to Kafka.
 
 The relay also takes approved reviews out of the queue (`storage.reviews_queue` has an example): it reads the reviews
-that changed (`states`), publishes them, and has those that are `leaving` leave (`leave_queue`). That is a change, too,
-but this stream doesn't tell it.
+that changed (`states`), publishes them, and removes those that are `leaving` (`leave_queue`). That is a change, too,
+but this stream leaves it out.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -32,7 +32,7 @@ from storage.shapes import is_whole
 COLLECTION: Final = "relays"
 
 BATCH: Final = 500
-"""Reviews in one batch: 40 MB at most."""
+"""The maximum number of reviews in one batch: 40 MB at most."""
 
 _ID: Final = "reviews"
 _WAIT_MS: Final = 250
@@ -54,31 +54,32 @@ _BRIEF: Final[list[Document]] = [
 ]
 
 _WITHOUT_MARKS: Final[Document] = dict.fromkeys(("writtenAt", "messages", "storedAt", "seen", "verdictsSeen"), 0)
-"""The projection without the marks of what a review has been through, an eighth of a new one."""
+"""The projection without marks of records and messages and the time of storing, an eighth of a new review."""
 
 
 class HistoryLostError(Exception):
-    """The changes since the last one that was relayed can't be told any more: all reviews have to be read."""
+    """The changes since the last one that was relayed are no longer available: all reviews have to be read."""
 
 
 class States(NamedTuple):
-    """Reviews as they now are, and the ids of those that are gone. Ids of refused submissions are in neither.
-    `leaving`: the ids of approved ones that are still in the queue."""
+    """The current states of reviews. Ids of refused submissions are in none of the lists."""
 
     present: list[Review]
     gone: list[str]
+    """The ids of deleted reviews."""
     leaving: list[str]
+    """The ids of approved reviews that are still in the queue."""
 
 
 class Page(NamedTuple):
-    """Reviews in the order of their ids, without those that have lost something; `last` is None behind all of them."""
+    """Reviews by id, without damaged ones; `last` is None after the end."""
 
     states: States
     last: str | None
 
 
 class Changes(NamedTuple):
-    """The ids of reviews that changed, the token to go on from, and the time of the last change."""
+    """The ids of reviews that changed, the token to resume from, and the time of the last change."""
 
     ids: set[str]
     token: bytes | None
@@ -87,29 +88,27 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Republication:
-    """A republication of all reviews that is under way: the request, and how far it is.
-
-    `after` is the last id that was published; None once all are, and the ids that the topic holds beyond them are
-    being looked for.
-    """
+    """A republication of all reviews that is in progress: the request, and how far it is."""
 
     request: str
     after: str | None = ""
+    """The last id published; None once all are, while the topic is searched for ids that the database doesn't have."""
     published: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All changes up to `token` have been relayed, of the collection with this UUID; nothing yet without a token.
-
-    `done` is the last request for a republication that was fulfilled, `wanted` the last that was made.
-    """
+    """The progress of the relay."""
 
     token: bytes | None = None
+    """The resume token up to which all changes have been relayed; None: nothing yet."""
     collection: bytes | None = None
+    """The UUID of the collection that the token belongs to."""
     republication: Republication | None = None
     done: str | None = None
+    """The last request for a republication that was fulfilled."""
     wanted: str | None = None
+    """The last request for a republication that was made."""
 
 
 class RelayProgress:
@@ -120,7 +119,7 @@ class RelayProgress:
         self._relays = database[COLLECTION]
 
     async def load(self) -> Progress:
-        """The progress that was noted last."""
+        """The progress recorded last."""
         document = await self._relays.find_one({"_id": _ID}) or {}
         under_way = document.get("republication")
         return Progress(
@@ -132,7 +131,7 @@ class RelayProgress:
         )
 
     async def note(self, progress: Progress, at: datetime) -> None:
-        """Note the progress after Kafka has everything up to it; what happened before `at` is relayed."""
+        """Record the progress once Kafka has everything up to it; changes before `at` are relayed."""
         under_way = progress.republication
         fields: Document = {
             "token": progress.token,
@@ -145,13 +144,13 @@ class RelayProgress:
         await self._relays.update_one({"_id": _ID}, {"$set": fields}, upsert=True)
 
     async def relayed_until(self) -> datetime | None:
-        """Changes before that moment have been relayed; None if there never was a relay."""
+        """The moment before which all changes have been relayed; None if there never was a relay."""
         document = await self._relays.find_one({"_id": _ID}, {"at": 1}) or {}
         return document.get("at")
 
     async def request_republication(self) -> str:
-        """Have the relay publish all reviews anew. Returns the request, which is behind all others, whatever the clocks
-        say by which those were made."""
+        """Request that the relay publish all reviews anew. Returns the request, which sorts after all others, whatever
+        the clocks by which those were made."""
         progress, request = await self.load(), str(uuid7())
         under_way = progress.republication.request if progress.republication else None
         last = max(filter(None, (progress.done, progress.wanted, under_way)), default="")
@@ -161,7 +160,7 @@ class RelayProgress:
         return request
 
     async def collection_uuid(self) -> bytes | None:
-        """The identity of the collection of reviews, another one after it was dropped or restored."""
+        """The UUID of the collection of reviews, a new one after a drop or a restore; None without a collection."""
         found = await self._database.list_collections(filter={"name": REVIEWS})
         for collection in await found.to_list():
             return bytes(collection["info"]["uuid"])
@@ -171,8 +170,8 @@ class RelayProgress:
 class ReviewChanges:
     """The change stream of reviews, and reviews as they are when it is read.
 
-    Reads are causally consistent with the stream: a review is never older than the change that was told, also
-    after a failover.
+    Reads are causally consistent with the stream: a review is never older than the change read before, even after a
+    failover.
     """
 
     def __init__(self, database: Database, session: Session, stream: AsyncCollectionChangeStream[Document]) -> None:
@@ -184,9 +183,9 @@ class ReviewChanges:
     @classmethod
     @asynccontextmanager
     async def opened(cls, database: Database, token: bytes | None) -> "AsyncIterator[ReviewChanges]":
-        """The changes after a token, without one from now on. Raises HistoryLostError."""
+        """Open the stream of changes after a token, or from now on without one. Raises HistoryLostError."""
         async with database.client.start_session(causal_consistency=True) as session:
-            # After a write of its own the session reads nothing older than what others have read and published before.
+            # After a write of its own, the session reads nothing older than what others have read and published before.
             opened = {"$currentDate": {"opened": True}}
             await database[COLLECTION].update_one({"_id": _ID}, opened, upsert=True, session=session)
             try:
@@ -203,7 +202,7 @@ class ReviewChanges:
                 yield cls(database, session, stream)
 
     async def next(self) -> Changes:
-        """The next changes, at most BATCH of them; none if there are none within a moment. Raises HistoryLostError."""
+        """The next changes, at most BATCH; none if none come within a moment. Raises HistoryLostError."""
         ids: set[str] = set()
         last: Timestamp | None = None
         try:
@@ -222,14 +221,14 @@ class ReviewChanges:
         return Changes(ids, encode(token) if token else None, last.as_datetime() if last else None)
 
     async def states(self, ids: Collection[str]) -> States:
-        """These reviews as they now are."""
+        """The current states of these reviews."""
         if not ids:
             return States([], [], [])
         present, others, leaving = [], set(ids), []
         wanted = {"_id": {"$in": list(ids)}}
         found = self._reviews.find(wanted, _WITHOUT_MARKS, batch_size=ONE_ANSWER, session=self._session)
         async for document in found:
-            # One that has lost something keeps the state that the topic has: it is mended from there.
+            # A damaged review keeps its state in the topic, from which it is mended.
             if is_whole(REVIEW, document):
                 present.append(review_from(document))
             if "goneAt" not in document or "refused" in document:
@@ -243,7 +242,7 @@ class ReviewChanges:
         await self._queue.leave(states.leaving, self._session)
 
     async def page(self, after: str) -> Page:
-        """The first BATCH reviews with ids behind `after`, in their order."""
+        """The first BATCH reviews with ids after `after`, by id."""
         behind = {"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}
         found = self._reviews.find(behind, _WITHOUT_MARKS, session=self._session)
         documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
@@ -253,7 +252,7 @@ class ReviewChanges:
 
 
 def stream_error(error: PyMongoError) -> Exception:
-    """The error to raise for one of the stream: HistoryLostError where no retry can overcome it."""
+    """The error to raise for an error of the stream: HistoryLostError if no retry can overcome it."""
     if isinstance(error, OperationFailure) and error.code in _LOST_CODES:
         return HistoryLostError(f"{error}"[:300])
     return error

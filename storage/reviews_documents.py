@@ -1,4 +1,4 @@
-"""Reviews as MongoDB documents: the names of their fields, and both ways between documents and the domain."""
+"""Reviews as MongoDB documents: the names of their fields, and conversion to and from the domain."""
 
 from datetime import datetime
 from typing import Final
@@ -30,7 +30,7 @@ LISTED: Final[Document] = {
     **dict.fromkeys(("moderator", "moderationReason", *STORED_FACTS), 1),
     "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, _TEXT, _TEXT_LENGTH]},
 }
-"""The projection of a review in a list. In the place of a long text stands its length in bytes."""
+"""The projection of a review in a list, with the length in bytes in place of a long text."""
 
 MODERATED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "storeId", "ratingHundredths", "status", "seen", "modifiedDate"), 1),
@@ -49,7 +49,7 @@ EDITABLE: Final[Document] = {
 """The projection of a review for edits."""
 
 _IDENTITY: Final = ("entityType", "entityId", "storeId", "userId")
-"""Without these nobody can tell who may edit it."""
+"""The fields without which nobody knows who may edit a review."""
 
 _STATUSES: Final = {int(status): status for status in ReviewStatus}
 
@@ -86,12 +86,12 @@ def document_of(review: Review) -> Document:
 
 
 def review_from(document: Document) -> Review:
-    """The review in a document, with stand-ins for what it has lost."""
+    """The review in a document, with stand-ins for lost fields."""
     return shown(REVIEW, _review, document)
 
 
 def _review(document: Document) -> Review:
-    # By position, and without a call of the enumeration: a list has a thousand.
+    # By position, and without a call of the enumeration, for speed: a list has a thousand reviews.
     review = Review(
         document["_id"],
         Entity(document["entityType"], document["entityId"]),
@@ -113,14 +113,14 @@ def _review(document: Document) -> Review:
 
 
 def moderated_fields(review: ModeratedReview) -> Document:
-    """The fields that moderation, a verdict or a planned approval changes, as they are after it."""
+    """The fields that moderation, a verdict or a planned approval changes, with their new values."""
     fields: Document = {
         "status": int(review.status or 0),
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
     }
-    # No empty marks: planned approvals tell them from none.
+    # No empty marks: planned approvals distinguish them from missing ones.
     if review.seen != NOTHING_SEEN:
         fields["seen"] = seen_document(review.seen)
     if review.verdicts != NOTHING_SEEN:
@@ -137,7 +137,7 @@ def moderated_fields(review: ModeratedReview) -> Document:
 
 
 def restored_fields(restored: Restored) -> Document:
-    """The fields of what a review was where it comes from."""
+    """The fields of a review's past in the installation that it comes from."""
     flags: Document = {} if restored.flags is None else {"flags": list(restored.flags), "held": restored.is_held}
     proven: Document = {"verifiedPurchase": True, "provenByToken": True} if restored.is_verified else {}
     return {"source": restored.source, "language": restored.language, **flags, **proven}
@@ -184,7 +184,8 @@ def _imported(document: Document) -> datetime | None:
 
 
 def _restored_at(document: Document) -> datetime | None:
-    """Of a review that was restored before this was kept: it changed before it came."""
+    """The restored modification date of a review, else None. For reviews restored before this field: a modification
+    earlier than their arrival."""
     came, modified = document.get("submittedAt"), document["modifiedDate"]
     return document.get("restoredAt", modified if came is not None and modified < came else None)
 
@@ -195,7 +196,7 @@ def written_fields(written: Written) -> Document:
 
 
 def written_from(document: Document) -> Written:
-    """The record and the messages that wrote a review. Of one from before that was kept its time is known."""
+    """The record and the messages that wrote a review; of reviews from before these fields only the time is known."""
     if "writtenAt" in document:
         return Written(RecordPosition(*document["writtenAt"]), tuple(document.get("messages", ())))
     return Written(RecordPosition.of_time(milliseconds(document["createdDate"]) + 1))
@@ -223,7 +224,7 @@ def _editable(document: Document) -> Review:
 
 
 def edited_fields(review: Review) -> Document:
-    """The fields that an edit changes, as they are after it."""
+    """The fields that an edit changes, with their new values."""
     return {
         "review": review.text,
         "ratingHundredths": review.rating,

@@ -13,13 +13,13 @@ from storage.reviews_shape import IS_REVIEW
 
 
 class ReviewEditRepository:
-    """Reads and writes what edits change."""
+    """Reads reviews for edits, and writes the fields that edits change."""
 
     def __init__(self, database: Database) -> None:
         self._reviews = database[COLLECTION]
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, Review]:
-        """These reviews by id; those that don't exist are left out."""
+        """These reviews by id; unknown ones are left out."""
         wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
         found = self._reviews.find(wanted, EDITABLE, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: editable_from(document) async for document in found}

@@ -1,4 +1,4 @@
-"""The feedback on reviews, for exports: every vote and report about a page of them, in an order of their own."""
+"""The feedback on reviews, for exports: every vote and report about a page of them, each in a fixed order."""
 
 from collections.abc import AsyncIterator, Collection
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ _VOTES: Final = "votes"
 _REPORTS: Final = "reports"
 _AT_ONCE: Final = 1_000
 _ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name", "_id")
-"""The oldest first."""
+"""The sort of exported reports: by review, the oldest first."""
 
 
 class ExportedVote(NamedTuple):
@@ -26,14 +26,14 @@ class ExportedVote(NamedTuple):
 
 
 class FeedbackExport:
-    """Reads feedback by review. Memory holds one answer of the database."""
+    """Reads feedback by review. Memory holds one batch of a cursor."""
 
     def __init__(self, database: Database) -> None:
         self._votes = database[_VOTES]
         self._reports = database[_REPORTS]
 
     async def votes(self, review_ids: Collection[str]) -> AsyncIterator[ExportedVote]:
-        """The votes on these reviews, by review and voter, without those that were withdrawn."""
+        """The votes on these reviews, by review and voter, without withdrawn ones."""
         if not review_ids:
             return
         wanted = set(review_ids)
@@ -46,7 +46,7 @@ class FeedbackExport:
                 yield ExportedVote(id["reviewId"], id["userId"], helpful)
 
     async def reports(self, review_ids: Collection[str]) -> AsyncIterator[Report]:
-        """The reports about these reviews, by review, the oldest first."""
+        """The reports about these reviews, by review, oldest first."""
         order = [(name, ASCENDING) for name in _ORDER_OF_REPORTS]
         found = self._reports.find({"reviewId": {"$in": list(review_ids)}}, allow_disk_use=True).sort(order)
         async for document in found:

@@ -1,4 +1,4 @@
-"""The size of a store's reviews, with what is told of their objects and images: of a feed, before it is written."""
+"""The size of a store's reviews, with images and facts of objects, to size a feed before it is written."""
 
 from typing import Final, NamedTuple
 
@@ -9,13 +9,16 @@ from storage.reviews_search import ReviewSearch, criteria
 
 
 class Extent(NamedTuple):
-    """So many reviews, the bytes that they take, their images, and the bytes that what is told of their objects takes,
-    as often as there are reviews of these."""
+    """The size of some reviews."""
 
     reviews: int
+    """The number of reviews."""
     bytes: int
+    """Stored bytes of the reviews."""
     images: int = 0
+    """The number of images."""
     object_bytes: int = 0
+    """Stored bytes of the facts of their objects, counted once for each review."""
 
 
 _OBJECT: Final = {"entityType": "$entityType", "entityId": "$entityId"}
@@ -25,13 +28,13 @@ _TOLD: Final = {"$sum": {"$map": {"input": "$objects", "in": {"$bsonSize": "$$th
 
 
 class Extents:
-    """The extents of reviews, which MongoDB works out."""
+    """Computes the extents of reviews in MongoDB."""
 
     def __init__(self, database: Database) -> None:
         self._reviews = database[REVIEWS]
 
     async def extent(self, search: ReviewSearch) -> Extent:
-        """The extent of the matching reviews, without `object_bytes`; MongoDB looks at `take` of them at most."""
+        """The extent of the matching reviews, without `object_bytes`; MongoDB examines at most `take` of them."""
         found = await self._reviews.aggregate(
             [{"$match": criteria(search)}, {"$limit": search.take}, {"$group": {"_id": None, **_SUMS}}]
         )
@@ -39,9 +42,9 @@ class Extents:
         return next(iter(sizes), Extent(0, 0))
 
     async def object_bytes(self, search: ReviewSearch) -> int:
-        """The bytes that what is told of the objects of the matching reviews takes, once for each review; MongoDB looks
-        at `take` reviews at most, and at each object."""
-        # What was told for the store, and for all stores.
+        """Stored bytes of the facts of the matching reviews' objects, once for each review; MongoDB examines at most
+        `take` reviews, and each object."""
+        # The facts for the store, and those for all stores.
         stores = [{"$literal": search.store_id}, None]
         keys = [{"entityType": "$_id.entityType", "entityId": "$_id.entityId", "storeId": store} for store in stores]
         found = await self._reviews.aggregate(

@@ -1,4 +1,4 @@
-"""The parts of a review beyond its text in MongoDB documents. A document has only those that there are."""
+"""The parts of a review beyond its text as fields of MongoDB documents. A document has only the fields that are set."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ from storage.database import Document
 FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
 _RESPONSES: Final = ("helpful", "notHelpful", "reports")
 STORED_FACTS: Final = (*FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
-"""The names of the fields."""
+"""The names of all these fields."""
 
 _KNOWN: Final = frozenset(STORED_FACTS)
 
 
 def facts_fields(review: Review) -> Document:
-    """The fields of what there is."""
+    """The fields that are set."""
     fields: Document = {name: fact for name, fact in zip(FACTS, review.facts, strict=True) if fact}
     if review.responses != NO_RESPONSES:
         fields |= {name: number for name, number in responses_fields(review.responses).items() if number}
@@ -45,22 +45,22 @@ def reply_fields(reply: Reply) -> Document:
 
 
 def reply_from(document: Document) -> Reply:
-    """The reply that is stored."""
+    """The reply in a document."""
     return Reply(document["text"], document["author"], document["createdDate"], document["modifiedDate"])
 
 
 def responses_fields(responses: Responses) -> dict[str, int]:
-    """The counters of responses, those at zero among them."""
+    """The counters of responses, including those at zero."""
     return dict(zip(_RESPONSES, responses, strict=True))
 
 
 def responses_from(document: Document) -> Responses:
-    """The counters in a document of a review."""
+    """The counters in the document of a review."""
     return Responses(*(document.get(name, 0) for name in _RESPONSES))
 
 
 def image_fields(image: ReviewImage) -> Document:
-    """An image as its review holds it."""
+    """An image as it is stored with its review."""
     marks = {"hidden": image.is_hidden, "pending": image.is_pending, "readyAt": image.ready_at}
     return {"id": image.id, **{name: value for name, value in marks.items() if value}}
 
@@ -87,7 +87,7 @@ def facts_from(document: Document) -> Facts:
 
 
 def fill_facts(review: Review, document: Document) -> Review:
-    """Give a review what its document has beyond the text."""
+    """Fill in the parts of a review beyond its text, from its document; returns the same review."""
     if _KNOWN.isdisjoint(document):
         return review
     reason_code, reply = document.get("reasonCode"), document.get("reply")

@@ -1,4 +1,4 @@
-"""Holders of ids: reviews, refused submissions, and what is left of deleted reviews."""
+"""Holders of ids: reviews, refused submissions, and placeholders of deleted reviews."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,12 +21,12 @@ HOLDER: Final[Document] = dict.fromkeys(
     ),
     1,
 )
-"""The projection of a document for what it says about its id."""
+"""The projection of a document for the holder of its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmission:
-    """A submission that was refused, and holds its id until it is taken."""
+    """A submission that was refused, and holds its id until it is submitted again and accepted."""
 
     id: str
     reason: Refusal
@@ -35,21 +35,20 @@ class RefusedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class IdHolder:
-    """The holder of an id: a review, a refused submission, or, with neither, a deleted review.
-
-    `created`: when its first submission came. `written`: what the review was last written by. `is_told`: its submission
-    was told when it was stored.
-    """
+    """The holder of an id: a review, a refused submission or, with neither, a deleted review."""
 
     created: datetime | None = None
+    """The time of its first submission."""
     identity: ReviewIdentity | None = None
     written: Written | None = None
+    """The last record that wrote the review, and the messages that did."""
     refused: RefusedSubmission | None = None
     is_told: bool = False
+    """True if the transaction that stored its submission also published the event of that."""
 
 
 def holder_from(document: Document) -> IdHolder:
-    """The holder of an id; `document` has the fields of HOLDER."""
+    """The holder of an id, from a document with the fields of HOLDER."""
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
@@ -67,7 +66,7 @@ def identity_from(document: Document) -> ReviewIdentity:
 
 
 def is_gone(document: Document) -> bool:
-    """True for what a refused or a deleted review leaves."""
+    """True for the placeholder of a refused or deleted review."""
     return "goneAt" in document
 
 
@@ -77,8 +76,7 @@ def _identity(document: Document) -> ReviewIdentity:
 
 
 def refused_document(refused: RefusedSubmission) -> Document:
-    """A refused submission as it is stored. It is remembered from now on, whatever the time of its record:
-    that is its sender's."""
+    """A refused submission as it is stored. It is kept from now on: the time of its record is the sender's."""
     return {
         "_id": refused.id,
         "refused": refused.reason.value,

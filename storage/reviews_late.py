@@ -1,4 +1,4 @@
-"""The time of storing: of the reviews that waited in Kafka alone, for the others are nearly as old as their records."""
+"""The time of storing, kept only for reviews that waited in Kafka: others are nearly as old as their records."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -11,23 +11,23 @@ from storage.reviews_search import SINCE_EVER
 _FIELD: Final = "storedAt"
 _LATE: Final = timedelta(seconds=1)
 _LOOK_BACK: Final = 2 * _LATE
-"""Longer than a review that isn't late took from its record to the database, and than a transaction took from the time
-that it gives what it writes to its commit."""
+"""Longer than a review that isn't late takes from its record to the database, and than a transaction takes from the
+time that it stamps its writes with to its commit."""
 
 INDEX: Final = IndexModel([(_FIELD, DESCENDING)], name="stored_late", sparse=True)
 
 
 def stored_fields(submitted: datetime) -> Document:
-    """The fields of a review that is about to be stored, by the time of its record."""
+    """The fields of a review that is about to be stored; `submitted` is the time of its record."""
     now = datetime.now(UTC)
     return {_FIELD: now} if now - submitted > _LATE else {}
 
 
 def shortly_before(moment: datetime) -> datetime:
-    """The moment to look from, so that nothing is missed that can be seen since that moment."""
+    """The moment to search from, so that nothing is missed that became visible since `moment`."""
     return max(moment, SINCE_EVER + _LOOK_BACK) - _LOOK_BACK
 
 
 def stored_since(moment: datetime) -> Document:
-    """The condition for reviews that were stored at that moment or later, by the times that they have."""
+    """The condition for reviews that were stored at this moment or later, by the dates that they have."""
     return {"$or": [{name: {"$gte": moment}} for name in ("createdDate", "submittedAt", _FIELD)]}

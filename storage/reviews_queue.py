@@ -1,14 +1,14 @@
 """The queue: unapproved reviews, by an index that approvals leave alone.
 
-A review is in the queue while it has the field `queued`, by which the index goes. One of them:
+A review is in the queue while it has the field `queued`, the first of the index. For example:
 - stored as New: `status` 0, `queued` 0;
-- approved: `status` 1, `queued` still 0. Lists of New reviews leave it out, as they look at `status`, too;
-- published by the relay (`consumers.reviews_relay`), which then takes it out: `status` 1, no `queued`. Until Kafka has
-  its new state, it stays.
+- approved: `status` 1, `queued` still 0. Lists of New reviews leave it out, because they check `status`, too;
+- published by the relay (`consumers.reviews_relay`), which then takes it out: `status` 1, no `queued`. It stays until
+  Kafka has its new state.
 
-The approval leaves it there, as it changes no index: once an update in a transaction does, MongoDB 6.0 reads the
-definitions of all indexes of the collection for each of them, twice: four tenths of the cost of an approval. The relay
-uses no transaction.
+Approvals leave it there so that they change no index: once an update in a transaction does, MongoDB 6.0 reads the
+definitions of all indexes of the collection twice for each changed one, which was four tenths of the cost of an
+approval. The relay uses no transaction.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,14 +33,14 @@ INDEX: Final = IndexModel(
     partialFilterExpression={_FIELD: {"$gte": 0}},
 )
 BEFORE: Final = "unapproved_newest"
-"""The index that this one takes the place of."""
+"""The name of the index that this one replaced."""
 
 NOT_QUEUED: Final[Document] = {
     "status": {"$in": sorted(int(status) for status in _UNAPPROVED)},
     "createdDate": {"$ne": None},
     _FIELD: None,
 }
-"""The filter for what versions before the queue stored."""
+"""The filter for unapproved reviews that versions before the queue stored."""
 
 ENTER: Final[list[Document]] = [{"$set": {_FIELD: "$status"}}]
 """The update that puts such a review into the queue."""
@@ -50,21 +50,21 @@ LEFT_THE_QUEUE: Final[Document] = {
     "updateDescription.updatedFields": {},
     "updateDescription.removedFields": [_FIELD],
 }
-"""The filter for changes that tell of nothing else, in a change stream."""
+"""The filter of a change stream for changes that only take a review out of the queue."""
 
 
 def queue_fields(status: int) -> Document:
-    """The fields of a review that gets a status, so that lists find it."""
+    """The fields of a review with this status by which lists find it; none if it is approved."""
     return {_FIELD: int(status)} if status in _UNAPPROVED else {}
 
 
 def among(statuses: Collection[ReviewStatus]) -> Document:
-    """The condition that finds reviews in these statuses in the queue."""
+    """The condition for reviews in the queue in these statuses."""
     return {_FIELD: one_of([int(status) for status in statuses])}
 
 
 def by_index(conditions: Document) -> Document | None:
-    """The conditions without the status, where the index of the queue answers the others alone; None elsewhere."""
+    """The conditions without the status, if the index of the queue alone answers them; else None."""
     others = {name: value for name, value in conditions.items() if name != "status"}
     return others if _FIELD in others and others.keys() <= {_FIELD, "createdDate"} else None
 
@@ -75,7 +75,7 @@ def has_to_leave(document: Mapping[str, Any]) -> bool:
 
 
 class Queue:
-    """The queue in the database, once it is complete: from schema 3 on."""
+    """The queue in the database, usable once it is complete: from schema 3 on."""
 
     def __init__(self, database: Database) -> None:
         self._marks = SchemaMarks(database)
@@ -84,7 +84,7 @@ class Queue:
         self._look_at = float("-inf")
 
     async def holds(self, statuses: Collection[ReviewStatus]) -> bool:
-        """True if every review in one of these statuses is in it."""
+        """True if the queue has every review in these statuses."""
         if not _UNAPPROVED.issuperset(statuses):
             return False
         if not self._is_complete and monotonic() >= self._look_at:
@@ -93,7 +93,7 @@ class Queue:
         return self._is_complete
 
     async def leave(self, ids: Collection[str], session: Session) -> None:
-        """Take approved reviews out. Lost with a server, it costs lists a look at the review, no more."""
+        """Take approved reviews out. If a lost server loses this write, lists examine reviews needlessly, no more."""
         if not ids:
             return
         reviews = self._reviews.with_options(write_concern=WriteConcern(1))

@@ -1,4 +1,4 @@
-"""The most helpful reviews first: few have votes, and an index holds those alone."""
+"""The most helpful reviews first: few have votes, and an index holds only those."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ HELPFUL: Final = IndexModel(
     name="helpful",
     partialFilterExpression={"helpful": {"$gt": 0}},
 )
-"""No approval enters anything into it."""
+"""Approvals add nothing to it."""
 
 
 RATED: Final = IndexModel(
@@ -27,18 +27,18 @@ RATED: Final = IndexModel(
     ],
     name="entity_rated",
 )
-"""The best and the worst reviews of an object, and those of certain stars. No approval enters anything into it."""
+"""For the best and the worst reviews of an object, and those with certain stars. Approvals add nothing to it."""
 
 
 def ranks_by_votes(search: ReviewSearch) -> bool:
-    """True for reviews of certain objects, the most helpful first."""
+    """True for a search for reviews of certain objects, the most helpful first."""
     return search.entity_ids is not None and list(search.sort[:1]) == [(ReviewSortField.HELPFUL, Direction.DESC)]
 
 
 async def ranked(
     reviews: AsyncCollection[Document], search: ReviewSearch, projection: Document, limit: int
 ) -> list[Document]:
-    """The documents of a page that ranks by votes, so many at most: those with votes, then the others."""
+    """The documents of a page ranked by votes, at most `limit`: those with votes, then the others."""
     conditions, keys = criteria(search), order(search)
     voted: Document = {"$and": [conditions, {"helpful": {"$gt": 0}}]}
     found = await reviews.find(voted, projection).sort(keys).skip(search.skip).limit(limit).to_list()

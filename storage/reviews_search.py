@@ -1,4 +1,4 @@
-"""The search for reviews, and its filter and order in MongoDB."""
+"""The search for reviews, and its filter and sort in MongoDB."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,9 +14,9 @@ from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, behind, order_by
 
-# The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
+# The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never reads documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
-"""Before every review."""
+"""A moment before every review."""
 
 
 class ReviewSortField(StrEnum):
@@ -41,7 +41,7 @@ class ReviewSortField(StrEnum):
 _STORED_FIELD: Final = {
     ReviewSortField.RATING: "ratingHundredths",
     ReviewSortField.REVIEW_STATUS: "status",
-    # Names of stores are kept with the stores, and there are few: reviews of a store stand together either way.
+    # Names of stores are stored with the stores, which are few: reviews of a store stand together either way.
     ReviewSortField.STORE_NAME: "storeId",
     ReviewSortField.ID: "_id",
 }
@@ -53,18 +53,12 @@ TYPES: Final[Mapping[str, type]] = {
     "helpful": int,
     "reports": int,
 }
-"""The types of the fields to sort by that aren't texts."""
+"""The types of sort fields that aren't texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
-    """Criteria of a search. Every one that is set must hold, bounds included.
-
-    `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the position
-    of a review in the sort: the page begins behind it. `is_reported`: with open reports, or without.
-    `is_flagged`: by moderation rules. `has_images`: with images that are there by now, or without. `shows_images`: with
-    images that everybody sees once it is approved, or without.
-    """
+    """Search criteria: a review must meet all that are set, and bounds are inclusive."""
 
     ids: Collection[str] | None = None
     statuses: Collection[ReviewStatus] | None = None
@@ -83,32 +77,39 @@ class ReviewSearch:
     skip: int = 0
     take: int = 20
     after: Sequence[SortValue] | None = None
+    """A position in the sort; the page begins after it."""
     stores: Collection[str] | None = None
+    """Limits the search to what belongs to one of them; reviews without a store are left out."""
     is_reported: bool | None = None
+    """With open reports, or without."""
     is_flagged: bool | None = None
+    """With flags of moderation rules or classifiers, or without."""
     has_images: bool | None = None
+    """With images that are ready, or without."""
     shows_images: bool | None = None
+    """With images that everybody sees once the review is approved, or without."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPage:
-    """One page of a list. Long texts are left out: `long_texts` has their lengths in bytes by the ids of the reviews,
-    whose own texts are empty. `end` is the position of the last review, if there are more behind it."""
+    """One page of a list."""
 
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]
+    """The length in bytes of each long text by the id of its review, whose own text is empty here."""
     end: Sequence[SortValue] | None = None
+    """The position of the last review, if more follow."""
 
 
 _THERE: Final[Document] = {"$elemMatch": {"pending": {"$ne": True}}}
-"""The condition for images of which one can be shown: those of a review may come after it, or never."""
+"""The condition on a review's images that one is ready: an image may come after its review, or never."""
 
 _SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"$ne": True}}}
-"""The condition for images of which everybody sees one, once their review is approved."""
+"""The condition on a review's images that everybody sees one, once the review is approved."""
 
 
 def criteria(search: ReviewSearch) -> Document:
-    """The filter of MongoDB for a search. It finds reviews alone, not what is left of deleted and refused ones."""
+    """The MongoDB filter for a search. It matches reviews alone, not the placeholders of deleted and refused ones."""
     created: Document = {"$gte": search.created_from or SINCE_EVER}
     if search.created_to:
         created["$lte"] = search.created_to
@@ -137,7 +138,7 @@ def criteria(search: ReviewSearch) -> Document:
     if search.is_verified is not None:
         conditions["verifiedPurchase"] = True if search.is_verified else {"$ne": True}
     if search.language is not None:
-        # In the usual letter case, as tags are stored: en-US is in en.
+        # Language tags are stored in their usual letter case; a search for en finds en-US.
         conditions["language"] = {"$regex": f"^{re.escape(search.language)}(-|$)"}
     if search.phrase:
         pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
@@ -149,8 +150,8 @@ def criteria(search: ReviewSearch) -> Document:
 
 
 def tallied(search: ReviewSearch) -> Document | None:
-    """The filter of MongoDB for the tallies that count these reviews; None where they don't: they count approved
-    reviews, by object and store."""
+    """The MongoDB filter for the tallies that count these reviews; None if none do: they count approved reviews, by
+    object and store."""
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
     others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
@@ -162,19 +163,18 @@ def tallied(search: ReviewSearch) -> Document | None:
 
 
 def are_tallied(search: ReviewSearch) -> bool:
-    """True if tallies tell the number of these reviews."""
+    """True if tallies count exactly these reviews."""
     return tallied(search) is not None
 
 
 def order(search: ReviewSearch) -> list[tuple[str, int]]:
-    """The order of MongoDB for a search: newest first by default; ties are broken by id."""
+    """The MongoDB sort for a search: newest first by default; ties are broken by id."""
     keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
     return order_by((_STORED_FIELD.get(key, key.value), direction) for key, direction in keys)
 
 
 def sorts_everything(search: ReviewSearch) -> bool:
-    """True if MongoDB has to scan all reviews, or nearly so, and to sort the result: no index narrows them down
-    or has them in this order."""
+    """True if MongoDB has to scan nearly all reviews and sort the result: no index narrows them or has the order."""
     narrowing = (search.ids, search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
     if any(each is not None for each in (*narrowing, search.created_from, search.created_to)) or search.is_reported:
         return False
@@ -184,7 +184,7 @@ def sorts_everything(search: ReviewSearch) -> bool:
 
 
 def _about(search: ReviewSearch) -> Document:
-    """The part of the filter that is about objects and stores, the same for reviews and tallies."""
+    """The conditions on objects and stores, the same for reviews and tallies."""
     conditions: Document = {}
     for name, values in (("entityType", search.entity_types), ("entityId", search.entity_ids)):
         if values is not None:

@@ -9,16 +9,16 @@ from storage.database import Document
 from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
 
 IS_REVIEW: Final[Document] = {"goneAt": None}
-"""The filter that leaves out what refused and deleted reviews leave, for reviews that are asked for by their ids: one
-that has lost its date is still one."""
+"""The filter that leaves out placeholders of refused and deleted reviews, for queries by id: a review without its date
+still matches."""
 
 APPROVED: Final[Document] = {**IS_REVIEW, "status": int(ReviewStatus.APPROVED)}
-"""The filter of what everybody may see. A text that is fetched by itself for a page of a shop needs it: the review may
-have been edited since it was found."""
+"""The filter for publicly visible reviews. A text that a shop's page fetches by itself needs it: the review may have
+been edited since it was found."""
 
 
 def _created(document: Document) -> datetime:
-    """The moment of its submission: as an import noted it, or of the record that wrote the review last."""
+    """The time of its submission: as an import noted it, or of the record that last wrote it; else its last change."""
     for value in (document.get("submittedAt"), _written(document), document.get("modifiedDate")):
         if isinstance(value, datetime):
             return value
@@ -57,5 +57,5 @@ _TALLIED: Final = frozenset(("entityType", "entityId", "storeId", "ratingHundred
 
 
 def is_uncertain(document: Document) -> bool:
-    """True if a field is missing that ratings go by: what the review counts for can't be told from it."""
+    """True if a field is missing that ratings depend on: the document doesn't show what the review counts for."""
     return not document.keys() >= _TALLIED

@@ -1,4 +1,4 @@
-"""The types of a search that names none: indexes of reviews and tallies begin with the type, then comes the object."""
+"""Object types for a search that names none: indexes of reviews and tallies begin with the type, then the object."""
 
 from dataclasses import replace
 from typing import Final
@@ -9,28 +9,28 @@ from storage.database import Database, Document
 from storage.reviews_search import ReviewSearch
 
 MOST_TYPES: Final = 100
-"""With more types MongoDB is left to look at everything."""
+"""The maximum number of types to search by; with more, MongoDB scans everything."""
 
 _REVIEWS: Final = "reviews"
 _MOST_LISTED: Final = 10_000
 
 
 async def reviewed_types(database: Database) -> list[str] | None:
-    """The types of all objects that have a review, in order; None if there are too many to name."""
+    """The types of all objects that have a review, sorted; None if there are too many to list."""
     types = await types_of(database[_REVIEWS], _MOST_LISTED + 1)
     return None if len(types) > _MOST_LISTED else sorted(type for type in types if type is not None)
 
 
 async def types_of(reviews: AsyncCollection[Document], limit: int) -> set[str | None]:
-    """The types that these reviews or tallies have, so many at most."""
+    """The types of these reviews or tallies, at most `limit`."""
     found = await reviews.aggregate([{"$group": {"_id": "$entityType"}}, {"$limit": limit}])
     return {document["_id"] async for document in found}
 
 
 async def with_types(reviews: AsyncCollection[Document], search: ReviewSearch) -> ReviewSearch:
-    """The same search with all types that these reviews or tallies have, if it names objects without one.
+    """The same search with all types of these reviews or tallies, if it names objects without a type.
 
-    The database skips from type to type in an index. Among them is null, for what has lost its type.
+    The database skips from type to type in an index. Null is among them, for documents that have lost their type.
     """
     if search.entity_ids is None or search.entity_types is not None:
         return search

@@ -1,4 +1,4 @@
-"""The mark of the database's schema, and how far a step of a migration is."""
+"""The mark of the database's schema, and the progress of a migration step."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ COLLECTION: Final = "schema"
 
 _ID: Final = "mark"
 _CONTENT: Final = ("reviews", "ratings", "orders", "returns", "stores", "settings")
-"""A database with documents in none of them is fresh."""
+"""A database without documents in any of these collections is fresh."""
 
 
 class SchemaRefusedError(Exception):
@@ -19,7 +19,7 @@ class SchemaRefusedError(Exception):
 
 
 class StepProgress(NamedTuple):
-    """A step that is under way: everything up to the id `after` is done."""
+    """A step in progress: everything up to the id `after` is done."""
 
     number: int
     after: str = ""
@@ -34,8 +34,8 @@ class SchemaMarks:
         self._marks = database[COLLECTION]
 
     async def load(self) -> SchemaMark:
-        """The mark; that of a fresh database where nothing was written yet."""
-        # Before the mark: whoever writes first has marked it before.
+        """The mark; that of a fresh database if nothing was written yet."""
+        # Before reading the mark: the first writer has marked the database before it wrote content.
         is_fresh = await self._is_fresh()
         found = await self._marks.find_one({"_id": _ID})
         if found is None:
@@ -63,7 +63,7 @@ class SchemaMarks:
             return  # another process was first
 
     async def save(self, mark: SchemaMark) -> None:
-        """Write the mark, and forget the progress of a step that it has behind it. It never goes back."""
+        """Write the mark, which never goes back, and remove the progress of a step that is completed by it."""
         await self._marks.update_one({"_id": _ID}, {"$max": _fields(mark)}, upsert=True)
         await self._marks.update_one({"_id": _ID, "step.number": {"$lte": mark.version}}, {"$unset": {"step": ""}})
 
@@ -73,7 +73,7 @@ class SchemaMarks:
         return StepProgress(number, found["step"]["after"], found["step"]["done"]) if found else StepProgress(number)
 
     async def note(self, progress: StepProgress) -> None:
-        """Note how far a step is."""
+        """Record the progress of a step."""
         await self._marks.update_one({"_id": _ID}, {"$set": {"step": progress._asdict()}})
 
     async def _is_fresh(self) -> bool:

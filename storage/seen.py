@@ -1,4 +1,4 @@
-"""The marks of `domain.delivery.Seen` in a document: {"<partition>": [offset, timestamp]}."""
+"""The marks of `domain.delivery.Seen` as a document: {"<partition>": [offset, timestamp]}."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from domain.delivery import Seen
 
 
 def seen_from(document: Mapping[str, Sequence[int]] | None) -> Seen:
-    """The marks in a document; none where it has none."""
+    """The marks in a document; none without one."""
     return Seen({int(partition): (mark[0], mark[1]) for partition, mark in (document or {}).items()})
 
 

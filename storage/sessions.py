@@ -1,4 +1,4 @@
-"""Sessions of the console that were ended before their time, and the key of their cookies."""
+"""Sessions of the console that were ended early, and the key of their cookies."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -16,20 +16,20 @@ _KEY: Final = "consoleCookieKey"
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
 
 INDEXES: Final = [
-    # By then the session would be over by itself: it ended after it had begun.
+    # By then the session would have expired: it ended after it had begun.
     IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=int((LIFETIME + _CLOCKS_DIFFER).total_seconds())),
 ]
 
 
 class SessionRepository:
-    """Remembers ended sessions. `key` is the one of cookies where none is configured. The facade only reads both."""
+    """Remembers ended sessions. `key` is the key of cookies if none is configured. The facade only reads both."""
 
     def __init__(self, database: Database) -> None:
         self._ended = database[COLLECTION]
         self.key = MadeUpKey(database, _KEY)
 
     async def end(self, ids: Collection[str], at: datetime) -> None:
-        """Remember that these sessions have ended; a repeat changes nothing."""
+        """Record that these sessions have ended; a repeat changes nothing."""
         writes = [UpdateOne({"_id": id}, {"$setOnInsert": {"at": at}}, upsert=True) for id in ids]
         await write_all(self._ended, writes)
 

@@ -1,7 +1,7 @@
-"""The fields that stored documents must have, and what stands in for one that is missing.
+"""Shapes: the fields that stored documents must have, and stand-ins for missing ones.
 
-Each collection has its shape beside its documents. Reading tries a document as it is; one that lacks fields is read
-with their stand-ins, so that neither a list nor a command fails for it. `plaudit migrate` mends it.
+Each collection has its shape beside its documents. A document is read as it is first; one that lacks fields is read
+again with stand-ins, so that neither a list nor a command fails because of it. `plaudit migrate` mends it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +39,7 @@ _UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeErro
 
 
 class StoredDocumentError(Exception):
-    """A stored document can't be used, whatever was asked for: it is ours to mend, not the sender's."""
+    """A stored document can't be used, whatever the request: the fault is ours, not the sender's."""
 
     def __init__(self, collection: str, id: object, reason: str) -> None:
         super().__init__(
@@ -53,18 +53,19 @@ class StoredDocumentError(Exception):
 
 
 class Field(NamedTuple):
-    """A field that must be there: the names of its BSON types, and what stands in for it while it is missing, by the
-    document. `is_default`: the stand-in may be stored for good where nothing better is known; else the value is lost.
-    """
+    """A field that must be there."""
 
     types: tuple[str, ...]
+    """The names of its BSON types."""
     stand_in: Callable[[Document], Any]
+    """Computes the value that stands in while the field is missing, from the document."""
     is_default: bool = True
+    """True if the stand-in may be stored for good when nothing better is known; else the value is lost."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields of a collection's documents, of those that match `where`."""
+    """The fields of those documents of a collection that match `where`."""
 
     collection: str
     fields: Mapping[str, Field]
@@ -72,17 +73,17 @@ class Shape:
 
     @cached_property
     def classes(self) -> Mapping[str, tuple[type, ...]]:
-        """The classes that each field can have in Python."""
+        """The Python classes that each field can have."""
         return {name: tuple(_PYTHON[each] for each in field.types) for name, field in self.fields.items()}
 
 
 def default(types: tuple[str, ...], value: Any = None) -> Field:
-    """A field whose missing value is this one."""
+    """A field with this default for a missing value."""
     return Field(types, lambda _: value)
 
 
 def lost(types: tuple[str, ...], value: Any) -> Field:
-    """A field whose missing value nobody knows; meanwhile this one is shown."""
+    """A field whose missing value nobody knows; this one is shown meanwhile."""
     return Field(types, lambda _: value, is_default=False)
 
 
@@ -99,7 +100,7 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
 
 
 def shown(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
-    """The same for a list, which shows also what can't be used: of such a document only fields of their types count."""
+    """Like `read`, for lists, which also show unusable documents: of these, only fields of the right types are used."""
     try:
         return read(shape, build, document)
     except StoredDocumentError:
@@ -108,7 +109,7 @@ def shown(shape: Shape, build: Callable[[Document], T], document: Document) -> T
 
 
 def require(shape: Shape, document: Document, names: Collection[str]) -> None:
-    """Raises StoredDocumentError where one of these fields, which no stand-in is good enough for, is missing."""
+    """Raise StoredDocumentError if one of these fields is missing, for which no stand-in is good enough."""
     if missing := [name for name in names if _is_missing(shape.fields[name], document, name)]:
         raise StoredDocumentError(shape.collection, document.get("_id"), f"without {', '.join(missing)}")
 
@@ -122,28 +123,28 @@ def filled(shape: Shape, document: Document) -> Document:
 
 
 def is_wanting(shape: Shape, document: Document, name: str) -> bool:
-    """True if a field is missing or of another type."""
+    """True if a field is missing or has another type."""
     value, classes = document.get(name, _NOTHING), shape.classes[name]
     return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
 
 
 def is_whole(shape: Shape, document: Document) -> bool:
-    """True if no field is missing or of another type."""
+    """True if no field is missing or has another type."""
     for name, classes in shape.classes.items():
-        # Nearly always a value is of the very class.
+        # Nearly always, the value is of exactly this class.
         if type(document.get(name, _NOTHING)) not in classes and is_wanting(shape, document, name):
             return False
     return True
 
 
 def check_whole(shape: Shape, document: Document) -> None:
-    """Raises TypeError for a document of which a field is missing or of another type."""
+    """Raise TypeError if a field of the document is missing or has another type."""
     if wanting := [name for name in shape.fields if is_wanting(shape, document, name)]:
         raise TypeError(f"of another type: {', '.join(wanting)}")
 
 
 def damaged(shape: Shape) -> Document:
-    """The filter for documents that lack a field, or have another type in one. MongoDB looks at every document."""
+    """The filter for documents in which a field is missing or has another type. MongoDB scans all documents."""
     properties = {name: {"bsonType": list(field.types)} for name, field in shape.fields.items()}
     schema = {"required": list(shape.fields), "properties": properties}
     return {**shape.where, "$nor": [{"$jsonSchema": schema}]}

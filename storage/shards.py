@@ -1,7 +1,7 @@
-"""Shard keys: the fields by which a sharded cluster of MongoDB spreads what grows with traffic.
+"""Shard keys: the fields by which a sharded cluster of MongoDB distributes what grows with traffic.
 
-Each is what tells a document from all others already, so an id is as unique over all shards as it is on one server,
-and stays taken when its document shrinks to what a deletion leaves. docs/scale.md has what follows from that.
+Each already identifies a document, so that an id is as unique over all shards as it is on one server, and stays taken
+when a deletion shrinks its document to a placeholder. docs/scale.md has the consequences.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from storage.durability import is_router
 
 _BY_ID: Final = {"_id": HASHED}
 _BY_RANGE: Final = {"_id": ASCENDING}
-"""Of ids that are read or removed together where they begin alike, and are random from their beginning on."""
+"""For ids that are read or removed together by a common prefix, and are random from their first character on."""
 
 SHARD_KEYS: Final[Mapping[str, Mapping[str, int | str]]] = {
     reviews.COLLECTION: _BY_ID,
@@ -50,17 +50,17 @@ SHARD_KEYS: Final[Mapping[str, Mapping[str, int | str]]] = {
     reminders.CUSTOMERS: _BY_ID,
     review_tokens.COLLECTION: _BY_ID,
 }
-"""Keys by collection. The others stay whole on one shard: settings and what waits for a moment are small; returns have
-numbers that are unique in their store, and mails are claimed in the order in which they are due."""
+"""Keys by collection. The others stay on one shard: settings and waiting work are small; returns have numbers that are
+unique in their store, and mails are claimed in the order in which they are due."""
 
 _MADE_BY_WRITES: Final = (stores.COLLECTION, stores.SETTINGS)
-"""Collections without indexes, which their first documents make: not in a transaction of several shards."""
+"""Collections without indexes, created by their first documents, which a transaction over several shards can't do."""
 
 
 async def shard(database: Database) -> list[str]:
-    """Spread the collections over the shards of a cluster; returns their names, none on a replica set.
+    """Shard the collections of a cluster; returns their names, none on a replica set.
 
-    Those that are spread already stay so. Takes an account that may (`clusterManager`); raises what the driver raises.
+    Collections that are already sharded stay so. Needs an account with `clusterManager`; raises the driver's errors.
     """
     if not is_router(await database.command("hello")):
         return []
@@ -69,7 +69,7 @@ async def shard(database: Database) -> list[str]:
         if name not in there:
             await database.create_collection(name)
     for name, key in SHARD_KEYS.items():
-        if HASHED in key.values():  # the others begin an index that is there
+        if HASHED in key.values():  # the others are a prefix of an existing index
             await database[name].create_index(list(key.items()))
         await database.client.admin.command("shardCollection", f"{database.name}.{name}", key=key)
     return list(SHARD_KEYS)

@@ -1,4 +1,4 @@
-"""Stores and the general settings. Documents hold what was said; defaults are the domain's."""
+"""Stores and the general settings. Documents hold only what was set; defaults are the domain's."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
@@ -26,11 +26,12 @@ SETTINGS: Final = "settings"
 
 
 class Merged(NamedTuple):
-    """The effect of a merge: true if there was nothing before, and the names of the fields that have another value now,
-    those of nested ones with a dot."""
+    """The effect of a merge."""
 
     is_new: bool
+    """True if there was nothing before."""
     changed: tuple[str, ...]
+    """The names of fields with a new value; nested ones have a dot."""
 
 
 class StoreRepository:
@@ -41,7 +42,7 @@ class StoreRepository:
         self._settings = database[SETTINGS]
 
     async def all(self) -> list[Store]:
-        """Every registered store, by id."""
+        """All registered stores, by id."""
         return [_store(document) async for document in self._stores.find().sort("_id")]
 
     async def size(self) -> int:
@@ -84,7 +85,7 @@ class StoreRepository:
         )
 
     async def seen(self, store_id: str | None, session: Session) -> Seen:
-        """The updates that a store, or without an id the general settings, has taken into account."""
+        """The marks of updates that a store, or without an id the general settings, has taken into account."""
         collection, id = self._document_of(store_id)
         document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))

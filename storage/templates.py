@@ -1,4 +1,4 @@
-"""Templates of mails that were saved, each for a store or all, in a language or all."""
+"""Saved mail templates, each for one store or all, in one language or all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ _SAVED: Final = {"deletedAt": None}
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """The marks of a deleted template stay for so many days: longer than Kafka keeps what could bring it back."""
+    """Indexes of the collection. The marks of a deleted template are kept for this many days: longer than Kafka keeps
+    what could bring it back."""
     return [
         IndexModel([("name", ASCENDING)], name="name"),
         IndexModel([("deletedAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
@@ -28,7 +29,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
 
 @dataclass(frozen=True, slots=True)
 class SavedTemplate:
-    """A template and where it holds: None is all stores, or all languages."""
+    """A template and its scope: None is all stores, or all languages."""
 
     name: str
     store_id: str | None
@@ -37,7 +38,7 @@ class SavedTemplate:
 
     @property
     def scope(self) -> TemplateScope:
-        """The scope in which it holds."""
+        """Its store and language."""
         return self.store_id, self.language
 
 
@@ -48,7 +49,7 @@ class TemplateRepository:
         self._templates = database[COLLECTION]
 
     async def all(self) -> list[SavedTemplate]:
-        """Every saved template, by name, store and language."""
+        """All saved templates, by name, store and language."""
         found = self._templates.find(_SAVED).sort([("name", 1), ("storeId", 1), ("languageCode", 1)])
         return [_saved(document) async for document in found]
 
@@ -59,8 +60,8 @@ class TemplateRepository:
     async def usable(
         self, name: str, store_id: str | None, language: str | None, session: Session | None = None
     ) -> Mapping[TemplateScope, MailTemplate]:
-        """The saved templates of that name that a mail of the store in the language can be written by, by where they
-        hold; `domain.templates.by_preference` orders them. Those of others, however many there are, aren't read."""
+        """The saved templates of this name that can be used for a mail of the store in the language, by scope;
+        `domain.templates.by_preference` orders them. Templates of other scopes, however many, aren't read."""
         ids = [template_id(name, *scope) for scope in fallbacks(store_id, language)]
         found = self._templates.find({**_SAVED, "_id": {"$in": ids}}, session=session)
         return {saved.scope: saved.template for saved in [_saved(document) async for document in found]}
@@ -71,12 +72,12 @@ class TemplateRepository:
         return _saved(document) if document else None
 
     async def seen(self, id: str, session: Session) -> Seen:
-        """The messages that a template has taken into account, also a deleted one."""
+        """The marks of messages that a template has taken into account, even if it is deleted."""
         document = await self._templates.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))
 
     async def save(self, saved: SavedTemplate, seen: Seen, session: Session) -> None:
-        """Save a template, as it is after these messages."""
+        """Save a template, with the marks of the messages that led to it."""
         language, template = canonical_language(saved.language), saved.template
         document = {
             "name": saved.name,
@@ -91,12 +92,12 @@ class TemplateRepository:
         await self._templates.replace_one({"_id": id}, document, upsert=True, session=session)
 
     async def delete(self, id: str, name: str, seen: Seen, at: datetime, session: Session) -> None:
-        """Delete a template; what it has taken into account is remembered."""
+        """Delete a template; its marks are kept."""
         remembered = {"name": name, "deletedAt": at, "seen": seen_document(seen)}
         await self._templates.replace_one({"_id": id}, remembered, upsert=True, session=session)
 
     async def mark(self, id: str, seen: Seen, session: Session) -> None:
-        """Remember messages that changed nothing; of a template that was never there, nothing is remembered."""
+        """Save the marks of messages that changed nothing; nothing is stored for a template that never existed."""
         await self._templates.update_one({"_id": id}, {"$set": {"seen": seen_document(seen)}}, session=session)
 
 

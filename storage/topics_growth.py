@@ -1,4 +1,4 @@
-"""The growth of topics: among how many partitions keys are divided, and which of them may be read."""
+"""The growth of topics: the number of partitions that keys are divided among, and of those that may be read."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ COLLECTION: Final = "topics"
 
 
 class Step(StrEnum):
-    """The part of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
+    """The step of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
 
     ANNOUNCED = "announced"
     SWITCHING = "switching"
@@ -21,13 +21,15 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The partitions of a topic: `count` of them may be read; while it grows, `to` so many are made."""
+    """The partitions of a topic."""
 
     count: int
+    """The number of partitions that may be read."""
     to: int | None = None
+    """The number of partitions that it grows to; None while it doesn't."""
     step: Step = Step.ANNOUNCED
     turn: str | None = None
-    """Another one each time that keys are being divided anew."""
+    """A new value each time that keys are being divided anew."""
 
     @property
     def published(self) -> int | None:
@@ -38,7 +40,7 @@ class Growth:
 
 
 class GrowthRepository:
-    """Keeps the growth of each topic, by its name without prefix. One process changes it, `plaudit topics grow`."""
+    """Keeps the growth of each topic, by its name without prefix. Only `plaudit topics grow` changes it."""
 
     def __init__(self, database: Database) -> None:
         self._topics = database[COLLECTION]
@@ -53,7 +55,7 @@ class GrowthRepository:
         return {document["_id"]: _growth(document) async for document in self._topics.find({})}
 
     async def readable(self, topic: str) -> int | None:
-        """So many partitions of a topic may be read; None: all of them."""
+        """The number of a topic's partitions that may be read; None: all of them."""
         growth = await self.of(topic)
         return growth.count if growth and growth.to else None
 
@@ -62,16 +64,16 @@ class GrowthRepository:
         await self._topics.replace_one({"_id": topic}, asdict(growth), upsert=True)
 
     async def go_to(self, step: Step, topics: Collection[str]) -> None:
-        """Have those of these topics that grow, and whose keys weren't divided anew yet, at a step."""
+        """Move the growing ones of these topics to a step, unless their keys were divided anew already."""
         turn = uuid4().hex if step is Step.SWITCHING else None
         await self._topics.update_many(_undivided(topics), {"$set": {"step": step, "turn": turn}})
 
     async def give_up(self, topics: Collection[str]) -> None:
-        """Have those of these topics not grow whose keys weren't divided anew yet."""
+        """Cancel the growth of these topics, unless their keys were divided anew already."""
         await self._topics.update_many(_undivided(topics), {"$set": {"to": None, "step": Step.ANNOUNCED, "turn": None}})
 
     async def settle(self, topic: str, to: int) -> None:
-        """Have a topic that grew to so many partitions read whole."""
+        """Complete the growth of a topic to this number of partitions: all of it may be read."""
         settled = asdict(Growth(to))
         await self._topics.update_one({"_id": topic, "to": to}, {"$set": settled})
 

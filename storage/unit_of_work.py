@@ -23,15 +23,15 @@ from storage.repositories import Repositories
 T = TypeVar("T")
 
 CONFLICTS_S: Final = 30.0
-"""Seconds for which a transaction is begun anew after conflicts: of many that are small a large one may never get its
-turn, and in parts it does."""
+"""Seconds for which a transaction is repeated after conflicts: among many small ones, a large one may never succeed as
+a whole, but does in parts."""
 
 Patience = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Repeats an attempt while a server is away."""
+"""Repeats an attempt while a server is unavailable."""
 
 
 class ConflictsError(PyMongoError):
-    """A transaction met others again and again: it is tried anew, and where it can be, in parts."""
+    """A transaction kept meeting conflicts: it is tried again, in parts if possible."""
 
     def __init__(self) -> None:
         super().__init__(f"The transaction has met others for {CONFLICTS_S:g} seconds")
@@ -39,7 +39,8 @@ class ConflictsError(PyMongoError):
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """One attempt of a transaction: its session, and what is pending in it, written at its end."""
+    """One attempt of a transaction: its session, and pending outcomes, messages and audit entries, written at the
+    end."""
 
     session: Session
     repositories: Repositories
@@ -48,11 +49,11 @@ class UnitOfWork:
     audited: list[AuditEntry] = field(default_factory=list)
 
     async def now(self) -> datetime:
-        """The moment by MongoDB's clock. A message of the moment in which the unit takes effect is later."""
+        """The time by MongoDB's clock, before that of any message from the moment in which the unit takes effect."""
         return await server_time(self.session.client.admin)
 
     async def is_answered(self, command_id: str | None, item_id: str) -> bool:
-        """Tell a repeat of a command, by its outcome for this item, stored or of this very attempt."""
+        """True for a repeat of a command: its outcome for this item is stored, or pending in this attempt."""
         if not command_id:
             return False
         key = (command_id, item_id)
@@ -70,26 +71,26 @@ class UnitOfWork:
         mark: CommandMark | None = None,
         message: str | None = None,
     ) -> None:
-        """Remember the outcome of an item of a command; not without a command id, by which it is asked for. `message`:
-        the reason in words, where the code doesn't say it all."""
+        """Remember the outcome of an item of a command; not without a command id, by which it is looked up. `message`:
+        the reason in words, if the code doesn't say it all."""
         if command_id:
             self.answers.append(Answer(command_id, item_id, outcome, reason, mark, message=message))
 
     def emit(self, messages: Iterable[OutgoingMessage]) -> None:
-        """Owe messages to Kafka: published after the transaction, at least once."""
+        """Owe messages to Kafka: they are published after the transaction, at least once."""
         self.messages += messages
 
     def audit(self, entries: Iterable[AuditEntry]) -> None:
-        """Enter what moderators did into the audit log."""
+        """Add entries to the audit log."""
         self.audited += entries
 
 
 class Transactions:
     """Runs units of work.
 
-    All of a unit takes effect or nothing. Its messages are published after it, by the process that ran it, or by
-    another one from `OVERDUE` on if that died. With `patience` it publishes them as soon as Kafka is there: whoever
-    goes on with later messages needs it, or these would come first.
+    A unit takes effect completely or not at all. Its messages are published after its commit by the process that ran it
+    or, if that died, by another one once they are `OVERDUE`. With `patience`, `run` waits until Kafka has them: callers
+    that publish later messages need that, or those would come first.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Transactions:
         self.outbox = Outbox(database, publish)
 
     async def run(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
-        """Run a function in a transaction, and publish what it owes then; returns what the function returns."""
+        """Run a function in a transaction, then publish the messages that it owes; returns the function's result."""
         result, owed = await self.commit(function)
 
         async def settle() -> None:
@@ -113,10 +114,10 @@ class Transactions:
         return result
 
     async def commit(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:
-        """Run a function in a transaction; returns what it returns, and what it owes, for `outbox.settle`.
+        """Run a function in a transaction; returns its result, and the messages that it owes, for `outbox.settle`.
 
-        The function is called again after a conflict, with nothing pending, so it must change nothing but the
-        database. Raises ConflictsError where conflicts don't end.
+        The function is called again after a conflict, with nothing pending, so it must change nothing but the database.
+        Raises ConflictsError if conflicts persist.
         """
         end, attempts = monotonic() + CONFLICTS_S, count()
 
@@ -134,5 +135,5 @@ class Transactions:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """True if the same will work once MongoDB, Kafka or the store of images is available again."""
+    """True if the same operation will work once MongoDB, Kafka or the store of images is available again."""
     return is_database_away(error) or is_broker_away(error) or is_store_away(error)
