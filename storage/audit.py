@@ -140,8 +140,8 @@ class AuditLog:
 
     async def forget_author(self, subject: str) -> int:
         """Remove a customer's name from the entries that may be a customer's; returns the number of entries changed."""
-        theirs = {"subject": subject, "$or": [{"action": AuditAction.EDIT.value}, {"returnId": {"$ne": None}}]}
-        return await update_in_ranges(self._entries, OBJECT_IDS, theirs, {"$set": {"subject": None}})
+        may_be_theirs = {"subject": subject, "$or": [{"action": AuditAction.EDIT.value}, {"returnId": {"$ne": None}}]}
+        return await update_in_ranges(self._entries, OBJECT_IDS, may_be_theirs, {"$set": {"subject": None}})
 
     async def of_subject(self, subject: str) -> list[AuditEntry]:
         """All entries of a subject, newest first. MongoDB scans all entries, for few callers."""
@@ -185,7 +185,7 @@ def _filter(search: AuditSearch) -> Document:
         if value is not None:
             conditions[name] = str(value)
     if search.kind is not None:
-        conditions = {**_of_kind(search.kind), **conditions}
+        conditions = {**_kind_filter(search.kind), **conditions}
     if search.stores is not None:
         conditions["storeId"] = {"$in": list(search.stores)}
     at: Document = {}
@@ -196,7 +196,7 @@ def _filter(search: AuditSearch) -> Document:
     return conditions | ({"at": at} if at else {})
 
 
-def _of_kind(kind: AuditKind) -> Document:
+def _kind_filter(kind: AuditKind) -> Document:
     if kind is AuditKind.REVIEW:
         return {"reviewId": {"$ne": None}}
     # The index by review has all entries without a review in one place. Earlier versions stored no kind for returns.

@@ -54,9 +54,9 @@ class AuditArchives:
 
     async def begin(self, archive: Archive) -> bool:
         """Record that the entries in this file are to be removed. Returns False if another archive is unfinished."""
-        told = {"file": archive.file, "sha256": archive.sha256, "entries": archive.entries}
+        fields = {"file": archive.file, "sha256": archive.sha256, "entries": archive.entries}
         try:
-            await self._archives.insert_one({"_id": _UNFINISHED, **told})
+            await self._archives.insert_one({"_id": _UNFINISHED, **fields})
         except DuplicateKeyError:
             return False
         return True

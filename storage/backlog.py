@@ -56,11 +56,11 @@ async def backlog(database: Database) -> Backlog:
     return Backlog(dict(zip(PARKED, parked, strict=True)), owed, owed_mails, relayed, reminders)
 
 
-async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
+async def _waiting(database: Database, collection: str, field: str) -> Waiting:
     """The estimated number of documents in a collection, and the earliest value of an indexed field."""
     count, oldest = await asyncio.gather(
         _number(database, collection),
-        _first(database, collection, {}, moment),
+        _first(database, collection, {}, field),
     )
     return Waiting(count, oldest)
 
@@ -78,7 +78,7 @@ async def _number(database: Database, collection: str) -> int:
     return await database[collection].estimated_document_count()
 
 
-async def _first(database: Database, collection: str, condition: Document, moment: str) -> datetime | None:
+async def _first(database: Database, collection: str, condition: Document, field: str) -> datetime | None:
     """The earliest moment in an indexed field; None without documents."""
-    found = await database[collection].find_one(condition, {moment: 1}, sort=[(moment, 1)])
-    return found[moment] if found else None
+    found = await database[collection].find_one(condition, {field: 1}, sort=[(field, 1)])
+    return found[field] if found else None

@@ -25,7 +25,7 @@ _CLOCK_WARN_S: Final = 2.0
 _CLOCK_FAIL_S: Final = 60.0
 _PARKED_LIMIT: Final = timedelta(hours=1, minutes=5)
 _OWED_LIMIT: Final = timedelta(minutes=2)
-_SHOWN: Final = 5
+_MOST_SHOWN: Final = 5
 _WRITES: Final = ("insert", "update", "remove")
 _MOST_COUNTED: Final = 100_000
 _PATIENCE_MS: Final = 2_000
@@ -69,12 +69,12 @@ def _clock(ahead_s: float) -> Finding:
 async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Finding]:
     missing: list[str] = []
     different: list[str] = []
-    left_over: list[str] = []
+    obsolete_found: list[str] = []
     count = 0
-    in_the_way = superseded(await SchemaMarks(database).load())
+    obsolete = superseded(await SchemaMarks(database).load())
     for collection, models in all_indexes(remember_days).items():
         there = await database[collection].index_information()
-        left_over += [f"{collection}.{name}" for name in in_the_way.get(collection, ()) if name in there]
+        obsolete_found += [f"{collection}.{name}" for name in obsolete.get(collection, ()) if name in there]
         for model in models:
             count += 1
             name = f"{collection}.{model.document['name']}"
@@ -85,10 +85,10 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
         yield failed("indexes", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
     if different:
         yield failed("indexes", f"not as they should be: {', '.join(different)}", "`plaudit init` changes them.")
-    if left_over:
+    if obsolete_found:
         advice = "`plaudit init` drops them, by an account that may (`readWrite`)."
-        yield warn("indexes", f"of an earlier version, in the way: {', '.join(left_over)}", advice)
-    if not missing and not different and not left_over:
+        yield warn("indexes", f"of an earlier version, in the way: {', '.join(obsolete_found)}", advice)
+    if not missing and not different and not obsolete_found:
         yield ok("indexes", f"all {count} are there")
 
 
@@ -108,18 +108,18 @@ async def _schema(database: Database) -> Finding:
 
 async def check_documents(database: Database) -> Finding:
     """Documents that lack fields, as far as they are found within seconds: MongoDB has to scan all of them."""
-    found, unknown = list[str](), list[str]()
+    found, uncounted = list[str](), list[str]()
     for name in SHAPES:
         count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=_PATIENCE_MS)
         if count is None:
-            unknown.append(name)
+            uncounted.append(name)
         elif count:
             found.append(f"{name} {'at least ' if count == _MOST_COUNTED else ''}{count:,}")
     if found:
         return failed("documents", f"fields are missing: {', '.join(found)}", "`plaudit migrate` mends them.")
-    if unknown:
+    if uncounted:
         advice = "`plaudit migrate --dry-run` looks at all of them."
-        return ok("documents", f"too many to look at in a moment: {', '.join(unknown)}. {advice}")
+        return ok("documents", f"too many to look at in a moment: {', '.join(uncounted)}. {advice}")
     return ok("documents", "have all fields")
 
 
@@ -128,16 +128,16 @@ async def check_rights(database: Database) -> Finding:
     info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]
     if not info["authenticatedUsers"]:
         return ok("rights", "MongoDB asks for no user")
-    may, of_parts = set[str](), set[str]()
+    allowed, allowed_in_collections = set[str](), set[str]()
     for privilege in info["authenticatedUserPrivileges"]:
         resource = privilege["resource"]
         db, collection = resource.get("db"), resource.get("collection")
         if resource.get("anyResource") or (db in ("", database.name) and collection == ""):
-            may |= set(privilege["actions"])
+            allowed |= set(privilege["actions"])
         elif db == database.name and collection and not collection.startswith("system."):
-            of_parts |= set(privilege["actions"])
-    missing = [action for action in _WRITES if action not in may]
-    if missing and of_parts.issuperset(missing):
+            allowed_in_collections |= set(privilege["actions"])
+    missing = [action for action in _WRITES if action not in allowed]
+    if missing and allowed_in_collections.issuperset(missing):
         return ok("rights", "are given by collection, and not examined")
     if missing:
         advice = "That does for the facade. Workers, scheduler, mailer and tools need `readWrite` on the database."
@@ -189,15 +189,15 @@ async def _owed(database: Database) -> Finding:
 
 async def _templates(database: Database) -> Finding:
     saved = await TemplateRepository(database).all()
-    wrong = [found for each in saved if (found := await in_template_thread(_wrong, each))]
-    if wrong:
-        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    errors = [found for each in saved if (found := await in_template_thread(_template_error, each))]
+    if errors:
+        more = f"; and {len(errors) - _MOST_SHOWN} more" if len(errors) > _MOST_SHOWN else ""
         advice = "The next better template is used for their mails: save them anew, in Liquid (docs/http.md)."
-        return warn("templates", f"can't be used: {'; '.join(wrong[:_SHOWN])}{more}", advice)
+        return warn("templates", f"can't be used: {'; '.join(errors[:_MOST_SHOWN])}{more}", advice)
     return ok("templates", f"{len(saved)} were saved, and can be used")
 
 
-def _wrong(saved: SavedTemplate) -> str:
+def _template_error(saved: SavedTemplate) -> str:
     """The error of a template; empty if it has none."""
     try:
         check(saved.template)

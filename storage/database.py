@@ -37,13 +37,13 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
-_MORE_S: Final = 0.5
+_GRACE_S: Final = 0.5
 """Seconds beyond SOON_S for a query that doesn't know PyMongo's deadline."""
 IDS_AT_ONCE: Final = 500
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions on the server."""
 
-_REFUSALS: Final = frozenset({13, 18})  # Unauthorized, AuthenticationFailed
+_REFUSAL_CODES: Final = frozenset({13, 18})  # Unauthorized, AuthenticationFailed
 _FINAL_CODES: Final = frozenset(
     {
         2,  # BadValue
@@ -109,7 +109,7 @@ def is_database_away(error: BaseException) -> bool:
 
 def is_refused(error: BaseException) -> bool:
     """True if MongoDB rejects the login or the operation: a process waits for the right, a command reports it."""
-    return isinstance(error, OperationFailure) and error.code in _REFUSALS
+    return isinstance(error, OperationFailure) and error.code in _REFUSAL_CODES
 
 
 async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> AsyncIterator[str]:
@@ -134,7 +134,7 @@ async def unless_away(look: Awaitable[T], otherwise: T) -> T:
     try:
         # PyMongo's own deadline comes first: it leaves the connection usable, while a cancellation closes it. A query
         # that is shared with other callers doesn't know this deadline, and isn't cancelled.
-        async with asyncio.timeout(SOON_S + _MORE_S):
+        async with asyncio.timeout(SOON_S + _GRACE_S):
             with soon():
                 return await look
     except TimeoutError:
@@ -154,7 +154,7 @@ def is_duplicate(error: BulkWriteError) -> bool:
     """True if a bulk write failed only because of duplicate keys."""
     details = error.details
     failures = details.get("writeErrors", ())
-    return not details.get("writeConcernErrors") and all(f["code"] == _DUPLICATE_KEY for f in failures)
+    return not details.get("writeConcernErrors") and all(failure["code"] == _DUPLICATE_KEY for failure in failures)
 
 
 async def in_transaction(database: Database, work: Callable[[Session], Awaitable[T]]) -> T:
@@ -190,9 +190,9 @@ async def abort_abandoned(database: Database, idle: timedelta) -> int:
         "appName": APP_NAME,
         "transaction.timeInactiveMicros": {"$gte": idle // timedelta(microseconds=1)},
     }
-    look = {"$currentOp": {"allUsers": False, "idleSessions": True}}
+    list_sessions = {"$currentOp": {"allUsers": False, "idleSessions": True}}
     try:
-        found = await admin.aggregate([look, {"$match": abandoned}, {"$project": {"id": "$lsid.id"}}])
+        found = await admin.aggregate([list_sessions, {"$match": abandoned}, {"$project": {"id": "$lsid.id"}}])
         sessions = [{"id": operation["id"]} async for operation in found]
         if sessions:
             await admin.command("killSessions", sessions)

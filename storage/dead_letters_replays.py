@@ -51,8 +51,8 @@ class ReplayRepository:
         change = {"$inc": {"count": 1}, "$set": {"at": at}, "$unset": {"discarded": 1}}
         writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
         # A header names the first letter, so that it may be anybody's: only a letter that was replayed is counted.
-        firsts = [first for id, first in letters.items() if first != id]
-        writes += [UpdateOne({"_id": first, "count": {"$gt": 0}}, {"$inc": {"count": 1}}) for first in firsts]
+        first_ids = [first for id, first in letters.items() if first != id]
+        writes += [UpdateOne({"_id": first, "count": {"$gt": 0}}, {"$inc": {"count": 1}}) for first in first_ids]
         await write_all(self._replays, writes, session)
 
     async def discard(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:

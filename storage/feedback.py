@@ -65,15 +65,15 @@ class FeedbackRepository:
         """Settle the open reports about these reviews, each by its decision; the reviews then count none."""
         if decisions:
             await self._reports.settle(decisions, session)
-            none = {"$unset": {"reports": ""}}
-            await self._reviews.update_many({"_id": {"$in": list(decisions)}}, none, session=session)
+            reset = {"$unset": {"reports": ""}}
+            await self._reviews.update_many({"_id": {"$in": list(decisions)}}, reset, session=session)
 
     async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
         """Settle some of very many reports about a review, as `ReportRepository.settle_some` does; others count on."""
         if count := await self._reports.settle_some(review_id, decision, before, session):
             left = {"$subtract": ["$reports", count]}
-            fewer: list[Document] = [{"$set": {"reports": {"$cond": [{"$gt": [left, 0]}, left, "$$REMOVE"]}}}]
-            await self._reviews.update_one({"_id": review_id, **IS_REVIEW}, fewer, session=session)
+            subtract: list[Document] = [{"$set": {"reports": {"$cond": [{"$gt": [left, 0]}, left, "$$REMOVE"]}}}]
+            await self._reviews.update_one({"_id": review_id, **IS_REVIEW}, subtract, session=session)
         return count
 
 

@@ -51,7 +51,9 @@ class ReportRepository:
         """Settle the open reports about these reviews, each by its decision."""
         await self._reports.bulk_write(
             [
-                UpdateMany({"reviewId": id, **_OPEN}, {"$unset": {"isOpen": ""}, "$set": {"settled": _settled(each)}})
+                UpdateMany(
+                    {"reviewId": id, **_OPEN}, {"$unset": {"isOpen": ""}, "$set": {"settled": _settlement_fields(each)}}
+                )
                 for id, each in decisions.items()
             ],
             ordered=False,
@@ -63,7 +65,7 @@ class ReportRepository:
         waiting = {"reviewId": review_id, **_OPEN, "at": {"$lte": before}}
         found = self._reports.find(waiting, {"_id": 1}, session=session).limit(MOST_AT_ONCE)
         ids = [document["_id"] async for document in found]
-        settled: Document = {"$unset": {"isOpen": ""}, "$set": {"settled": _settled(decision)}}
+        settled: Document = {"$unset": {"isOpen": ""}, "$set": {"settled": _settlement_fields(decision)}}
         await self._reports.update_many({"_id": {"$in": ids}}, settled, session=session)
         return len(ids)
 
@@ -86,14 +88,14 @@ class ReportRepository:
     async def of_person(self, user_id: str, addresses: Collection[str]) -> list[Report]:
         """The reports of a person, by their id or one of their mail addresses in any letter case, newest first. MongoDB
         scans all reports, for few callers."""
-        theirs = _of_person(user_id, addresses)
+        theirs = _person_filter(user_id, addresses)
         found = [each async for each in found_in_ranges(self._reports, TEXTS, theirs)]
         return [report_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
 
     async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
         """Remove a person and their words from their reports, which keep reason and time; returns their number."""
-        words = {"explanation": "", "name": None, "email": None, "emailKey": None, "userId": None}
-        return await update_in_ranges(self._reports, TEXTS, _of_person(user_id, addresses), {"$set": words})
+        erased = {"explanation": "", "name": None, "email": None, "emailKey": None, "userId": None}
+        return await update_in_ranges(self._reports, TEXTS, _person_filter(user_id, addresses), {"$set": erased})
 
 
 async def reported_reviews(database: Database) -> list[str]:
@@ -103,7 +105,7 @@ async def reported_reviews(database: Database) -> list[str]:
     return [document["_id"] async for document in found]
 
 
-def _of_person(user_id: str, addresses: Collection[str]) -> Document:
+def _person_filter(user_id: str, addresses: Collection[str]) -> Document:
     return {"$or": [{"userId": user_id}, {"emailKey": {"$in": [each.casefold() for each in addresses]}}]}
 
 
@@ -118,11 +120,11 @@ def _document(report: Report) -> Document:
         "email": report.email,
         "emailKey": report.email and report.email.casefold(),
         "userId": report.user_id,
-        **({"settled": _settled(report.settled)} if report.settled else _OPEN),
+        **({"settled": _settlement_fields(report.settled)} if report.settled else _OPEN),
     }
 
 
-def _settled(decision: Moderation | Settlement) -> Document:
+def _settlement_fields(decision: Moderation | Settlement) -> Document:
     return {"action": decision.action.value, "moderator": decision.moderator, "at": decision.at}
 
 

@@ -171,8 +171,8 @@ def _document(image: StoredImage) -> Document:
         "seen": seen_document(image.seen),
         "unusedSince": None if image.review_id else image.at,
     }
-    told = {"_id": image.id, "state": image.state.value, "at": image.at}
-    return told | {name: value for name, value in fields.items() if value}
+    required = {"_id": image.id, "state": image.state.value, "at": image.at}
+    return required | {name: value for name, value in fields.items() if value}
 
 
 def _image(document: Document) -> StoredImage:

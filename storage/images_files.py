@@ -20,18 +20,18 @@ Store = LocalStore | MemoryStore | S3Store
 
 _TIMEOUT: Final = timedelta(seconds=20)
 _RETRIES: Final = 2
-_SHORT: Final = timedelta(seconds=5)
-_NOT_FOR_FOLDERS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
+_SHORT_TIMEOUT: Final = timedelta(seconds=5)
+_IGNORED_FOLDER_ERRORS: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 """Errors of syncing folders that are ignored: of file systems that persist folders by themselves, and of folders that
 can be written but not read."""
 MARK: Final = "images/plaudit.txt"
 """The file that marks the store as the one in use, below a path that the rights to the store have to cover."""
 
-_MARK_SAYS: Final = (
+_MARK_CONTENT: Final = (
     b"Plaudit keeps images here. Without this file it takes the store for another one: keep it, copy it.\n"
 )
 
-_WRITTEN_FOR: Final = timedelta(hours=1)
+_LONGEST_WRITE: Final = timedelta(hours=1)
 """The age after which no file is still being written."""
 _AT_ONCE: Final = 16
 """The number of files removed concurrently: only S3 itself has bulk removal, not all servers with its protocol."""
@@ -44,8 +44,8 @@ def open_store(address: str) -> Store:
         # All its attempts together must end before the caller gives up.
         return S3Store.from_url(
             address,
-            client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT, "allow_http": _allows_http()},
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _SHORT},
+            client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT_TIMEOUT, "allow_http": _allows_http()},
+            retry_config={"max_retries": _RETRIES, "retry_timeout": _SHORT_TIMEOUT},
         )
     if "://" in address:
         raise ValueError("Use s3://bucket/prefix, or the path of a folder")
@@ -112,12 +112,12 @@ class ImageFiles:
         if folder := self._folder:
             # Only in these folders: those of the images of all reviews stay, and scanning them takes long.
             of_images = [folder / "images" / id for id in ids]
-            await asyncio.to_thread(_remove_remains, of_images, datetime.now(UTC) - _WRITTEN_FOR)
+            await asyncio.to_thread(_remove_remains, of_images, datetime.now(UTC) - _LONGEST_WRITE)
         return {files[path] for path in await self._remove(list(files))}
 
     async def mark(self) -> None:
         """Mark the store as the one in use."""
-        await self._put(MARK, _MARK_SAYS)
+        await self._put(MARK, _MARK_CONTENT)
 
     async def is_marked(self) -> bool:
         """True if the store has the mark."""
@@ -158,7 +158,7 @@ class ImageFiles:
             # The bucket is missing, or isn't behind the server that answers in its place: no file is missing.
             raise GenericError(f"{path} has no place: {error}") from error
         if folder := self._folder:
-            await asyncio.to_thread(_put_on_disk, folder, path)
+            await asyncio.to_thread(_sync_with_folders, folder, path)
 
     async def _read(self, path: str) -> bytes | None:
         found = await self._find(path)
@@ -178,7 +178,7 @@ class ImageFiles:
     async def _remove(self, paths: Sequence[str]) -> list[str]:
         """Remove files; returns those that stay. If all files of one batch fail, it removes a missing file as a probe
         and raises the store's error where that fails, too: the store is unavailable."""
-        left, is_there = list[str](), False
+        left, is_available = list[str](), False
         for start in range(0, len(paths), _AT_ONCE):
             part = paths[start : start + _AT_ONCE]
             outcomes = await asyncio.gather(*map(self._remove_one, part), return_exceptions=True)
@@ -186,9 +186,9 @@ class ImageFiles:
             for error in failed.values():
                 if not is_store_away(error):
                     raise error
-            if len(failed) == len(part) and not is_there:
+            if len(failed) == len(part) and not is_available:
                 await self._remove_one(f"incoming/{uuid4()}")
-                is_there = True
+                is_available = True
             left += failed
         return left
 
@@ -197,7 +197,7 @@ class ImageFiles:
             await obstore.delete_async(self._store, path)
 
 
-def _put_on_disk(folder: Path, path: str) -> None:
+def _sync_with_folders(folder: Path, path: str) -> None:
     """Sync a file to the disk, and all folders that lead to it where the file system supports that, so that it survives
     a power failure.
 
@@ -209,7 +209,7 @@ def _put_on_disk(folder: Path, path: str) -> None:
             try:
                 _sync(folder / parent)
             except OSError as error:
-                if error.errno not in _NOT_FOR_FOLDERS:
+                if error.errno not in _IGNORED_FOLDER_ERRORS:
                     raise
     except FileNotFoundError:
         return

@@ -36,9 +36,9 @@ from storage import (
 from storage.database import Database, Document, is_database_away
 from storage.schema import SchemaMarks
 
-_AGE: Final = "expireAfterSeconds"
-_OPTIONS: Final = ("unique", "sparse", _AGE, "partialFilterExpression")
-_NEXT: Final = "~"
+_EXPIRY: Final = "expireAfterSeconds"
+_OPTIONS: Final = ("unique", "sparse", _EXPIRY, "partialFilterExpression")
+_REPLACEMENT_SUFFIX: Final = "~"
 """The suffix of an index that replaces one of the same name: MongoDB doesn't allow two with one name."""
 
 _UNAUTHORIZED: Final = 13
@@ -86,17 +86,17 @@ async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexMo
             continue
         name = model.document["name"]
         # It may itself have replaced an index before.
-        at = name if name in there else f"{name}{_NEXT}"
-        found = there.get(at)
+        current_name = name if name in there else f"{name}{_REPLACEMENT_SUFFIX}"
+        found = there.get(current_name)
         if found is None:
             missing.append(model)
-        elif is_as_wanted({**found, _AGE: model.document.get(_AGE)}, model) and _AGE in model.document:
-            await _set_age(collection, at, model.document[_AGE])
+        elif is_as_wanted({**found, _EXPIRY: model.document.get(_EXPIRY)}, model) and _EXPIRY in model.document:
+            await _set_expiry(collection, current_name, model.document[_EXPIRY])
         else:
             keys = list(model.document["key"].items())
-            free = f"{name}{_NEXT}" if at == name else name
-            missing.append(IndexModel(keys, name=free, **_options(model)))
-            replaced.append(at)
+            free_name = f"{name}{_REPLACEMENT_SUFFIX}" if current_name == name else name
+            missing.append(IndexModel(keys, name=free_name, **_options(model)))
+            replaced.append(current_name)
     if missing:
         await collection.create_indexes(missing)
     await _drop(collection, replaced)
@@ -112,8 +112,8 @@ def _options(model: IndexModel) -> Document:
     return {option: model.document[option] for option in _OPTIONS if option in model.document}
 
 
-async def _set_age(collection: AsyncCollection[Document], name: str, seconds: int) -> None:
-    change = {"name": name, _AGE: seconds}
+async def _set_expiry(collection: AsyncCollection[Document], name: str, seconds: int) -> None:
+    change = {"name": name, _EXPIRY: seconds}
     try:
         await collection.database.command("collMod", collection.name, index=change)
     except OperationFailure as error:

@@ -78,7 +78,7 @@ class MailRepository:
         """
         if not records:
             return
-        waiting = {id: _waiting(record, now) for id, record in records.items()}
+        waiting = {id: _waiting_fields(record, now) for id, record in records.items()}
         await self._mails.bulk_write(
             [UpdateOne({"_id": id}, {"$setOnInsert": document}, upsert=True) for id, document in waiting.items()],
             ordered=False,
@@ -102,7 +102,7 @@ class MailRepository:
     async def turn_away(self, ids: Collection[str], at: datetime) -> None:
         """Keep mails to erased people from being sent: known ones as `give_up` does, others by storing their ids."""
         if ids:
-            done = _done(MailState.REJECTED, at, _ERASED)["$set"]
+            done = _done_update(MailState.REJECTED, at, _ERASED)["$set"]
             await self._mails.bulk_write(
                 [UpdateOne({"_id": id}, {"$setOnInsert": done}, upsert=True) for id in ids], ordered=False
             )
@@ -127,32 +127,34 @@ class MailRepository:
 
     async def sent(self, mail: ClaimedMail, at: datetime) -> None:
         """Record that a mail was sent, and keep only its id. This holds even if the claim has expired meanwhile."""
-        await self._mails.update_one({"_id": mail.id}, _done(MailState.SENT, at))
+        await self._mails.update_one({"_id": mail.id}, _done_update(MailState.SENT, at))
 
     async def delay(self, mail: ClaimedMail, until: datetime, code: str, *, is_answered: bool = True) -> None:
         """Schedule the next attempt, because of `code`; nothing happens if the claim has expired.
 
         If no server answered, the next attempt counts as the first one.
         """
-        gone = {"claim": ""} if is_answered else {"claim": "", "firstAttemptAt": ""}
+        unset = {"claim": ""} if is_answered else {"claim": "", "firstAttemptAt": ""}
         await self._mails.update_one(
-            _by_claim(mail),
-            {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": gone},
+            _claim_filter(mail),
+            {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": unset},
         )
 
     async def give_up(self, ids: Collection[str], at: datetime) -> int:
         """Forget the content of these mails, and don't send those not sent yet; returns the number of the latter."""
         wanted = {"_id": {"$in": list(ids)}, "record": {"$exists": True}}
-        result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, _ERASED))
+        result = await self._mails.update_many(wanted, _done_update(MailState.REJECTED, at, _ERASED))
         return result.modified_count
 
     async def reject(self, mail: ClaimedMail, at: datetime, code: str, session: Session) -> bool:
         """Reject a mail for good. Returns False if the claim has expired, and another mailer decides."""
-        result = await self._mails.update_one(_by_claim(mail), _done(MailState.REJECTED, at, code), session=session)
+        result = await self._mails.update_one(
+            _claim_filter(mail), _done_update(MailState.REJECTED, at, code), session=session
+        )
         return result.modified_count == 1
 
 
-def _waiting(record: RawRecord, now: datetime) -> Document:
+def _waiting_fields(record: RawRecord, now: datetime) -> Document:
     return {
         "state": MailState.WAITING.value,
         "dueAt": now,
@@ -168,14 +170,14 @@ def _waiting(record: RawRecord, now: datetime) -> Document:
     }
 
 
-def _by_claim(mail: ClaimedMail) -> Document:
+def _claim_filter(mail: ClaimedMail) -> Document:
     return {"_id": mail.id, "claim": mail.token}
 
 
-def _done(state: MailState, at: datetime, code: str | None = None) -> Document:
-    told: dict[str, Any] = {"state": state.value, "doneAt": at}
+def _done_update(state: MailState, at: datetime, code: str | None = None) -> Document:
+    fields: dict[str, Any] = {"state": state.value, "doneAt": at}
     return {
-        "$set": told | ({"code": code} if code else {}),
+        "$set": fields | ({"code": code} if code else {}),
         "$unset": {"record": "", "dueAt": "", "claim": ""} | ({} if code else {"code": ""}),
     }
 

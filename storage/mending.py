@@ -81,7 +81,7 @@ class Mender:
         condition = {**damaged(self._shape), "_id": {"$in": list(ids)}}
         async for document in self._documents.find(condition, session=session):
             id = str(document["_id"])
-            values = document_of(known[id]) if id in known else await self._values(document, session)
+            values = document_of(known[id]) if id in known else await self._values_elsewhere(document, session)
             write = self._write(document, values, mended)
             if write:
                 writes.append(write)
@@ -112,7 +112,7 @@ class Mender:
         mended.filled += bool(defaults)
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None
 
-    async def _values(self, document: Document, session: Session) -> Document:
+    async def _values_elsewhere(self, document: Document, session: Session) -> Document:
         """The values that other collections have."""
         if self._shape is not ORDER or "returned" in document:
             return {}

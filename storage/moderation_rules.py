@@ -60,12 +60,12 @@ class TextRepository:
                 first.setdefault(key, id)
         holders: dict[str, str] = {}
         # Until each key has a holder: a note may be removed, or taken over by another review, at any time.
-        while open := {key: id for key, id in first.items() if key not in holders}:
-            noted = await self._note(open)
-            others = {key: holder for key, holder in noted.items() if holder != open[key]}
-            left = await self._left(others)
-            await self._take_over({key: (others[key], open[key]) for key in left})
-            holders |= {key: holder for key, holder in noted.items() if key not in left} | await self.noted(left)
+        while missing := {key: id for key, id in first.items() if key not in holders}:
+            noted = await self._note(missing)
+            held_by_others = {key: holder for key, holder in noted.items() if holder != missing[key]}
+            free = await self._left(held_by_others)
+            await self._take_over({key: (held_by_others[key], missing[key]) for key in free})
+            holders |= {key: holder for key, holder in noted.items() if key not in free} | await self.noted(free)
         return holders
 
     async def forget(self, review_ids: Collection[str], session: Session | None = None) -> None:
@@ -133,7 +133,9 @@ class PublicationRepository:
             return
         found = self._reviews.find({"_id": {"$in": list(wanted)}}, {"seen": 1}, session=session)
         marks = {document["_id"]: document.get("seen") async for document in found}
-        documents = [{"_id": id, "at": p.at, "rule": p.rule, "seen": marks.get(id)} for id, p in wanted.items()]
+        documents = [
+            {"_id": id, "at": plan.at, "rule": plan.rule, "seen": marks.get(id)} for id, plan in wanted.items()
+        ]
         await self._publications.insert_many(documents, session=session)
 
     async def keep(self, moved: Mapping[str, tuple[Seen, Seen]], session: Session) -> None:

@@ -23,7 +23,7 @@ class ObjectRepository:
 
     def __init__(self, database: Database) -> None:
         self._objects = database[COLLECTION]
-        self._is_any = False
+        self._has_facts = False
 
     async def of_keys(
         self, keys: Collection[ObjectKey], session: Session | None = None
@@ -49,9 +49,9 @@ class ObjectRepository:
 
     async def _is_any_known(self, session: Session | None) -> bool:
         """True once facts of any object are stored. Until then, maybe forever, this query saves sending all keys."""
-        if not self._is_any:
-            self._is_any = await self._objects.find_one({}, {"_id": 1}, session=session) is not None
-        return self._is_any
+        if not self._has_facts:
+            self._has_facts = await self._objects.find_one({}, {"_id": 1}, session=session) is not None
+        return self._has_facts
 
 
 def _id(key: ObjectKey) -> Document:

@@ -53,13 +53,13 @@ class OrderRepository:
             return {}
         fields = None if with_bodies else {"body": 0}
         found = self._orders.find({"_id": {"$in": list(ids)}}, fields, session=session)
-        return {document["_id"]: await self._whole(document, session) async for document in found}
+        return {document["_id"]: await self._order_with_returned(document, session) async for document in found}
 
-    async def _whole(self, document: Document, session: Session | None) -> Order:
+    async def _order_with_returned(self, document: Document, session: Session | None) -> Order:
         if "returned" not in document:
             # Computed from its returns, so that never more is returned than was ordered.
-            taken = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
-            document["returned"] = returned_by(taken, is_shown=session is None)
+            returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
+            document["returned"] = returned_by(returns, is_shown=session is None)
         if session is None:
             return shown(ORDER, _order, document)
         require(ORDER, document, ("lines",))

@@ -54,7 +54,9 @@ class Outbox:
         """Store messages to be published; `settle` publishes them once the transaction is committed."""
         owed = [Owed(ObjectId(), part) for part in in_parts(messages)]
         if owed:
-            documents = [{"_id": each.id, "at": at, "messages": [_packed(m) for m in each.messages]} for each in owed]
+            documents = [
+                {"_id": each.id, "at": at, "messages": [_pack(message) for message in each.messages]} for each in owed
+            ]
             await self._outbox.insert_many(documents, session=session)
         return owed
 
@@ -66,9 +68,9 @@ class Outbox:
         """
         kept = []
         for each in owed:
-            if left := await self._published(each.messages):
+            if left := await self._publish_fitting(each.messages):
                 kept.append(each.id)
-                await self._outbox.update_one({"_id": each.id}, {"$set": {"messages": [_packed(m) for m in left]}})
+                await self._outbox.update_one({"_id": each.id}, {"$set": {"messages": [_pack(m) for m in left]}})
             else:
                 await self._outbox.delete_one({"_id": each.id})
         return kept
@@ -91,7 +93,7 @@ class Outbox:
             if not overdue:
                 await asyncio.sleep(_LOOK_S)
 
-    async def _published(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
+    async def _publish_fitting(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
         """Publish messages; returns those that are too large."""
         try:
             await self._publish(messages)
@@ -103,12 +105,14 @@ class Outbox:
                 advice = "a message is too large for its topic, and waits: raise its max.message.bytes"
                 log.error(advice, topic=message.topic, bytes=len(message.value or b""))
                 return messages
-            return [left for message in messages for left in await self._published([message])]
+            return [left for message in messages for left in await self._publish_fitting([message])]
         return ()
 
     async def _owed_before(self, moment: datetime, kept: Sequence[ObjectId]) -> list[Owed]:
         found = self._outbox.find(_before(moment, kept)).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
-        return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
+        return [
+            Owed(document["_id"], [_unpack(*fields) for fields in document["messages"]]) async for document in found
+        ]
 
 
 def _before(moment: datetime, kept: Sequence[ObjectId]) -> Document:
@@ -116,11 +120,11 @@ def _before(moment: datetime, kept: Sequence[ObjectId]) -> Document:
     return wanted | ({"_id": {"$nin": kept}} if kept else {})
 
 
-def _packed(message: OutgoingMessage) -> tuple[object, ...]:
+def _pack(message: OutgoingMessage) -> tuple[object, ...]:
     return message.topic, message.key, message.value, message.headers
 
 
-def _unpacked(
+def _unpack(
     topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> OutgoingMessage:
     return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))

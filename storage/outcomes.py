@@ -84,8 +84,8 @@ def _fields(answer: Answer) -> Document:
         "moderator": answer.moderator,
         "message": answer.message,
     }
-    told = {"outcome": answer.outcome.value, "reason": answer.reason}
-    return told | {name: value for name, value in fields.items() if value is not None}
+    required = {"outcome": answer.outcome.value, "reason": answer.reason}
+    return required | {name: value for name, value in fields.items() if value is not None}
 
 
 def _answer(command_id: str, item_id: str, document: Document) -> Answer:

@@ -91,7 +91,10 @@ class ParkingRepository(Generic[T]):
 
     async def park(self, commands: Iterable[T]) -> None:
         """Park commands with the server's time; one that is already parked stays as it is."""
-        writes = [UpdateOne({"_id": self._id(c)}, parked_now(self._parking.value(c)), upsert=True) for c in commands]
+        writes = [
+            UpdateOne({"_id": self._id(command)}, parked_now(self._parking.value(command)), upsert=True)
+            for command in commands
+        ]
         await self._parked.bulk_write(writes, ordered=False)
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
@@ -113,9 +116,9 @@ class ParkingRepository(Generic[T]):
         """
         by_id = {self._id(command): command for command in commands}
         wanted = {"_id": {"$in": list(by_id)}}
-        there = {document["_id"] async for document in self._parked.find(wanted, {"_id": 1}, session=session)}
+        stored = {document["_id"] async for document in self._parked.find(wanted, {"_id": 1}, session=session)}
         await self._parked.delete_many(wanted, session=session)
-        return [command for id, command in by_id.items() if id in there]
+        return [command for id, command in by_id.items() if id in stored]
 
     async def parked_before(self, moment: datetime, limit: int, apart: Collection[str] = ()) -> list[T]:
         """At most `limit` commands parked before this moment, oldest first, except about the reviews in `apart`."""
@@ -128,8 +131,8 @@ class ParkingRepository(Generic[T]):
     async def wait_anew(self, commands: Iterable[T]) -> None:
         """Restart the wait of commands that are still parked: they count as parked now, or keep a later time."""
         if ids := [self._id(command) for command in commands]:
-            anew = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
-            await self._parked.update_many({"_id": {"$in": ids}}, [{"$set": anew}])
+            restart = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
+            await self._parked.update_many({"_id": {"$in": ids}}, [{"$set": restart}])
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         """The items of a command of any kind that still wait, by the id of the review or image, with its mark."""

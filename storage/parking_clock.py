@@ -64,8 +64,8 @@ class ParkingClock:
             return
         move, *others = noted["moves"]
         parked, times = self._database[move["in"]], {"$lt": move["before"]}
-        some = parked.find({"parkedAt": times}, {"parkedAt": 1}, session=session).sort("parkedAt", DESCENDING)
-        if last := await some.skip(_AT_ONCE - 1).limit(1).to_list():
+        latest = parked.find({"parkedAt": times}, {"parkedAt": 1}, session=session).sort("parkedAt", DESCENDING)
+        if last := await latest.skip(_AT_ONCE - 1).limit(1).to_list():
             # With all others of exactly that time.
             times = {"$gte": last[0]["parkedAt"], **times}
             others.insert(0, {**move, "before": last[0]["parkedAt"]})

@@ -108,7 +108,7 @@ class PersonalData:
 
     async def waiting_mails(self) -> list[bytes]:
         """The mails to them that have not been sent yet."""
-        return [document["record"]["value"] async for document in self._mails("record.value")]
+        return [document["record"]["value"] async for document in self._unsent_mails("record.value")]
 
     async def audit_entries(self) -> list[AuditEntry]:
         """Their moderation and edits of reviews in the audit log, newest first; erasures keep the moderation."""
@@ -123,7 +123,9 @@ class PersonalData:
 
     async def parked_returns(self) -> list[ParkedReturn]:
         """Their commands about returns that wait for an order."""
-        return [p for p in await self._parked_returns.everything() if is_about(p.value, self._customer, ())]
+        return [
+            parked for parked in await self._parked_returns.everything() if is_about(parked.value, self._customer, ())
+        ]
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
@@ -144,8 +146,8 @@ class PersonalData:
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
-        said = await commands.update_many(self._said_by_them, {"$set": {"command.moderator": None}})
-        return len(returns) + forgotten.matched_count + said.matched_count
+        renamed = await commands.update_many(self._moderator_filter, {"$set": {"command.moderator": None}})
+        return len(returns) + forgotten.matched_count + renamed.matched_count
 
     async def forget_orders(self) -> Mapping[str, int]:
         """Remove them from their orders, their words from the returns, and their name from the returns of others;
@@ -166,7 +168,7 @@ class PersonalData:
 
     async def forget_mails(self, at: datetime) -> int:
         """Give up the mails to them that have not been sent; their ids stay taken. Returns the number."""
-        ids = [document["_id"] async for document in self._mails("_id")]
+        ids = [document["_id"] async for document in self._unsent_mails("_id")]
         return await MailRepository(self._database).give_up(ids, at)
 
     async def forget_reminders(self) -> int:
@@ -202,7 +204,9 @@ class PersonalData:
     async def parked_feedback(self) -> list[Feedback]:
         """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
         own = [feedback_from(document) async for document in self._parked_feedback(await self.addresses())]
-        return own + [feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._said_by_them)]
+        return own + [
+            feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._moderator_filter)
+        ]
 
     async def forget_votes(self) -> int:
         """Remove their votes, and subtract them from the counters of the reviews; returns the number of votes."""
@@ -252,7 +256,7 @@ class PersonalData:
         return written | {bare_address(each) for each in written}
 
     @property
-    def _said_by_them(self) -> Document:
+    def _moderator_filter(self) -> Document:
         """The filter for waiting replies and withdrawals that they made as moderators."""
         return {"kind": FEEDBACK.kind, "command.moderator": self._customer}
 
@@ -285,7 +289,7 @@ class PersonalData:
         await self._returns.save(forgotten, session)
         return len(forgotten)
 
-    def _mails(self, field: str) -> AsyncIterator[Document]:
+    def _unsent_mails(self, field: str) -> AsyncIterator[Document]:
         """Their mails that have not been sent, with one field. MongoDB scans all mails."""
         return found_in_ranges(self._database[MAILS], TEXTS, {"record.key": self._customer.encode()}, {field: 1})
 

@@ -89,13 +89,15 @@ class Erasures:
         return [
             letter
             for letter, about in zip(letters, people, strict=True)
-            if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
+            if not any(
+                person in forgotten and from_milliseconds(letter.timestamp) <= forgotten[person] for person in about
+            )
         ]
 
     async def _keys(self) -> list[bytes]:
         """The configured keys, and the generated one if there is one."""
-        own = await self._made_up.get()
-        return [*self._configured, *([own.encode()] if own else [])]
+        generated = await self._made_up.get()
+        return [*self._configured, *([generated.encode()] if generated else [])]
 
 
 def _marks(person: str, keys: Collection[bytes]) -> list[str]:

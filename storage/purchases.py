@@ -16,9 +16,9 @@ from storage.reviews_ids import identity_from
 from storage.reviews_shape import IS_REVIEW
 
 _PRODUCT_FIELD: Final = "productId"
-_ITEMS: Final = ("items", "line_items", "lineitems")
+_ITEM_LIST_NAMES: Final = ("items", "line_items", "lineitems")
 """The case-folded names of the list of lines, in the formats of orders."""
-_NOTHING: Final = re.compile(r"\s*[+-]?0+(\.0*)?\s*")
+_ZERO_QUANTITY: Final = re.compile(r"\s*[+-]?0+(\.0*)?\s*")
 """The quantity 0 as written in orders, a number or a text."""
 
 
@@ -58,7 +58,7 @@ class PurchaseRepository:
             lines = order.get("lines") or ()
             products = [line.get("productId") for line in lines if line.get("quantity") != 0]
             for field in fields:
-                held.update((field, id) for id in _ids(products, order.get("body") or NO_BODY, field))
+                held.update((field, id) for id in _item_ids(products, order.get("body") or NO_BODY, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
     def needs_bodies(self, entity_type: str) -> bool:
@@ -71,7 +71,7 @@ class PurchaseRepository:
         return {
             order.id
             for order in orders
-            if not order.is_cancelled and (field is None or entity.id in _ids(order.products, order.body, field))
+            if not order.is_cancelled and (field is None or entity.id in _item_ids(order.products, order.body, field))
         }
 
     async def reviews_of(self, customers: Collection[str]) -> list[VerifiableReview]:
@@ -119,12 +119,12 @@ def _is_review(ids: Collection[str]) -> Document:
     return {"_id": {"$in": list(ids)}, **IS_REVIEW}
 
 
-def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:
+def _item_ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:
     """The ids in this field of an order's items, from its products or from its body."""
     if field == _PRODUCT_FIELD:
         return [*products]
-    told = {name.casefold(): content for name, content in (orjson.loads(body) or {}).items()}
-    items = next((items for name in _ITEMS if isinstance(items := told.get(name), list)), ())
+    content_by_name = {name.casefold(): content for name, content in (orjson.loads(body) or {}).items()}
+    items = next((items for name in _ITEM_LIST_NAMES if isinstance(items := content_by_name.get(name), list)), ())
     return [
         str(content)
         for item in items
@@ -136,5 +136,5 @@ def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | 
 
 def _is_bought(item: Mapping[str, object]) -> bool:
     return not any(
-        name.casefold() == "quantity" and _NOTHING.fullmatch(str(quantity)) for name, quantity in item.items()
+        name.casefold() == "quantity" and _ZERO_QUANTITY.fullmatch(str(quantity)) for name, quantity in item.items()
     )

@@ -46,9 +46,9 @@ def tell_no_documents() -> None:
 def _without_documents(message: str, details: Mapping[str, Any] | Sequence[Any] | None) -> str:
     found = details if isinstance(details, Mapping) else {}
     failures = [*found.get("writeErrors", ()), *found.get("writeConcernErrors", ())]
-    told = dict.fromkeys(f"{each.get('errmsg')} ({each.get('code')})" for each in failures)
+    answers = dict.fromkeys(f"{each.get('errmsg')} ({each.get('code')})" for each in failures)
     # The key of a duplicate is a value, too, as are those of a forbidden command: a customer id may be a mail address.
-    texts = (_COMMAND.sub(r"\1 }", each.partition(_KEY)[0]) for each in [message, *list(told)[:_MOST_FAILURES]])
+    texts = (_COMMAND.sub(r"\1 }", each.partition(_KEY)[0]) for each in [message, *list(answers)[:_MOST_FAILURES]])
     return "; ".join(texts)
 
 

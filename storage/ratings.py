@@ -45,7 +45,7 @@ INDEXES: Final = [
 ]
 
 
-class _Stored(NamedTuple):
+class _StoredTally(NamedTuple):
     """A tally as it is stored."""
 
     id: ObjectId | None = None
@@ -72,11 +72,11 @@ class RatingRepository:
         """
         if not changes and not uncertain:
             return {}
-        stored, damaged = await self._stored(changes, session)
+        stored, damaged = await self._load(changes, session)
         counted = {*uncertain, *damaged}
-        sure = {key: change for key, change in changes.items() if key.entity not in counted}
+        certain = {key: change for key, change in changes.items() if key.entity not in counted}
         now = datetime.now(UTC)
-        after = await self._add(sure, stored, now, session)
+        after = await self._add(certain, stored, now, session)
         for entity in sorted(counted):
             after |= await self.recount(entity, now, session)
         return after
@@ -84,37 +84,37 @@ class RatingRepository:
     async def _add(
         self,
         changes: Mapping[TallyKey, RatingTally],
-        stored: Mapping[TallyKey, _Stored],
+        stored: Mapping[TallyKey, _StoredTally],
         now: datetime,
         session: Session,
     ) -> dict[TallyKey, ChangedTally]:
-        after = {key: stored.get(key, _Stored()).changed(change, now) for key, change in changes.items()}
+        after = {key: stored.get(key, _StoredTally()).changed(change, now) for key, change in changes.items()}
         kept = {stored[key].id: _changed_fields(changed) for key, changed in after.items() if key in stored}
         if kept:
             # The objects determine the shards. Of two transactions that change the same tally, one is repeated.
             types, ids = {key.entity.type for key in stored}, {key.entity.id for key in stored}
             condition = {"entityType": one_of(types), "entityId": one_of(ids), "_id": {"$in": list(kept)}}
             await self._ratings.update_many(condition, own_values(kept), hint="_id_", session=session)
-        first = [
+        inserts = [
             UpdateOne(_key_document(key), {"$set": _changed_fields(changed)}, upsert=True)
             for key, changed in after.items()
             if key not in stored
         ]
-        await write_all(self._ratings, first, session)
+        await write_all(self._ratings, inserts, session)
         return after
 
-    async def _stored(
+    async def _load(
         self, keys: Collection[TallyKey], session: Session
-    ) -> tuple[dict[TallyKey, _Stored], set[Entity]]:
+    ) -> tuple[dict[TallyKey, _StoredTally], set[Entity]]:
         """The stored ones among these tallies, and the objects with a damaged tally."""
-        stored: dict[TallyKey, _Stored] = {}
+        stored: dict[TallyKey, _StoredTally] = {}
         damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, entity_ids in ids_by_type(key.entity for key in keys).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
             async for document in self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)
-                stored[key] = _Stored(document["_id"], tally_from(document), _revision(document))
+                stored[key] = _StoredTally(document["_id"], tally_from(document), _revision(document))
                 if not is_whole(TALLY, document):
                     damaged.add(key.entity)
         return stored, damaged
@@ -144,20 +144,20 @@ class RatingRepository:
         tallies, not of reviews."""
         if not are_tallied(search) or (condition := tallied(await with_types(self._ratings, search))) is None:
             return None
-        counting = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
-        counts = await (await self._ratings.aggregate(counting)).to_list()
+        pipeline = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
+        counts = await (await self._ratings.aggregate(pipeline)).to_list()
         return int(counts[0]["count"]) if counts else 0
 
     async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, ChangedTally]:
         """Correct the tallies of an object by a count of its approved reviews; returns those that were wrong."""
         counts = await self._reviews.aggregate(
-            _counting({"entityType": entity.type, "entityId": entity.id}), session=session
+            _count_pipeline({"entityType": entity.type, "entityId": entity.id}), session=session
         )
-        right = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
+        correct = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
         found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, _WHOLE, session=session)
         stored = {key_from(document): document async for document in found}
         kept = {key: tally_from(each) if is_whole(TALLY, each) else None for key, each in stored.items()}
-        counted = {key: right.get(key, RatingTally()) for key in right.keys() | kept.keys()}
+        counted = {key: correct.get(key, RatingTally()) for key in correct.keys() | kept.keys()}
         wrong = {
             key: ChangedTally(tally, next_revision(_revision(stored.get(key, {})), at))
             for key, tally in counted.items()
@@ -208,14 +208,14 @@ class RatingRepository:
     async def _differences(
         self, within: Document, session: Session
     ) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
-        counts = await self._reviews.aggregate(_counting(within), allowDiskUse=True, session=session)
+        counts = await self._reviews.aggregate(_count_pipeline(within), allowDiskUse=True, session=session)
         counted = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
         async for document in self._ratings.find(within, _WHOLE, batch_size=_AT_ONCE, session=session):
             key, stored = key_from(document), tally_from(document)
-            if (right := counted.pop(key, RatingTally())) != stored:
-                yield key, stored, right
-        for key, right in counted.items():
-            yield key, RatingTally(), right
+            if (correct := counted.pop(key, RatingTally())) != stored:
+                yield key, stored, correct
+        for key, correct in counted.items():
+            yield key, RatingTally(), correct
 
     async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
         """The ids of objects whose rating, in one of these stores or in any, was corrected by a count at this moment or
@@ -223,7 +223,7 @@ class RatingRepository:
         return await ids_of_objects(self._ratings, {"recountedDate": {"$gte": moment}, **in_stores(stores)})
 
 
-def _counting(condition: Document) -> list[Document]:
+def _count_pipeline(condition: Document) -> list[Document]:
     return [
         {
             "$match": {
@@ -241,7 +241,7 @@ def _counting(condition: Document) -> list[Document]:
                 },
                 "count": {"$sum": 1},
                 "sumHundredths": {"$sum": "$ratingHundredths"},
-                **{f"from{number}": {"$sum": _is_from(number)} for number in STARS},
+                **{f"from{number}": {"$sum": _stars_expression(number)} for number in STARS},
             }
         },
     ]
@@ -260,7 +260,7 @@ def _key(document: Document) -> TallyKey:
     return TallyKey(Entity(document["entityType"], document["entityId"]), document["storeId"])
 
 
-def _is_from(stars: int) -> Document:
+def _stars_expression(stars: int) -> Document:
     """The expression for 1 if a rating has at least this many stars, else 0."""
     return {"$cond": [{"$gte": ["$ratingHundredths", lowest_with(stars)]}, 1, 0]}
 

@@ -70,7 +70,7 @@ class RatedObjectRepository:
         """At most `take` rated objects in these stores, or in all and without one, by name, after a position."""
         condition = {"listKey": {"$gt": after}, **_rated_in(stores)}
         found = self._ratings.find(condition).sort("listKey", ASCENDING).limit(take)
-        return [_rated(document) async for document in found]
+        return [_rated_object(document) async for document in found]
 
     async def found(self, phrase: str, stores: Collection[str] | None) -> tuple[list[RatedObject], bool]:
         """Rated objects in these stores, or in all and without one, with a word that begins with this folded phrase, in
@@ -78,13 +78,13 @@ class RatedObjectRepository:
         # One key within both bounds: without `$elemMatch` two keys could meet them, and the index scan has one bound.
         begins = {"$elemMatch": {"$gte": phrase, "$lt": phrase + _LAST}}
         condition = {"searchKeys": begins, **_rated_in(stores)}
-        found = [_rated(document) async for document in self._ratings.find(condition).limit(MOST_FOUND + 1)]
+        found = [_rated_object(document) async for document in self._ratings.find(condition).limit(MOST_FOUND + 1)]
         return found[:MOST_FOUND], len(found) > MOST_FOUND
 
     async def of_entity(self, entity: Entity, stores: Collection[str] | None) -> list[RatedObject]:
         """The ratings of one object by store, in these stores, or in all and without one."""
         condition = {"entityType": entity.type, "entityId": entity.id, **_rated_in(stores)}
-        return [_rated(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
+        return [_rated_object(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
 
     async def trend(self, entity: Entity, stores: Collection[str] | None, now: datetime) -> Trend:
         """The trend of an object in these stores, or everywhere. Reads at most MOST_COUNTED approved reviews, and the
@@ -110,7 +110,10 @@ class RatedObjectRepository:
         shown = {"entityType": 1, "entityId": 1, "storeId": 1, "namings": 1}
         wanted = [{"listKey": None}, {"renamed": True}]
         found = self._ratings.find({"$or": wanted}, shown).limit(limit)
-        return [UnnamedTally(str(d["_id"]), key_from(d), d.get("namings", 0)) async for d in found]
+        return [
+            UnnamedTally(str(document["_id"]), key_from(document), document.get("namings", 0))
+            async for document in found
+        ]
 
     async def name_in_reviews(self, key: TallyKey) -> str | None:
         """The name of the object in the newest approved review in the store that has one, else in the newest of any
@@ -132,7 +135,7 @@ class RatedObjectRepository:
             [
                 UpdateOne(
                     {"_id": ObjectId(tally.id), "namings": tally.namings or None},
-                    {"$set": _named(tally, name), "$unset": {"renamed": ""}},
+                    {"$set": _name_fields(tally, name), "$unset": {"renamed": ""}},
                 )
                 for tally, name in names
             ],
@@ -151,11 +154,11 @@ def _rated_in(stores: Collection[str] | None) -> Document:
     return {"count": {"$gt": 0}, **in_stores(stores)}
 
 
-def _named(tally: UnnamedTally, name: str | None) -> Document:
+def _name_fields(tally: UnnamedTally, name: str | None) -> Document:
     id = tally.key.entity.id
     # The tally's id makes the position unique.
     return {"name": name, "listKey": f"{list_key(name, id)} {tally.id}", "searchKeys": search_keys(name, id)}
 
 
-def _rated(document: Document) -> RatedObject:
+def _rated_object(document: Document) -> RatedObject:
     return RatedObject(key_from(document), tally_from(document), document.get("name"), document.get("listKey", ""))

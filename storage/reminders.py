@@ -78,13 +78,13 @@ class ReminderRepository:
         Orders that aren't due cost nothing, however many there are: see the index.
         """
         found: list[Document] = []
-        for due in _due(settings, stores, now):
+        for due in _due_filters(settings, stores, now):
             if without:
                 due["_id"] = {"$nin": list(without)}
             if len(found) < limit:
                 more = self._orders.find(due, _SIZE).hint(reminders_states.INDEX_KEYS).limit(limit - len(found))
                 found += [document async for document in more]
-        return _at_once(found)
+        return _decidable_at_once(found)
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
         """These orders, with stand-ins for lost fields. Raises StoredDocumentError."""
@@ -96,7 +96,7 @@ class ReminderRepository:
         found = Readable([], [])
         async for document in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session):
             try:
-                found.orders.append(_whole(document))
+                found.orders.append(_whole_order(document))
             except StoredDocumentError as error:
                 found.damaged.append(error)
         return found
@@ -106,14 +106,14 @@ class ReminderRepository:
     ) -> AsyncIterator[ReviewableOrder]:
         """All orders in the status that reminders are for, the due ones first, as sorted by `due`; without damaged
         ones."""
-        dues = _due(settings, stores, now)
+        dues = _due_filters(settings, stores, now)
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
                 with suppress(StoredDocumentError):
-                    yield _whole(document)
-        async for document in found_in_ranges(self._orders, TEXTS, _others(settings, dues), _FIELDS):
+                    yield _whole_order(document)
+        async for document in found_in_ranges(self._orders, TEXTS, _others_filter(settings, dues), _FIELDS):
             with suppress(StoredDocumentError):
-                yield _whole(document)
+                yield _whole_order(document)
 
     async def others(
         self,
@@ -129,17 +129,20 @@ class ReminderRepository:
 
         `within`: only orders of these stores. No index serves this: a few such orders among many cost a scan.
         """
-        others = _others(settings, _due(settings, stores, now))
+        others = _others_filter(settings, _due_filters(settings, stores, now))
         if within is not None:
             others["storeId"] = {"$in": list(within)}
         found = self._orders.find(others, _SIZE).sort([("$natural", DESCENDING)]).limit(limit)
-        return _at_once([document async for document in found])
+        return _decidable_at_once([document async for document in found])
 
     async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write the state of these orders' reminders."""
         writes = [
-            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
-            for o in completed
+            UpdateOne(
+                {"_id": order.id},
+                {"$set": {"reminder": reminders_states.document_of(order.reminders, order.status_since)}},
+            )
+            for order in completed
         ]
         await write_all(self._orders, writes, session)
 
@@ -151,7 +154,9 @@ class ReminderRepository:
     async def add_sent(self, customers: Iterable[str], now: datetime, session: Session) -> None:
         """Count a reminder to each of these customers; one named twice got two."""
         writes = [
-            UpdateOne({"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _latest([now] * count)}}, upsert=True)
+            UpdateOne(
+                {"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _push_latest([now] * count)}}, upsert=True
+            )
             for id, count in Counter(customers).items()
         ]
         await write_all(self._customers, writes, session)
@@ -162,11 +167,11 @@ def sent_from(document: Document) -> SentReminders:
     return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
 
 
-def _latest(times: Iterable[datetime]) -> Document:
+def _push_latest(times: Iterable[datetime]) -> Document:
     return {"$each": [*map(microseconds, times)], "$sort": 1, "$slice": -MOST_TIMES}
 
 
-def _due(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> list[Document]:
+def _due_filters(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> list[Document]:
     """The filters for due orders: those below the limit, and those for which the limit's period may be over."""
     limit, period_days = settings.max_emails_per_customer, settings.limit_period_days
     due: Document = {
@@ -184,7 +189,7 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
     return [below, {**due, "reminder.toCustomer": {"$gte": limit}, "reminder.limitSince": free}]
 
 
-def _at_once(found: Iterable[Document]) -> list[str]:
+def _decidable_at_once(found: Iterable[Document]) -> list[str]:
     """The ids of the first of these orders that can be decided on at once, at least one."""
     ids, lines = list[str](), 0
     for document in found:
@@ -195,17 +200,17 @@ def _at_once(found: Iterable[Document]) -> list[str]:
     return ids
 
 
-def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
+def _others_filter(settings: ReminderSettings, dues: list[Document]) -> Document:
     return {"statusKey": status_key(settings.order_status), "$nor": dues}
 
 
-def _whole(document: Document) -> ReviewableOrder:
+def _whole_order(document: Document) -> ReviewableOrder:
     """The order in a document, to decide on. Raises StoredDocumentError if a stand-in would affect the decision."""
     require(ORDER, document, ("status", "lines"))
-    return read(_WHOLE, _checked, document)
+    return read(_WHOLE, _checked_order, document)
 
 
-def _checked(document: Document) -> ReviewableOrder:
+def _checked_order(document: Document) -> ReviewableOrder:
     check_whole(_WHOLE, document)
     check_whole(_WHOLE_STATE, document["reminder"])
     for line in document["lines"]:

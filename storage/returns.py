@@ -110,20 +110,20 @@ class ReturnRepository:
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
-        return [shown_from(document) for document in await self._found(search, None, search.take)]
+        return [shown_from(document) for document in await self._find(search, None, search.take)]
 
     async def page(self, search: ReturnSearch) -> ReturnPage:
         """The same page, without the returns themselves."""
         fields = dict.fromkeys(("orderId", *(name for name, _ in order(search))), 1)
         shown = {**fields, "size": {"$bsonSize": "$$ROOT"}}
         # One more shows whether there is another page.
-        found = await self._found(search, shown, search.take + 1)
+        found = await self._find(search, shown, search.take + 1)
         documents = found[: search.take]
         rows = [FoundReturn(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
         return ReturnPage(rows, None if is_last else position_of(documents[-1], order(search)))
 
-    async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
+    async def _find(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:
             return []
         return (

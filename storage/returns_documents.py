@@ -42,13 +42,13 @@ IS_RETURN: Final[Document] = {"refusedAt": None}
 """The filter that leaves out placeholders of refused and deleted returns, for queries for returns by id."""
 
 
-def _dated(document: Document) -> datetime:
+def _other_date(document: Document) -> datetime:
     """The date that is left of the two, else EPOCH."""
     dates = (document.get("createdDate"), document.get("modifiedDate"))
     return next((date for date in dates if isinstance(date, datetime)), EPOCH)
 
 
-_COUNTED: Final = ("orderId", "status", "lines")
+_REQUIRED: Final = ("orderId", "status", "lines")
 """The fields without which nobody knows how much of its order a return takes."""
 
 RETURN: Final = Shape(
@@ -58,7 +58,7 @@ RETURN: Final = Shape(
         "status": lost(STRING, ReturnStatus.NEW.value),
         "lines": lost(ARRAY, ()),
         **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default(TEXT_OR_NULL)),
-        **dict.fromkeys(("createdDate", "modifiedDate"), Field(DATE, _dated)),
+        **dict.fromkeys(("createdDate", "modifiedDate"), Field(DATE, _other_date)),
         "seen": default(OBJECT, {}),
     },
     IS_RETURN,
@@ -110,7 +110,7 @@ def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
         return kind(document["_id"], seen_from(document.get("seen")))
     if is_shown:
         return shown_from(document)
-    require(RETURN, document, _COUNTED)
+    require(RETURN, document, _REQUIRED)
     return read(RETURN, _return, document)
 
 

@@ -36,7 +36,7 @@ class ReturnNumbers:
         while len(free) < count:
             last = await self._advance(series, step)
             wanted = [number(sequence) for sequence in range(last - step + 1, last + 1)]
-            taken = await self._taken(store_id, wanted)
+            taken = await self._taken_numbers(store_id, wanted)
             free += [each for each in wanted if each not in taken]
             # If all were taken, many more may be.
             step = min(2 * step, _MOST_AT_ONCE) if len(taken) == step else count - len(free)
@@ -51,7 +51,7 @@ class ReturnNumbers:
         )
         return int((counter or {})["last"])
 
-    async def _taken(self, store_id: str | None, numbers: Collection[str]) -> set[str]:
+    async def _taken_numbers(self, store_id: str | None, numbers: Collection[str]) -> set[str]:
         found = self._returns.find({"storeId": store_id, "number": {"$in": list(numbers)}}, {"_id": 0, "number": 1})
         return {document["number"] async for document in found}
 

@@ -114,8 +114,8 @@ class ReturnParking:
 
     async def release(self, parked: Iterable[ParkedReturn], session: Session) -> None:
         """Remove commands that have been applied or refused."""
-        if places := [_id(each) for each in parked]:
-            await self._parked.delete_many({"_id": {"$in": places}}, session=session)
+        if ids := [_id(each) for each in parked]:
+            await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
     async def everything(self) -> list[ParkedReturn]:
         """All commands that wait for an order: those of the last hour."""

@@ -100,13 +100,13 @@ class ReviewTokenRepository:
     async def release(self, tokens: Iterable[UsedToken]) -> None:
         """Release the tokens of reviews that could not be stored."""
         for used in tokens:
-            await self._used.delete_many({**_either([used.token.line]), "reviewId": used.review_id})
+            await self._used.delete_many({**_lines_filter([used.token.line]), "reviewId": used.review_id})
 
     async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
         """The review of each of these lines that is used."""
         if not lines:
             return {}
-        found = self._used.find(_either(lines), {"reviewId": 1, "productId": 1})
+        found = self._used.find(_lines_filter(lines), {"reviewId": 1, "productId": 1})
         used = {_line(document): document["reviewId"] async for document in found}
         return {line: review_id for line, review_id in used.items() if line in lines}
 
@@ -121,14 +121,16 @@ class ReviewTokenRepository:
             if "customerId" in document:
                 reviewed.add(ReviewedProduct(document["storeId"], document["customerId"], line.product_id))
             order = by_id[line.order_id]
-            if order.customer.id and any(TokenLine(order.id, i.line_id, i.product_id) == line for i in order.items):
+            if order.customer.id and any(
+                TokenLine(order.id, item.line_id, item.product_id) == line for item in order.items
+            ):
                 reviewed.add(ReviewedProduct(order.store_id, order.customer.id, line.product_id))
         return reviewed
 
     async def of_customer(self, customer_id: str) -> list[TokenUse]:
         """The tokens that a customer used, by order and line."""
         found = self._used.find({"customerId": customer_id}).sort("_id")
-        return [TokenUse(_line(d), d["reviewId"], d["usedAt"]) async for d in found]
+        return [TokenUse(_line(document), document["reviewId"], document["usedAt"]) async for document in found]
 
     async def forget_customer(self, customer_id: str) -> int:
         """Remove a customer from the tokens that they used, which stay used; returns the number of tokens."""
@@ -136,7 +138,7 @@ class ReviewTokenRepository:
         return forgotten.modified_count
 
 
-def _either(lines: Iterable[TokenLine]) -> Document:
+def _lines_filter(lines: Iterable[TokenLine]) -> Document:
     """The filter for documents that may be those of these lines."""
     return {"_id": {"$in": [id for line in lines for id in (_id(line), _id_with_product(line))]}}
 

@@ -204,8 +204,11 @@ class ReviewRepository:
             },
             {"storeId": 1, "userId": 1, "entityId": 1},
         ).hint(_BY_USER)  # Products can have far more reviews than customers write.
-        there = {ReviewedProduct(d.get("storeId"), d["userId"], d["entityId"]) async for d in found}
-        return there.intersection(wanted)
+        stored = {
+            ReviewedProduct(document.get("storeId"), document["userId"], document["entityId"])
+            async for document in found
+        }
+        return stored.intersection(wanted)
 
     async def written_by(self, wanted: Collection[ReviewIdentity]) -> dict[ReviewIdentity, set[str]]:
         """The ids of the reviews with these authors, objects and stores, in any status."""

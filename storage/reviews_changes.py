@@ -47,8 +47,8 @@ _LOST_CODES: Final = frozenset(
         286,  # ChangeStreamHistoryLost
     }
 )
-_ENDS: Final = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
-_BRIEF: Final[list[Document]] = [
+_ENDING_OPERATIONS: Final = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
+_PIPELINE: Final[list[Document]] = [
     {"$match": {"$nor": [LEFT_THE_QUEUE]}},
     {"$project": {"operationType": 1, "documentKey": 1, "clusterTime": 1}},
 ]
@@ -190,7 +190,7 @@ class ReviewChanges:
             await database[COLLECTION].update_one({"_id": _ID}, opened, upsert=True, session=session)
             try:
                 stream = await database[REVIEWS].watch(
-                    _BRIEF,
+                    _PIPELINE,
                     resume_after=decode(token) if token else None,
                     max_await_time_ms=_WAIT_MS,
                     batch_size=BATCH,
@@ -211,7 +211,7 @@ class ReviewChanges:
                 change = await self._stream.try_next()
                 if change is None:
                     break
-                if change["operationType"] in _ENDS:
+                if change["operationType"] in _ENDING_OPERATIONS:
                     raise HistoryLostError(f"the collection of reviews was changed as a whole: {change}")
                 ids.add(change["documentKey"]["_id"])
                 last = change["clusterTime"]
@@ -224,7 +224,7 @@ class ReviewChanges:
         """The current states of these reviews."""
         if not ids:
             return States([], [], [])
-        present, others, leaving = [], set(ids), []
+        present, gone, leaving = [], set(ids), []
         wanted = {"_id": {"$in": list(ids)}}
         found = self._reviews.find(wanted, _WITHOUT_MARKS, batch_size=ONE_ANSWER, session=self._session)
         async for document in found:
@@ -232,10 +232,10 @@ class ReviewChanges:
             if is_whole(REVIEW, document):
                 present.append(review_from(document))
             if "goneAt" not in document or "refused" in document:
-                others.discard(document["_id"])
+                gone.discard(document["_id"])
             if has_to_leave(document):
                 leaving.append(document["_id"])
-        return States(present, sorted(others), leaving)
+        return States(present, sorted(gone), leaving)
 
     async def leave_queue(self, states: States) -> None:
         """Take approved reviews out of the queue."""

@@ -32,8 +32,8 @@ class ReviewEditRepository:
 
 def _update(review: Review) -> Document:
     update: Document = {"$set": edited_fields(review), "$unset": {}}
-    perhaps = {"flags": list(review.flags), "held": review.is_held, "language": review.facts.language}
-    for name, value in perhaps.items():
+    optional = {"flags": list(review.flags), "held": review.is_held, "language": review.facts.language}
+    for name, value in optional.items():
         update["$set" if value else "$unset"][name] = value
     if not update["$set"]["images"]:
         update["$unset"]["images"] = update["$set"].pop("images")

@@ -24,7 +24,7 @@ class Extent(NamedTuple):
 _OBJECT: Final = {"entityType": "$entityType", "entityId": "$entityId"}
 _IMAGES: Final = {"$cond": [{"$isArray": "$images"}, {"$size": {"$ifNull": ["$images", []]}}, 0]}
 _SUMS: Final = {"reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}, "images": {"$sum": _IMAGES}}
-_TOLD: Final = {"$sum": {"$map": {"input": "$objects", "in": {"$bsonSize": "$$this"}}}}
+_FACT_BYTES: Final = {"$sum": {"$map": {"input": "$objects", "in": {"$bsonSize": "$$this"}}}}
 
 
 class Extents:
@@ -54,7 +54,7 @@ class Extents:
                 {"$group": {"_id": _OBJECT, "reviews": {"$sum": 1}}},
                 {"$set": {"keys": keys}},
                 {"$lookup": {"from": OBJECTS, "localField": "keys", "foreignField": "_id", "as": "objects"}},
-                {"$group": {"_id": None, "told": {"$sum": {"$multiply": ["$reviews", _TOLD]}}}},
+                {"$group": {"_id": None, "told": {"$sum": {"$multiply": ["$reviews", _FACT_BYTES]}}}},
             ]
         )
         return sum([int(each["told"]) for each in await found.to_list()])

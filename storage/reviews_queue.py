@@ -25,7 +25,7 @@ from storage.schema import SchemaMarks
 
 _FIELD: Final = "queued"
 _UNAPPROVED: Final = frozenset({ReviewStatus.NEW, ReviewStatus.REJECTED})
-_LOOK_S: Final = 10.0
+_LOOK_EVERY_S: Final = 10.0
 
 INDEX: Final = IndexModel(
     [(_FIELD, ASCENDING), ("createdDate", DESCENDING), ("_id", DESCENDING)],
@@ -81,15 +81,15 @@ class Queue:
         self._marks = SchemaMarks(database)
         self._reviews: AsyncCollection[Document] = database["reviews"]
         self._is_complete = False
-        self._look_at = float("-inf")
+        self._next_look = float("-inf")
 
     async def holds(self, statuses: Collection[ReviewStatus]) -> bool:
         """True if the queue has every review in these statuses."""
         if not _UNAPPROVED.issuperset(statuses):
             return False
-        if not self._is_complete and monotonic() >= self._look_at:
+        if not self._is_complete and monotonic() >= self._next_look:
             self._is_complete = (await self._marks.load()).has_queue
-            self._look_at = monotonic() + _LOOK_S
+            self._next_look = monotonic() + _LOOK_EVERY_S
         return self._is_complete
 
     async def leave(self, ids: Collection[str], session: Session) -> None:

@@ -34,8 +34,8 @@ _PYTHON: Final[Mapping[str, type]] = {
     "bool": bool,
     "binData": bytes,
 }
-_NOTHING: Final = object()
-_UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
+_MISSING: Final = object()
+_READ_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class StoredDocumentError(Exception):
@@ -91,10 +91,10 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
     """The result of `build` for a document, with stand-ins for missing fields. Raises StoredDocumentError."""
     try:
         return build(document)
-    except _UNREADABLE:
+    except _READ_ERRORS:
         try:
             return build(filled(shape, document))
-        except _UNREADABLE as error:
+        except _READ_ERRORS as error:
             reason = f"{type(error).__name__}: {error}"
             raise StoredDocumentError(shape.collection, document.get("_id"), reason) from error
 
@@ -124,7 +124,7 @@ def filled(shape: Shape, document: Document) -> Document:
 
 def is_wanting(shape: Shape, document: Document, name: str) -> bool:
     """True if a field is missing or has another type."""
-    value, classes = document.get(name, _NOTHING), shape.classes[name]
+    value, classes = document.get(name, _MISSING), shape.classes[name]
     return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
 
 
@@ -132,7 +132,7 @@ def is_whole(shape: Shape, document: Document) -> bool:
     """True if no field is missing or has another type."""
     for name, classes in shape.classes.items():
         # Nearly always, the value is of exactly this class.
-        if type(document.get(name, _NOTHING)) not in classes and is_wanting(shape, document, name):
+        if type(document.get(name, _MISSING)) not in classes and is_wanting(shape, document, name):
             return False
     return True
 

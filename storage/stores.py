@@ -93,7 +93,7 @@ class StoreRepository:
     async def merge(self, store_id: str | None, changes: Changes, seen: Seen, session: Session) -> Merged:
         """Merge changes into a store, or without an id into the general settings; nested fields one by one."""
         collection, id = self._document_of(store_id)
-        fields = _flat(changes)
+        fields = _flatten(changes)
         before = await collection.find_one_and_update(
             {"_id": id},
             {"$set": {**fields, "seen": seen_document(seen)}},
@@ -101,14 +101,14 @@ class StoreRepository:
             return_document=ReturnDocument.BEFORE,
             session=session,
         )
-        was = _flat(before or {})
-        return Merged(before is None, tuple(name for name in fields if fields[name] != was.get(name)))
+        old = _flatten(before or {})
+        return Merged(before is None, tuple(name for name in fields if fields[name] != old.get(name)))
 
     def _document_of(self, store_id: str | None) -> tuple[Any, str]:
         return (self._settings, GENERAL) if store_id is None else (self._stores, store_id)
 
 
-def _flat(changes: Changes) -> Document:
+def _flatten(changes: Changes) -> Document:
     flat: Document = {}
     for name, value in changes.items():
         if isinstance(value, Mapping):

@@ -66,11 +66,13 @@ class GrowthRepository:
     async def go_to(self, step: Step, topics: Collection[str]) -> None:
         """Move the growing ones of these topics to a step, unless their keys were divided anew already."""
         turn = uuid4().hex if step is Step.SWITCHING else None
-        await self._topics.update_many(_undivided(topics), {"$set": {"step": step, "turn": turn}})
+        await self._topics.update_many(_undivided_filter(topics), {"$set": {"step": step, "turn": turn}})
 
     async def give_up(self, topics: Collection[str]) -> None:
         """Cancel the growth of these topics, unless their keys were divided anew already."""
-        await self._topics.update_many(_undivided(topics), {"$set": {"to": None, "step": Step.ANNOUNCED, "turn": None}})
+        await self._topics.update_many(
+            _undivided_filter(topics), {"$set": {"to": None, "step": Step.ANNOUNCED, "turn": None}}
+        )
 
     async def settle(self, topic: str, to: int) -> None:
         """Complete the growth of a topic to this number of partitions: all of it may be read."""
@@ -78,7 +80,7 @@ class GrowthRepository:
         await self._topics.update_one({"_id": topic, "to": to}, {"$set": settled})
 
 
-def _undivided(topics: Collection[str]) -> Document:
+def _undivided_filter(topics: Collection[str]) -> Document:
     return {"_id": {"$in": list(topics)}, "to": {"$ne": None}, "step": {"$ne": Step.SWITCHED}}
 
 

@@ -119,10 +119,10 @@ class Transactions:
         The function is called again after a conflict, with nothing pending, so it must change nothing but the database.
         Raises ConflictsError if conflicts persist.
         """
-        end, attempts = monotonic() + CONFLICTS_S, count()
+        deadline, attempts = monotonic() + CONFLICTS_S, count()
 
         async def attempt(session: Session) -> tuple[T, list[Owed]]:
-            if next(attempts) and monotonic() > end:
+            if next(attempts) and monotonic() > deadline:
                 raise ConflictsError
             work = UnitOfWork(session, self._repositories)
             result = await function(work)
