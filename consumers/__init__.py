@@ -1,1 +1,1 @@
-"""Kafka consumers: each loads what a batch is about, lets the domain decide, and writes."""
+"""Kafka consumers: each loads the state for a batch, lets the domain decide, and writes the result."""

@@ -24,18 +24,18 @@ from storage.unit_of_work import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class ReplayConsumer:
-    """Publishes dead letters to their topics again, each once.
+    """Republishes dead letters to their original topics, each once.
 
-    Delivered at least once, effective once: that a letter was replayed is remembered in the transaction that owes its
-    message to Kafka, with audit entry and answer. A letter that was replayed before is answered "unchanged", one about
-    a person who was forgotten since is refused.
+    Delivered at least once, effective once: one transaction records the replay, its message in the outbox, the audit
+    entry and the answer. A letter that was replayed before is answered "unchanged"; a letter about a person who was
+    erased since is refused.
     """
 
     services: Services
     letters: DeadLetterTopics
 
     async def __call__(self, batch: Sequence[Received[ReplayCommand]]) -> None:
-        """Replay a batch, one transaction for each letter: they are few, and may be large."""
+        """Replay a batch with one transaction per letter: letters are few, and may be large."""
         async with self.letters.opened() as opened:
             for received in batch:
                 letter = await opened.at(place_in(received.message.place))

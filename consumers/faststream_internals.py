@@ -1,7 +1,7 @@
 """Private parts of FastStream 0.7, checked in one place.
 
 tests/unit/test_faststream_internals.py fails when one of them is renamed.
-docs/library-proposals.md proposes public ones.
+docs/library-proposals.md proposes public replacements.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from faststream.kafka import KafkaBroker
 
 
 def build_consumers_by(broker: KafkaBroker, consumer: Callable[..., AIOKafkaConsumer]) -> None:
-    """Have a connected broker build its consumers by this function or class: replaces `config.broker_config.builder`.
+    """Make a connected broker create its consumers with `consumer`, by replacing `config.broker_config.builder`.
 
-    FastStream has no way to choose the class of its consumers, and connecting sets the builder anew. Raises TypeError
-    if it isn't a `partial` of the consumer's options any more.
+    FastStream has no public way to choose the consumer class, and connecting resets the builder. Raises TypeError if
+    the builder is no longer a `partial` with the consumer's options.
     """
     configuration = broker.config.broker_config
     if not isinstance(configuration.builder, partial):

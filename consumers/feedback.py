@@ -33,18 +33,19 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _MOST_AT_ONCE: Final = 1_000
-"""Far more can wait for one review than a transaction, or a query of its votes, can take."""
+"""Maximum number of commands in a transaction: far more can be parked for one review than a transaction, or a query of
+its votes, can handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackConsumer:
-    """Applies feedback to reviews, whatever their status.
+    """Applies feedback to reviews of any status.
 
-    Delivered at least once, in the order of each review, effective once: a vote, and a review for its reply, knows the
-    last record about it, and a report is known by its id. Reviews, votes, reports, audit entries, answers and events
-    of a batch are one transaction, whose cost follows the number of commands; very much that was parked is applied in
-    several, in its order. Feedback on a review that is unknown is parked; on one that is gone it is answered
-    "not-found".
+    Delivered at least once, in order per review, effective once: each vote, and each review for its reply, stores the
+    position of its last record, and a report is recognised by its id. Reviews, votes, reports, audit entries, answers
+    and events of a batch are written in one transaction, whose cost grows with the number of commands. A large number
+    of parked commands is split into several transactions, in order. Feedback on an unknown review is parked; on a
+    deleted or refused review it is answered "not-found".
     """
 
     services: Services
@@ -56,16 +57,16 @@ class FeedbackConsumer:
         await self._apply([c for c in commands if c.review_id in entities], entities.keys())
 
     async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the parked feedback on these reviews, which are stored by now."""
+        """Apply the feedback parked for these reviews, which are stored."""
         await self._apply((), review_ids)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up some feedback parked before that moment: dead-letter and answer it. Returns how much there was.
+        """Give up some feedback parked before that moment: dead-letter and answer it. Returns the number given up.
 
-        Feedback on a review that has come is applied; on a damaged one it waits until somebody has mended that.
+        Feedback on a review that has arrived is applied instead. Feedback on a damaged review waits for its repair.
         """
         parking, damaged = self.services.parked_feedback, set[str]()
-        # Of what waits for something damaged all is passed over, so that the rest gets its turn.
+        # Skip everything that waits for a damaged review, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
             ids, come = {each.review_id for each in waiting}, set[str]()
             for id in ids:
@@ -82,7 +83,7 @@ class FeedbackConsumer:
         return 0
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
-        """Apply commands, each behind those that were parked about its review before it came."""
+        """Apply commands, after those already parked for the same reviews."""
         parking = self.services.parked_feedback
         parked = await parking.about(review_ids) if review_ids else []
         known = {(command.position, command.review_id) for command in parked}
@@ -97,7 +98,7 @@ class FeedbackConsumer:
     async def _take(
         self, commands: Sequence[Feedback], released: Collection[Feedback], work: UnitOfWork
     ) -> TakenFeedback:
-        """Take feedback, of which some waits no longer."""
+        """Apply feedback in a transaction, and remove the `released` commands from the parking."""
         stored, session = work.repositories, work.session
         names_texts = any(command.text_hash for command in commands)
         known = KnownFeedback(

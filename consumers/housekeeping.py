@@ -1,5 +1,5 @@
-"""Periodic work of a worker: overdue parked commands, remains of processes that died, unused images, expired ids, and
-names of rated objects."""
+"""Periodic tasks of a worker: overdue parked commands, planned approvals, leftovers of crashed processes, unused
+images, expired ids, and names of rated objects."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -26,13 +26,14 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 PARKING_LIMIT: Final = timedelta(hours=1)
-"""A command waits so long for its submission or its order, and then for all of them that were sent within that time."""
+"""Time for which a command stays parked. It is then given up once the awaited topic has been read up to the end of
+that time."""
 
 ABANDONED_AFTER: Final = timedelta(seconds=10)
-"""A transaction may stand still so long; the documents that it wrote are locked until it ends."""
+"""Idle time after which a transaction is aborted: the documents that it wrote stay locked until it ends."""
 
 AWAY_FOR: Final = timedelta(minutes=1)
-"""If no worker was there for longer, that time doesn't count as parking: what is waited for may stand in Kafka."""
+"""A longer downtime of all workers doesn't count as parking time: the awaited records may still be unread in Kafka."""
 
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
@@ -40,22 +41,22 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Parked(Protocol):
-    """Commands that wait for what is on its way in another topic."""
+    """Commands that wait for a record of another topic."""
 
     async def are_overdue(self, before: datetime) -> bool:
-        """True if any was parked before that moment."""
+        """True if any command was parked before that moment."""
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up those parked before that moment. Returns how many there were."""
+        """Give up commands parked before that moment. Returns the number given up."""
 
 
 class Task(Protocol):
-    """A task of the housekeeping, as it is at that moment."""
+    """A housekeeping task; `now` is the time by MongoDB's clock."""
 
     __name__: str
 
     def __call__(self, now: datetime, /) -> Awaitable[None]:
-        """Do it."""
+        """Run the task once."""
 
 
 async def keep_house(
@@ -67,11 +68,11 @@ async def keep_house(
     *,
     remember: timedelta,
 ) -> None:
-    """Run until cancelled, and stop `lag` then. Several workers may: each task is idempotent, and one that fails keeps
-    none of the others from its turn. The two that ask the store of images run beside the rest, which doesn't wait for
-    it.
+    """Run until cancelled, then stop `lag`. Several workers may run it: each task is idempotent, and a failing task
+    doesn't keep the others from running. The two tasks that use the image store run concurrently with the rest, which
+    doesn't wait for that store.
 
-    Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
+    `remember` has to exceed the retention of submissions in Kafka, so that no redelivery restores a deleted review.
     """
     clock, of_images = ParkingClock(database), lag.another()
     objections = Objections(lag, services.transactions.outbox)
@@ -84,9 +85,9 @@ async def keep_house(
 
 
 async def _in_turn(database: Database, *tasks: Task) -> None:
-    """Do tasks one after the other, again and again.
+    """Run tasks one after the other in an endless loop, with a pause of _PAUSE_S seconds.
 
-    They go by the server's clock: by his own, a worker an hour ahead would give up all that has been parked.
+    They use MongoDB's clock: by its own clock, a worker an hour ahead would give up everything that is parked.
     """
     now = _NEVER
 
@@ -102,8 +103,7 @@ async def _in_turn(database: Database, *tasks: Task) -> None:
 
 
 async def _apart(task: Task, now: datetime) -> bool:
-    """Do a task; False if it failed. What it stumbles over, as a document that can't be read, waits until somebody has
-    mended that."""
+    """Run a task; False if it failed, for example on an unreadable document, which then waits for its repair."""
     try:
         await task(now)
         return True
@@ -117,28 +117,29 @@ async def _apart(task: Task, now: datetime) -> bool:
 
 @dataclass(slots=True)
 class _Tasks:
-    """The tasks, in their order. `lag_of_images`: for the one that asks beside the others. `forgotten`: when ids and
-    images were forgotten last."""
+    """The housekeeping tasks."""
 
     database: Database
     services: Services
     lag: ConsumerLag
     lag_of_images: ConsumerLag
+    """For `sweep_images`, which runs concurrently with the others."""
     commands: Parked
     returns: Parked
     remember: timedelta
     clock: ParkingClock
     objections: Objections
     forgotten: datetime = _NEVER
+    """Time of the last complete run of `forget`."""
 
     def of_servers(self) -> Sequence[Task]:
-        """Those that ask MongoDB and Kafka alone; what others wait for comes first."""
+        """Tasks that use only MongoDB and Kafka; those that other work waits for come first."""
         awaited = (self.abort_abandoned, self.settle_outbox, self.publish_reviews)
         return (*awaited, self.give_up_parked, self.name_rated_objects)
 
     async def give_up_parked(self, now: datetime) -> None:
-        """Note that a worker is there, and give up what has waited for too long; nothing before the time without any
-        worker is left out of its time."""
+        """Record that a worker is running, then give up overdue parked commands. Nothing is given up until the downtime
+        of all workers has been deducted from every parking time."""
         away, is_left_out = await self.clock.tick(AWAY_FOR)
         if away:
             log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
@@ -147,7 +148,7 @@ class _Tasks:
                 await _apart(task, now)
 
     async def forget(self, now: datetime) -> None:
-        """Forget what has been gone for long, now and then."""
+        """Delete expired ids of deleted and refused reviews, and expired images, once every _FORGET_EVERY."""
         if now - self.forgotten <= _FORGET_EVERY:
             return
         if count := await self.services.reviews.forget_gone(now - self.remember):
@@ -156,7 +157,7 @@ class _Tasks:
             self.forgotten = now
 
     async def sweep_images(self, now: datetime) -> None:
-        """Let unused images go."""
+        """Remove unused images."""
         read_up_to = partial(_read_up_to, self.lag_of_images, Topic.REVIEW_SUBMISSIONS, now)
         await sweep_images(self.services, now, read_up_to)
 
@@ -170,7 +171,7 @@ class _Tasks:
             log.warning("commands without a review", count=reported)
 
     async def publish_reviews(self, now: datetime) -> None:
-        """Approve the reviews whose time has come."""
+        """Approve the reviews whose planned approval is due."""
         if published := await publish_due(self.services, now, self.objections):
             log.info("approvals of reviews whose time has come", count=published)
 
@@ -180,24 +181,24 @@ class _Tasks:
             log.warning("returns without an order", count=refused)
 
     async def _give_up(self, parked: Parked, awaited: Topic, now: datetime) -> int:
-        """Give up what has waited too long, by the time that this topic has been read up to: what it waits for may
-        stand in a backlog of hours, as behind an import."""
+        """Give up overdue commands, by the time up to which `awaited` has been read: the record that a command waits
+        for may be in a backlog of hours, as after an import."""
         if not await parked.are_overdue(now - PARKING_LIMIT):
             return 0
         return await parked.report_overdue(await _read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
 
     async def settle_outbox(self, _: datetime) -> None:
-        """Publish what processes that died owe."""
+        """Publish the outbox messages of crashed processes."""
         if settled := await self.services.transactions.outbox.settle_overdue():
             log.info("published events of a worker that stopped", batches=settled)
 
     async def abort_abandoned(self, _: datetime) -> None:
-        """End transactions that nobody goes on with."""
+        """Abort transactions that no process continues."""
         if aborted := await abort_abandoned(self.database, ABANDONED_AFTER):
             log.info("aborted transactions of a process that stopped", count=aborted)
 
 
 async def _read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:
-    """The time that a topic has been read up to."""
+    """The time up to which a topic has been read."""
     unread = await lag.oldest_unread(topic)
     return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)

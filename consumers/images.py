@@ -43,14 +43,14 @@ log = structlog.get_logger()
 class UploadConsumer:
     """Rebuilds uploads from their pixels, and shows them with the reviews that have claimed them.
 
-    Delivered at least once, effective once: an image is settled once, and its upload removed after that. Files come
-    before the image that tells of them; of an image that went meanwhile they are removed again.
+    Delivered at least once, effective once: an image is settled once, and its upload is removed afterwards. Files are
+    written before the document of their image; if the image is gone by then, they are removed again.
     """
 
     services: Services
 
     async def __call__(self, batch: Sequence[Received[ImageUpload]]) -> None:
-        """Settle uploads, one after the other."""
+        """Settle the uploads of a batch, one after the other."""
         for received in batch:
             upload = received.message
             known = await self.services.images.get(upload.id)
@@ -60,7 +60,7 @@ class UploadConsumer:
 
     async def _settle(self, received: Received[ImageUpload]) -> None:
         upload, files = received.message, self.services.image_files
-        # After a restore of an older database: what was made of it then.
+        # After the restore of an older database the upload is gone: use the largest file made of it.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
         await (check_store(self.services) if raw is None else mark_store(self.services))
         started = monotonic()
@@ -73,18 +73,18 @@ class UploadConsumer:
 
 
 async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefusal, work: UnitOfWork) -> StoredImage:
-    """Store an image as its upload made it, and show or remove it where a review has claimed it."""
+    """Store the image made of an upload, and show it in the review that has claimed it, or remove it from there."""
     message, images = received.message, work.repositories.images
     before = (await images.of_ids([message.id], work.session)).get(message.id)
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
-    # From now on: the submission that names it may have waited in Kafka for as long as the upload.
+    # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
     upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
     after = settled(before, upload, result, review.user_id if review else None)
     mark = mark_in(received.record.headers)
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
     work.answer(message.command_id, message.id, outcome, after.refusal and after.refusal.value, mark=mark)
     if after is before:
-        # Its files may have been written once more.
+        # If it is gone, this redelivery may have written its files again.
         await images.note_unswept(message.id, work.session)
         return after
     ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
@@ -95,8 +95,8 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
 async def save_settled(
     image: StoredImage, review: ReviewWithImages | None, ready_at: datetime | None, work: UnitOfWork
 ) -> None:
-    """Store an image that is settled, and show it since `ready_at` with the review that has claimed it, or, where that
-    is None, remove it from there."""
+    """Store a settled image and update the review that has claimed it: show the image from `ready_at` on, or remove it
+    from the review if `ready_at` is None."""
     await work.repositories.images.save(image, work.session)
     if review is not None:
         shown = review.with_images(with_settled(review.images, image.id, ready_at))
@@ -107,9 +107,9 @@ async def save_settled(
 class ImageCommandConsumer:
     """Hides images of reviews, and shows them again.
 
-    Delivered at least once, in the order of each image, effective once: an image knows the records that it has taken
-    into account. Review, audit entry and answer are one transaction. A command whose review is unknown, or is still to
-    get the image, is parked; one about what is gone is answered "not-found".
+    Delivered at least once, in order per image, effective once: an image stores the positions of the records applied
+    to it. Review, audit entry and answer are written in one transaction. A command is parked if its review is unknown
+    or may still get the image; it is answered "not-found" if the review or the image is gone.
     """
 
     services: Services
@@ -118,23 +118,23 @@ class ImageCommandConsumer:
         """Apply a batch."""
         commands = [image_command_in(received) for received in batch]
         if early := await self._apply(commands, {command.review_id for command in commands}):
-            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
-            # sees the other.
+            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
+            # the two sees the other.
             await self.services.parked_image_commands.park(early)
             await self.release({command.review_id for command in early})
 
     async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the parked commands about images that these reviews have by now."""
+        """Apply the commands parked for images that these reviews have."""
         await self._apply((), review_ids)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
+        """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
 
-        Those whose image has come, to a worker of a version that lets none go on, are applied. Those about a review
-        that is damaged, or has a damaged image that they are about, wait until somebody has mended it.
+        Commands whose image has arrived are applied: a worker of an earlier version doesn't release them. Commands
+        about a damaged review or image wait for its repair.
         """
         parking, damaged, count = self.services.parked_image_commands, set[str](), 0
-        # However many wait for something damaged, others get their turn.
+        # Skip what waits for a repair, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
             for id in {each.review_id for each in waiting}:
                 try:
@@ -149,8 +149,7 @@ class ImageCommandConsumer:
     async def _apply(
         self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
     ) -> list[ReceivedImageCommand]:
-        """Apply commands, each behind those that were parked about its review before it came; returns those that are
-        to be parked."""
+        """Apply commands, after those already parked for the same reviews; returns the commands to park."""
         parking = self.services.parked_image_commands
         parked = await parking.about(review_ids) if review_ids else []
         known = {command.position for command in parked}

@@ -1,9 +1,9 @@
-"""Rebuild one image from its pixels, in a process of its own: file on standard input, answer on standard output.
+"""Rebuild one image from its pixels in a separate process: file on standard input, answer on standard output.
 
-It runs apart from the service (`python -I`), because decoders of images are where hostile files do their harm: with
-limits of the system on memory and time, without the environment, and of ours it imports nothing but the module that
-recognises our own files. It writes BEGUN once it is ready for the file. The answer is a line of JSON, {"refused": code}
-or {"width", "height", "sizes"}, then the bytes of each size.
+Hostile files attack image decoders, so the process is isolated from the service (`python -I`): it has OS limits on
+memory and CPU time and an empty environment, and the only module of ours that it imports is the one that recognises
+our own files. It writes BEGUN once it is ready for the file. The answer is a line of JSON, {"refused": code} or
+{"width", "height", "sizes"}, each with "peak" (`peak`), followed by the bytes of each size.
 """
 
 import json
@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 from consumers.images_recognised import is_as_written
 
 BEGUN: Final = b"begun\n"
-"""Whatever ends the process before this is no fault of the file."""
+"""Written once the process is ready: if it ends before this, the file is not to blame."""
 
 UNREADABLE: Final = "image-unreadable"
 ANIMATED: Final = "image-animated"
@@ -36,14 +36,15 @@ _TO_8_BITS: Final = 1 / 256
 
 
 class RefusedError(Exception):
-    """No image is made of this file; the text is the code."""
+    """The file is refused; the message is the code of the reason."""
 
 
 def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: bool, keeps_ours: bool) -> None:
-    """Answer for the file on standard input. `memory`: bytes; `seconds`: of computing; `pixels`: the most there may be.
+    """Read a file from standard input, and write the answer to standard output.
 
-    `sizes`: of the longest sides, the largest first. `keeps_ours`: a file of ours is its own largest size, as another
-    round would only make it worse.
+    `memory`: limit in bytes. `seconds`: limit of CPU time. `pixels`: maximum of width times height. `sizes`: pixels of
+    the longest side, largest first. `keeps_ours`: a file written by this service is kept as its own largest size, as
+    encoding it again would only degrade it.
     """
     limit(memory, seconds)
     sys.stdout.buffer.write(BEGUN)
@@ -65,7 +66,7 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
 
 
 def limit(memory: int, seconds: int) -> None:
-    """Bound this process: its memory and its time; it writes no file and dumps no core."""
+    """Limit the process to these bytes of address space and seconds of CPU time, without file writes and core dumps."""
     for kind, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, seconds),
@@ -76,7 +77,7 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:
-    """Width and height of the image, upright, and a JPEG of it for each size. Raises RefusedError."""
+    """Width and height of the upright image, and a JPEG for each size. Raises RefusedError for an unusable file."""
     Image.MAX_IMAGE_PIXELS = pixels
     try:
         with warnings.catch_warnings():
@@ -90,7 +91,7 @@ def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise RefusedError(TOO_LARGE) from None
     except Exception:
-        # Decoders raise whatever they like.
+        # Decoders raise arbitrary exceptions.
         raise RefusedError(UNREADABLE) from None
     plain = _upright(_opaque(image), orientation)
     made = []
@@ -121,14 +122,14 @@ def _formats(*, heic: bool) -> list[str]:
 
 
 def _decoded(image: Image.Image, pixels: int, size: int) -> Image.Image:
-    """The image, no larger than is wanted. Raises RefusedError before it is decoded where that is too much."""
+    """The decoded image, scaled down to `size`. Raises RefusedError before decoding if it is animated or too large."""
     if image.width * image.height > pixels:
         raise RefusedError(TOO_LARGE)
     if image.format in ("PNG", "WEBP") and getattr(image, "is_animated", False):
         raise RefusedError(ANIMATED)
     if image.format == "WEBP":
         image = _frame_of_webp(image)
-    # A JPEG is read at a fraction of its size, never below what is wanted.
+    # A JPEG is decoded at a fraction of its size, never below `size`.
     image.draft("RGB", (size, size))
     image = _blendable(image)
     image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -137,8 +138,8 @@ def _decoded(image: Image.Image, pixels: int, size: int) -> Image.Image:
 
 
 def _blendable(image: Image.Image) -> Image.Image:
-    """The image in a mode whose pixels can be blended: Pillow makes one of a palette, or of black and white, smaller by
-    leaving pixels out, and cuts off 16 bits instead of scaling them."""
+    """The image in a mode that can be resampled: Pillow shrinks palette and 1-bit images by dropping pixels, and
+    truncates 16-bit values instead of scaling them."""
     match image.mode:
         case "1":
             return image.convert("L")
@@ -150,9 +151,9 @@ def _blendable(image: Image.Image) -> Image.Image:
 
 
 def _frame_of_webp(image: Any) -> Image.Image:
-    """The only frame of a WebP image, on the memory into which it was decoded.
+    """The only frame of a WebP image, in the buffer into which it was decoded. Raises RefusedError without a frame.
 
-    Pillow copies it once more while its decoder holds two of it: 440 MB for 25 megapixels, instead of 340.
+    Pillow would make another copy while its decoder holds two: 440 MB for 25 megapixels instead of 340 MB.
     """
     size, mode = image.size, image.mode
     frame = image._decoder.get_next()
@@ -163,7 +164,7 @@ def _frame_of_webp(image: Any) -> Image.Image:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """The pixels alone, on white, in a new image that has nothing else."""
+    """The pixels on a white background, in a new image without metadata."""
     clean = Image.new("RGB", image.size, _WHITE)
     if image.mode in _TRANSPARENT:
         shown = image.convert("RGBA")
@@ -174,7 +175,7 @@ def _opaque(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image, orientation: int) -> Image.Image:
-    """The image turned and mirrored as its camera said."""
+    """The image, rotated and mirrored by its EXIF orientation, without metadata."""
     image.getexif()[_ORIENTATION] = orientation
     turned = ImageOps.exif_transpose(image)
     clean = Image.new("RGB", turned.size)
@@ -183,7 +184,7 @@ def _upright(image: Image.Image, orientation: int) -> Image.Image:
 
 
 def peak() -> int:
-    """The most memory that this process has held, in KiB; its own, unlike `ru_maxrss`, which a parent hands down."""
+    """Peak memory of this process in KiB, 0 if unknown; unlike `ru_maxrss` it isn't inherited from the parent."""
     with Path("/proc/self/status").open() as status:
         return next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), 0)
 

@@ -1,4 +1,4 @@
-"""Claims of images by reviews: new ones and edits get theirs in the transaction that stores them."""
+"""Claims of images by reviews: a new or edited review gets its images in the transaction that stores it."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -22,11 +22,11 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _AT_ONCE: Final = 16
-"""The uploads of so many reviews are looked up at the same time."""
+"""Number of reviews whose uploads are looked up concurrently."""
 
 
 class WantedImages(NamedTuple):
-    """The images that a submission names, and for whom."""
+    """The ids of the images that a submission names, with its review, author and source."""
 
     review_id: str
     author: str | None
@@ -35,12 +35,12 @@ class WantedImages(NamedTuple):
 
 
 async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> set[str]:
-    """Those of these images whose uploads are there, though nothing has been made of them yet; as well those that
-    aren't looked up, as their review lacks another one, and is refused for that.
+    """The ids of images that are uploaded but not rebuilt yet. Images that aren't looked up are included: their review
+    lacks another image, and is refused for that.
 
-    Asked before the transaction that reads the images: an upload is removed once its image is stored, so one of the two
-    is seen. While the store of images is unavailable all count as uploaded, as no review waits for photos: they are
-    awaited, until their uploads are settled, or housekeeping finds that they have none.
+    Called before the transaction that reads the images: an upload is removed only after its image is stored, so one of
+    the two is seen. While the image store is unavailable, all unknown images count as uploaded, since no review waits
+    for photos: they are awaited until their uploads are settled or housekeeping finds that there are none.
     """
     ids = {id for each in wanted for id in each.ids}
     unknown = ids - (await services.images.of_ids(ids)).keys()
@@ -70,9 +70,9 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
 async def image_refusals(
     services: Services, wanted: Sequence[WantedImages], uploaded: Collection[str]
 ) -> list[Refusal | None]:
-    """The reason against the images of each review, None where there is none.
+    """The refusal of each review's images, None if there is none.
 
-    What other reviews of the batch get doesn't count: the transaction tells.
+    Conflicts between reviews of the batch are not checked here: the transaction decides them.
     """
     stored = await services.images.of_ids({id for each in wanted for id in each.ids})
     found = []
@@ -84,8 +84,8 @@ async def image_refusals(
 
 
 async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:
-    """Give new reviews the images that they name, but for those that they stand without; returns the refusals of those
-    that can't have them."""
+    """Give new reviews the images that they name, except lost ones that a review may do without. Returns the refusals,
+    by id, of reviews that can't have their images."""
     wanted = {image.id for review in reviews for image in review.images}
     if not wanted:
         return {}
@@ -110,7 +110,7 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
 async def checked_edits(
     edits: Sequence[Edit], reviews: Mapping[str, Review], uploaded: Collection[str], work: UnitOfWork
 ) -> Sequence[Edit]:
-    """Edits with what is known of the images that they name."""
+    """Edits, completed with the refusal or the readiness of the images that they name."""
     wanted = {id for edit in edits for id in edit.content.images or ()}
     if not wanted:
         return edits
@@ -125,7 +125,7 @@ async def checked_edits(
             if isinstance(holders, Refusal):
                 edit = replace(edit, image_refusal=holders)
             else:
-                # By the later of two clocks: an approval that was sent before the edit is about other images.
+                # The later of two clocks: an approval sent before the edit must not cover its images.
                 effective = max(now, from_milliseconds(edit.position.timestamp))
                 stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=effective)
         checked.append(edit)
@@ -133,7 +133,7 @@ async def checked_edits(
 
 
 async def save_images(before: Mapping[str, Review], after: Mapping[str, Review], work: UnitOfWork) -> None:
-    """Give edited reviews the images that they have now, and let those go that they had."""
+    """Give edited reviews the images that they have gained, and give up those that they have dropped."""
     now = {image.id: id for id, review in after.items() for image in review.images}
     had = {image.id for id in after for image in before[id].images}
     await work.repositories.images.give(

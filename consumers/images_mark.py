@@ -1,4 +1,4 @@
-"""The mark in the store of images: without it nothing is believed to be lost."""
+"""The mark in the image store: files count as lost only in a store that has it."""
 
 from obstore.exceptions import GenericError
 
@@ -7,17 +7,17 @@ from storage.images_mark import ADVICE, WHY_ANOTHER
 
 
 async def mark_store(services: Services) -> None:
-    """Mark the store of images, once: it has just given a file that was put there, so it is the right one. Raises
-    GenericError, as `check_store`, where one was used before that had no mark, and this one isn't it."""
+    """Mark the image store, once. A file has just been read from it, so it is the right one. Raises GenericError, as
+    `check_store` does, if an unmarked store was used before and this isn't it."""
     if not await services.store_mark.is_written():
         await check_store(services)
-        # Remembered last: who remembers a mark that isn't there would believe no loss any more.
+        # Record it last: with a recorded mark that is missing, no file would ever count as lost.
         await services.image_files.mark()
         await services.store_mark.note_written()
 
 
 async def check_store(services: Services) -> None:
-    """Raises GenericError, as for a store that is unavailable, where the store of images is another one than before:
-    what it lacks isn't lost then, but elsewhere. The first one of all is believed."""
+    """Raises GenericError, as for an unavailable store, if the image store isn't the one used before: its missing files
+    aren't lost then, but in the other store. The very first store is trusted."""
     if await services.store_mark.is_missing_in(services.image_files):
         raise GenericError(f"The store of images {WHY_ANOTHER}. {ADVICE}")

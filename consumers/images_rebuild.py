@@ -1,4 +1,4 @@
-"""Rebuild uploads in child processes, each with limits of its own."""
+"""Rebuild uploads in child processes, each with its own limits."""
 
 import asyncio
 import json
@@ -20,17 +20,17 @@ from domain.images import MAX_PIXELS, SIZES, Rebuilt, UploadRefusal
 log = structlog.get_logger()
 
 MEMORY_BYTES: Final = 400_000_000
-"""Of the child's addresses, so that it never holds more; 25 megapixels take 350 MB at most."""
+"""Bytes of a child's address space, so that it never holds more; 25 megapixels take 350 MB at most."""
 
 SECONDS: Final = 15
-"""Of computing. A photograph takes one or two."""
+"""Seconds of CPU time of a child. A photograph takes one or two."""
 
 PATIENCE_S: Final = 45.0
-"""In all, on a machine that has other work: five in a row take less than four minutes."""
+"""Seconds that a child may take on a machine with other load: five in a row take less than four minutes."""
 
 _KILLED_AGAIN: Final = 2
-"""A child that was killed may have been so by a system without memory, and one that wasn't done may have been frozen
-with its machine, for no fault of their own: they are repeated."""
+"""Killed or timed-out children after which an image is refused. One isn't enough: the system may have run out of
+memory, or the machine may have been suspended."""
 
 _SHORTEST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
@@ -41,19 +41,19 @@ _LONGEST_HEAD: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a child, and the most memory that it held (KiB; 0 where it didn't live to tell)."""
+    """The result of a child, and its peak memory in KiB (0 if it ended without reporting it)."""
 
     result: Rebuilt | UploadRefusal
     peak: int = 0
 
 
 class NoChildError(Exception):
-    """No child process begins: the system has no room for one, or the installation is broken. No image is to blame."""
+    """No child process starts: the system lacks resources, or the installation is broken. The image is not to blame."""
 
 
 async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadRefusal:
-    """The image in an upload, rebuilt from its pixels, or why there is none. One that was exported is kept as it is
-    where it is one of our own files. Waits for as long as no child process begins."""
+    """Rebuild the image in an upload from its pixels, or return the reason for refusing it. With `is_exported`, a file
+    written by this service is kept unchanged. Retries for as long as no child process starts."""
     pause = _SHORTEST_PAUSE_S
     killed = 0
     while killed < _KILLED_AGAIN:
@@ -69,7 +69,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
 
 
 async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
-    """Run a child on an upload; None where it was killed, or not done within PATIENCE_S. Raises NoChildError."""
+    """Run a child on an upload; None if it was killed or took longer than PATIENCE_S. Raises NoChildError."""
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
     arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
@@ -85,7 +85,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         log.warning("an image took too long to rebuild", bytes=len(raw))
         return None
     finally:
-        child.kill()  # if we were cancelled; it does nothing to one that has ended
+        child.kill()  # in case of cancellation; no effect on a process that has ended
     if not out.startswith(BEGUN):
         raise NoChildError(f"it ended with exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
@@ -94,10 +94,10 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A child process, started without running Python in it.
+    """Start a child process without running Python between fork and exec.
 
-    uvloop's own way does so between fork and exec, where the interpreter's locks may be held by threads that aren't
-    there any more: the child hangs then, and the event loop with it, which waits for it to begin.
+    uvloop's own way runs Python there, where interpreter locks may be held by threads that don't exist in the child:
+    the child would hang, and with it the event loop, which waits for it to start.
     """
     return subprocess.Popen(  # noqa: S603 - our own program
         command,
@@ -105,7 +105,7 @@ def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={},
-        # Signals to our group, such as Ctrl-C, aren't for it: what it rebuilds would be refused.
+        # Signals to our process group, such as Ctrl-C, must not reach it: its image would be refused.
         start_new_session=True,
     )
 

@@ -1,6 +1,6 @@
-"""Recognise the files that this service writes: JPEGs of one form, of which every bit is accounted for.
+"""Recognise the files that this service writes: JPEGs of one form, in which every bit is accounted for.
 
-Runs beside `images_child`, apart from the service.
+Runs in the process of `images_child`, isolated from the service.
 """
 
 from array import array
@@ -13,10 +13,10 @@ _SCAN: Final = b"\xff\xda"
 _END: Final = b"\xff\xd9"
 
 _KINDS: Final = (0x00, 0x10, 0x01, 0x11)
-"""Of Huffman tables, in their order: of means and of details, of brightness first and of colour then."""
+"""Class and id bytes of the Huffman tables, in file order: DC and AC of luminance, then of chrominance."""
 
 _BLOCKS: Final = ((0, 0), (0, 0), (0, 0), (0, 0), (1, 2), (2, 2))
-"""The channel and the first table of each block in a group, 16 pixels by 16: four of brightness, two of colour."""
+"""Channel and index of the DC table for each block of a group of 16 x 16 pixels: four luminance, two chrominance."""
 
 _GROUP_PIXELS: Final = 16
 _BLOCK_VALUES: Final = 64
@@ -30,25 +30,27 @@ _SIXTEEN_ZEROS: Final = 0xF0
 
 
 class _OtherFormError(Exception):
-    """A file isn't of the form."""
+    """The file doesn't have the form in which this service writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A Huffman table. `entries` are by the next 16 bits: the symbol, and in the last byte the bits of its code and of
-    the value behind it; 0 for no code. `used` are those that were met."""
+    """A Huffman table."""
 
     entries: list[int]
+    """Indexed by the next 16 bits: the symbol, and in the last byte the bits of its code and value; 0: no code."""
     count: int
+    """Number of codes."""
     used: set[int] = field(default_factory=set)
+    """Entries that were met."""
 
 
 def is_as_written(raw: bytes, blank: bytes, size: tuple[int, int]) -> bool:
-    """True if a file of ours could differ from this one in nothing but its pixels.
+    """True if the file has the form in which this service writes, and so can hold nothing but its pixels.
 
-    `blank` is a file of ours of the same size in pixels. Up to the Huffman tables, and between them and the pixels, the
-    two are equal: there is no room for anything else. Each code of the tables is used, the codes are those of all
-    blocks and of no more, and nothing follows.
+    `blank` is a file written by this service, of the same size in pixels. Both have to be equal up to the Huffman
+    tables, and between these and the pixels, so that there is no room for other data. Each code of the tables has to
+    be used, the codes have to make up exactly all blocks, and nothing may follow.
     """
     head, scan = blank.index(_TABLE), blank.index(_SCAN)
     begin = blank[scan : scan + 2 + int.from_bytes(blank[scan + 2 : scan + 4], "big")]
@@ -69,7 +71,7 @@ def is_as_written(raw: bytes, blank: bytes, size: tuple[int, int]) -> bool:
 
 
 def _table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
-    """The Huffman table of this kind, and where it ends."""
+    """The Huffman table of this kind at offset `at`, and the offset of its end. Raises _OtherFormError."""
     counts = raw[at + 5 : at + 5 + _LONGEST_CODE]
     symbols = raw[at + 21 : at + 21 + sum(counts)]
     head = _TABLE + (19 + len(symbols)).to_bytes(2, "big") + bytes([kind])
@@ -78,7 +80,7 @@ def _table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
     entries: list[int] = []
     for symbol, length in zip(symbols, _lengths(counts), strict=True):
         entries += [symbol << 8 | length + (symbol & 15)] * (1 << _LONGEST_CODE - length)
-        # The code of ones alone is never given.
+        # The code that consists of ones only is never assigned.
         if not _is_symbol(symbol, of_means=kind < 0x10) or len(entries) >= 1 << _LONGEST_CODE:
             raise _OtherFormError
     entries += [0] * ((1 << _LONGEST_CODE) - len(entries))
@@ -97,16 +99,16 @@ def _lengths(counts: bytes) -> Iterator[int]:
 
 
 def _codes(scan: bytes) -> bytes:
-    """The codes of a scan, without the zeros that keep them from looking like markers. Raises for a marker."""
+    """The codes of a scan, without the stuffed zero bytes. Raises _OtherFormError for a marker."""
     if len(scan) < _SHORTEST_SCAN or b"\xff" in scan.replace(b"\xff\x00", b""):
         raise _OtherFormError
     return scan.replace(b"\xff\x00", b"\xff")
 
 
 def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
-    """Read so many groups of blocks, which must be all that there is. Raises _OtherFormError.
+    """Read `groups` groups of blocks. Raises _OtherFormError unless these are all that there is.
 
-    One loop, all but without calls: a large photograph has a million codes.
+    A single loop with almost no calls, for speed: a large photograph has a million codes.
     """
     windows, end = _windows(codes), 8 * len(codes)
     means = [0, 0, 0]
@@ -137,13 +139,13 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
 
 
 def _windows(codes: bytes) -> "array[int]":
-    """The 24 bits that begin at each byte; zeros follow the last one."""
+    """The 24 bits that begin at each byte, padded with zeros after the last one."""
     shifted = zip(codes, codes[1:] + b"\0", codes[2:] + b"\0\0", strict=True)
     return array("I", (first << 16 | second << 8 | third for first, second, third in shifted))
 
 
 def _value(codes: bytes, end: int, bits: int) -> int:
-    """The number in so many bits before this one; a negative one begins with a zero."""
+    """The number in the `bits` bits before bit `end`; it is negative if it begins with a zero."""
     first, last = (end - bits) >> 3, -(-end // 8)
     value = int.from_bytes(codes[first:last], "big") >> 8 * last - end & (1 << bits) - 1
     return value if bits == 0 or value >> bits - 1 else value - (1 << bits) + 1

@@ -1,6 +1,6 @@
-"""Periodic work about images: unused ones go, and the files of those that are gone are removed.
+"""Periodic clean-up of images: give up unused ones, and remove the files of those that are gone.
 
-A turn removes those of so many images and no more, as other work waits for its own turn.
+A run handles at most _AT_ONCE images, so that other work gets its turn.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -24,12 +24,12 @@ _NAMED: Final = 5
 
 
 async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[], Awaitable[datetime]]) -> None:
-    """Remove files of images that are gone, and let unused ones go.
+    """Remove the files of images that are gone, and give up unused images.
 
-    `read_up_to`: the time that submissions have been read up to; a review that uses an image may be among the others.
+    `read_up_to` returns the time up to which submissions have been read; an unread one may use an image.
     """
     images = services.images
-    # What is gone waits for no Kafka.
+    # Images that are gone don't depend on the lag of submissions.
     if unswept := await images.unswept(_AT_ONCE):
         left = await _remove(services, list(unswept))
         await images.note_swept({id: mark for id, mark in unswept.items() if id not in left})
@@ -40,10 +40,11 @@ async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[
 
 
 async def forget_images(services: Services, now: datetime, remember: timedelta) -> bool:
-    """Forget images that have been gone for so long that no upload of theirs can come again. False if there are more.
+    """Forget images that have been gone for `remember`, so that no upload of theirs can be redelivered. False if there
+    are more.
 
-    Their files are removed once more: a worker that was believed dead may have written them since. So are uploads whose
-    command never came. Images that were never uploaded go from the reviews that await them.
+    Their files are removed again: a worker that was presumed dead may have written them since. Uploads whose command
+    never arrived are removed, too. Images that were never uploaded are removed from the reviews that await them.
     """
     images = services.images
     if ids := await images.gone_before(now - remember, _AT_ONCE):
@@ -51,12 +52,12 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
         await images.forget([id for id in ids if id not in left])
     if len(ids) == _AT_ONCE:
         return False
-    # Also before what is to be listed: in another store all of it would be listed again every few seconds.
+    # Check before listing: otherwise another store would be listed completely every few seconds.
     await check_store(services)
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads that nobody told of", count=count)
     awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
-    # An upload is in the store before anybody can name its image, and until that is settled.
+    # An upload is stored before its image can be named, and is kept until the image is settled.
     if missing := [id for id in awaited if not await services.image_files.has_upload(id)]:
         await check_store(services)
         log.warning("reviews go without images that were never uploaded", images=missing[:_NAMED], count=len(missing))
@@ -69,7 +70,7 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
 
 
 async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
-    """Refuse an image whose upload isn't there, unless it has been settled meanwhile; its review is without it then."""
+    """Refuse an image that has no upload, unless it has been settled meanwhile, and remove it from its review."""
     image = (await work.repositories.images.of_ids([id], work.session)).get(id)
     if image is not None and not image.is_settled:
         review = await work.repositories.review_images.get(image.review_id, work.session)
@@ -78,8 +79,8 @@ async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
 
 
 async def _remove(services: Services, ids: Collection[str]) -> set[str]:
-    """Remove files of images; returns the ids of those that stay, as under a legal hold: others get their turn. Raises
-    GenericError where the store has lost its mark: the files are in another one, and would stay there."""
+    """Remove the files of images. Returns the ids whose files can't be removed, for example under a legal hold. Raises
+    GenericError if the store lacks its mark: the files are in another store, and would stay there."""
     await check_store(services)
     if left := await services.image_files.remove(ids):
         log.warning("files of images can't be removed", images=sorted(left)[:_NAMED], count=len(left))

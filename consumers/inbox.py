@@ -35,10 +35,10 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 LONGEST_PAUSE_S: Final = 5.0
-"""Between attempts while MongoDB or Kafka is unavailable. The consumer stays in its group meanwhile."""
+"""Maximum seconds between attempts while a server is unavailable. The consumer stays in its group meanwhile."""
 
 _TRIED: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
-"""A batch of several records is halved then."""
+"""After 5 failed attempts, or 30 seconds, a batch of several records is halved."""
 
 T = TypeVar("T")
 Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | None]]
@@ -46,30 +46,31 @@ Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | Non
 
 @dataclass(frozen=True, slots=True)
 class Inbox(Generic[T]):
-    """Delivers the records of a topic to a handler, so that in the end each has had its effect or is a dead letter.
+    """Delivers the records of a topic to a handler until each has taken effect or become a dead letter.
 
-    `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds can never
-    work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the partitions in one
-    worker: with two of them one decodes while MongoDB writes for the other. `listener` hears which partitions are
-    assigned to us. `read` decodes a value, by default the topic's of READERS; it raises InvalidContentError or
-    InvalidMessageError, and works beside the event loop where it is slow.
-
-    While MongoDB or Kafka is unavailable a record is retried, for as long as it takes. A batch is halved, in order,
-    once it has failed so a few times, or for long: what is too much for a server at once, for its cache or its time,
-    isn't in parts. Any other exception is put down to a record: the batch is halved until the culprit stands alone,
-    and that becomes a dead letter. One that fails for a document of ours (StoredDocumentError) says so: it is sent
-    again once the document is mended. At a stop of the process nothing is put down to anybody, and a batch that isn't
-    done is delivered again.
+    While MongoDB, Kafka or the image store is unavailable, a single record is retried indefinitely. A batch is halved,
+    in order, after a few such attempts or some time (_TRIED): a batch that exceeds a server's cache or time limit can
+    succeed in parts. Any other exception is attributed to a record: the batch is halved until the failing record is
+    alone, and that one becomes a dead letter. If one of our stored documents is the cause (StoredDocumentError), the
+    dead letter says so; it can be replayed once the document is repaired. When the process stops, no record is blamed,
+    and an unfinished batch is delivered again.
     """
 
     topic: Topic
     handle: Handler[T]
+    """Gets 1 to `max_records` messages, and returns dead letters for those that can never work. Must be idempotent:
+    after a failure it gets messages again."""
     publish: Publish
     max_records: int = 500
     shares: int = 1
+    """Consumers of one worker that share the partitions: of two, one decodes while MongoDB writes for the other."""
     is_slow: bool = False
+    """True if `read` is slow, and so has to run in a thread."""
     listener: ConsumerRebalanceListener | None = None
+    """Notified of the partitions that are assigned to us or revoked."""
     read: Callable[[bytes], T] | None = None
+    """Decodes a value; by default the function for the topic in READERS. Raises InvalidContentError or
+    InvalidMessageError."""
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
         """Deliver a batch; returns once its offsets may be committed."""
@@ -78,7 +79,7 @@ class Inbox(Generic[T]):
                 await self._retry(lambda: self._process(records), stop_never if len(records) == 1 else _TRIED)
         except Exception as error:
             if is_of_closed_client(error):
-                # This process stops, and that is no record's fault: they are delivered again to another one.
+                # The process is stopping, which is no record's fault: another process gets them again.
                 raise asyncio.CancelledError from error
             if len(records) > 1:
                 if is_unavailable(error):
@@ -96,7 +97,7 @@ class Inbox(Generic[T]):
         read = self.read or READERS[self.topic]
         good, bad = await in_template_thread(decoded, records, read) if self.is_slow else decoded(records, read)
         refused = await self.handle(good) if good else None
-        # At the end, so that a batch that is retried or halved doesn't repeat them.
+        # Last, so that a retried or halved batch doesn't publish them twice.
         await self._set_aside([*bad, *(refused or ())])
 
     async def _set_aside(self, letters: Sequence[DeadLetter]) -> None:
@@ -110,7 +111,7 @@ class Inbox(Generic[T]):
                     await self._set_aside([letter])
                 return
             (letter,) = letters
-            # The cause of the failure may be in the way of the dead letter, too: its position and the reason never are.
+            # The record's content may have made the dead letter fail, too; its position and the reason never do.
             log.exception("dead letter can't be kept whole", topic=letter.record.topic, offset=letter.record.offset)
             await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
@@ -119,9 +120,10 @@ class Inbox(Generic[T]):
 
 
 async def retry(where: str, attempt: Callable[[], Awaitable[None]], stop: StopBaseT = stop_never) -> None:
-    """Repeat an attempt while MongoDB or Kafka is unavailable; raises its error where `stop` says so.
+    """Retry an attempt while MongoDB, Kafka or the image store is unavailable. Raises its error once `stop` applies,
+    and any other error at once.
 
-    Cancelled, as at a stop of the process, it ends at once. `where` is told by log and metrics.
+    Cancellation, as when the process stops, ends it at once. `where` names the place in logs and metrics.
     """
 
     def report(state: RetryCallState) -> None:

@@ -1,4 +1,4 @@
-"""Detect the languages of texts, away from the event loop."""
+"""Detect the languages of texts, off the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from consumers.languages_model import LanguageModel
 
 _LONGEST: Final = 200
-"""So many characters tell a language."""
+"""Maximum number of characters that are looked at: enough to detect a language."""
 
-# One thread, so that the model is loaded once, and detection takes no more than one core.
+# One thread, so that the model is loaded once, and detection uses at most one core.
 _THREAD: Final = ThreadPoolExecutor(1, "languages")
 
 
 async def detect_languages(texts: Sequence[str | None]) -> list[str | None]:
-    """The language of each text as an ISO 639 code; None where there is no text, or nothing in it tells."""
+    """The language of each text as an ISO 639 code; None if there is no text, or if it gives no clue."""
     samples = list({text[:_LONGEST] for text in texts if text})
     if not samples:
         return [None] * len(texts)
@@ -33,6 +33,6 @@ def _detect(texts: Sequence[str]) -> list[str | None]:
 
 @cache
 def _model() -> "LanguageModel":
-    # With the first text: other processes than workers need neither the model nor numpy.
+    # Loaded with the first text: only workers need the model and numpy.
     model: LanguageModel = import_module("consumers.languages_model").LanguageModel()
     return model

@@ -1,7 +1,7 @@
-"""The model of py3langid 0.4, asked about many texts at once: four times as fast as one by one.
+"""The model of py3langid 0.4, applied to many texts at once: four times as fast as one by one.
 
-It is a naive Bayes classifier (Lui and Baldwin, 2012) of sequences of bytes, which a finite automaton finds. Its parts
-are attributes without a promise: tests/unit/test_languages_detection.py compares the answers with those of py3langid.
+It is a naive Bayes classifier (Lui and Baldwin, 2012) over byte sequences, which a finite automaton finds. Its parts
+are attributes without a stability promise: tests/unit/test_languages_detection.py compares the results with py3langid.
 """
 
 import unicodedata
@@ -16,7 +16,7 @@ _NONE: Final = -1
 
 
 class LanguageModel:
-    """Tells languages. It takes 90 MB, and a second to load."""
+    """Detects languages. Takes 90 MB of memory, and one second to load."""
 
     def __init__(self) -> None:
         model = LanguageIdentifier.from_model_file(MODEL_FILE)
@@ -28,7 +28,7 @@ class LanguageModel:
         self._names = model.nb_classes
 
     def languages(self, texts: Sequence[str]) -> list[str | None]:
-        """The language of each text as an ISO 639 code; None where nothing in it tells."""
+        """The language of each text as an ISO 639 code; None if it has no feature of the model."""
         numbers, features, counts = self._found([_encoded(text) for text in texts])
         used, columns = np.unique(features, return_inverse=True)
         weights, amounts = self._weights[used].astype(np.float32), np.log1p(counts.astype(np.float32))
@@ -40,7 +40,7 @@ class LanguageModel:
         return languages
 
     def _found(self, texts: Sequence[bytes]) -> tuple[Any, Any, Any]:
-        """The features of texts: the number of the text, the feature, and how often it occurs, sorted."""
+        """The features of texts as three arrays, sorted: index of the text, feature, and number of its occurrences."""
         lengths = np.array([len(text) for text in texts])
         longest = int(lengths.max(initial=0))
         letters = np.frombuffer(b"".join(text.ljust(longest, b"\0") for text in texts), np.uint8)

@@ -1,4 +1,4 @@
-"""Consume changes of reviews: moderation takes effect and the ratings follow, in one transaction."""
+"""Consume changes of reviews: apply moderation and update the ratings in one transaction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ from storage.unit_of_work import UnitOfWork
 class ReviewChangeConsumer:
     """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
 
-    Delivered at least once, in the order of each object, effective once: each review knows the records it has taken
-    into account. Statuses, tallies, audit entries, answers and events of a batch are one transaction, so the list and
-    the rating never disagree, and a consumer that was believed dead can't undo what its successor did. The cost
-    follows the number of commands, not of reviews. Recounts go to `Recounter`.
+    Delivered at least once, in order per object, effective once: each review stores the positions of the records
+    applied to it. Statuses, tallies, audit entries, answers and events of a batch are written in one transaction, so
+    the list and the rating never disagree, and a consumer that was presumed dead can't undo its successor's work. The
+    cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
     """
 
     services: Services
@@ -46,7 +46,7 @@ class ReviewChangeConsumer:
         ]
         if commands:
             await self._apply(commands)
-        # A recount comes to the same wherever it stands between the changes of an object.
+        # A recount has the same result wherever it stands among the changes of an object.
         await self.recounter.recount(batch)
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
@@ -62,16 +62,16 @@ class ReviewChangeConsumer:
                 await self._settle(id, decision)
         await self._clean({c.review_id for c in waiting if c.action is ModerationAction.DELETE})
         if early:
-            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
-            # sees the other.
+            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
+            # the two sees the other.
             await services.parked_moderation.park([c for c in waiting if c.review_id in early])
             come = await services.reviews.entities(early)
             if come:
                 await self._apply([command for command in waiting if command.review_id in come])
 
     async def _settle(self, review_id: str, decision: Moderation) -> None:
-        """Settle very many reports by a decision that has taken effect. Cut off, it leaves the others open: the review
-        stays among those that are reported."""
+        """Settle very many reports, in several transactions, by a decision that has taken effect. If interrupted, the
+        others stay open, and the review stays among the reported ones."""
         now = datetime.now(UTC)
 
         async def some(work: UnitOfWork) -> int:
@@ -82,7 +82,7 @@ class ReviewChangeConsumer:
             settled = await self.services.transactions.run(some)
 
     async def _clean(self, ids: Collection[str]) -> None:
-        """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery does it again."""
+        """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery repeats it."""
         if not ids:
             return
         gone = [id for id, entity in (await self.services.reviews.entities(ids)).items() if entity is None]
@@ -92,18 +92,18 @@ class ReviewChangeConsumer:
     async def _moderate(
         self, commands: Sequence[Moderation], parked: Sequence[Moderation], work: UnitOfWork
     ) -> tuple[Moderated, set[str]]:
-        """Moderate; also returns the ids at which there is nothing yet, not even the trace of a deletion."""
+        """Apply commands in a transaction. Also returns the ids of reviews that are neither stored yet nor deleted."""
         reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
         ids = {command.review_id for command in commands}
         present = await reviews.moderated(ids, work.session)
-        # Read outside of the transaction, which doesn't see a review that comes now: that one is early, too.
+        # Read outside of the transaction, whose snapshot lacks a review that arrives now: its commands are early, too.
         entities = await reviews.entities(ids - present.keys())
         early = {id for id in ids - present.keys() if id not in entities or entities[id] is not None}
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         results = [(c, result) for c, result in zip(commands, moderated.results, strict=True) if result]
         applied = [(c, result) for c, result in results if result.outcome is Outcome.APPLIED]
-        # Who leaves a review as it is has decided about it, too; an import that comes again hasn't.
+        # A command that leaves the status is a decision, too; a repeated import isn't.
         kept = [(c, result) for c, result in results if result.outcome is Outcome.UNCHANGED and not c.restored]
         await reviews.save_moderated(moderated.reviews, work.session)
         few = {id: each for id, each in moderated.settled.items() if moderated.reported[id] <= MOST_AT_ONCE}
@@ -121,7 +121,7 @@ class ReviewChangeConsumer:
         await work.repositories.rated_objects.forget_names(deleted, work.session)
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))
-        # Also those that left a status, and settled reports or ended a planned approval.
+        # Include commands that left the status but settled reports or ended a planned approval.
         ended = {id for id in former if present[id].status is ReviewStatus.NEW}
         told = [
             command
@@ -143,7 +143,8 @@ class ReviewChangeConsumer:
 
 
 def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
-    """Commands, each behind those that were parked about its review before it came, which take effect as it does."""
+    """The parked commands, then the new ones. A parked one takes effect at the time of the first new one about its
+    review."""
     times = {command.review_id: command.at for command in reversed(commands)}
     known = {(command.position, command.review_id) for command in parked}
     fresh = [command for command in commands if (command.position, command.review_id) not in known]

@@ -1,4 +1,4 @@
-"""Moderation rules of stores, applied to reviews, and what follows from them in the transaction that writes them."""
+"""Apply moderation rules of stores to reviews, with all consequences in the transaction that writes the reviews."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -37,11 +37,11 @@ from storage.unit_of_work import UnitOfWork
 T = TypeVar("T")
 
 _LONG: Final = 200_000
-"""Characters that are judged beside other work: a thousand usual reviews have fewer."""
+"""Number of characters above which rules run in a thread: a thousand usual reviews have fewer."""
 
 
 class Ruled(NamedTuple):
-    """A review as the rules leave it, with the ruling, and the event, the command and the trace of its submission."""
+    """A review with its ruling applied, the ruling, and the event, the command and the trace of its submission."""
 
     review: Review
     ruling: Ruling
@@ -51,7 +51,7 @@ class Ruled(NamedTuple):
 
 
 async def compiled_rules(stores: Iterable[Store]) -> dict[str | None, RuleSet]:
-    """The rules of those of these stores that have any, by id. In a thread, for they may have to be compiled."""
+    """The compiled rules of the stores that have any, by store id. Runs in a thread, as compiling takes long."""
     rules = {store.id: store.settings.moderation_rules for store in stores if store.settings.moderation_rules}
     return await asyncio.to_thread(lambda: {id: rule_set(each) for id, each in rules.items()}) if rules else {}
 
@@ -59,8 +59,8 @@ async def compiled_rules(stores: Iterable[Store]) -> dict[str | None, RuleSet]:
 async def rulings_about(
     services: Services, reviews: Collection[Review], stores: Mapping[str, Store]
 ) -> dict[str, Ruling]:
-    """The rulings about reviews that are about to be stored, by id; those for which no rule fires are left out."""
-    # One that is brought along from elsewhere has been decided about there.
+    """The rulings for reviews that are about to be stored, by id; reviews for which no rule fires are left out."""
+    # Imported reviews were moderated elsewhere.
     own = [review for review in reviews if review.facts.source is not Source.IMPORT]
     used = {review.store_id for review in own}
     sets = await compiled_rules(store for id, store in stores.items() if id in used)
@@ -72,7 +72,7 @@ async def rulings_about(
         id: judged(review)._replace(language=languages.get(id, review.facts.language))
         for id, (review, _) in ruled.items()
     }
-    # As if there were no duplicates: the database looks for these meanwhile.
+    # Judge as if there were no duplicates, while the database looks for them.
     judging = _apart(partial(_judged, told, ruled), is_long)
     holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), judging)
     twice = {id: told[id]._replace(is_duplicate=True) for id, each in keys.items() if is_duplicate(id, each, holders)}
@@ -81,7 +81,7 @@ async def rulings_about(
 
 
 async def _apart(work: Callable[[], T], is_long: bool) -> T:
-    """Do this work, in a thread where it takes long: heartbeats to Kafka don't wait."""
+    """Do this work, in a thread if it takes long, so that heartbeats to Kafka aren't delayed."""
     return await asyncio.to_thread(work) if is_long else work()
 
 
@@ -96,7 +96,7 @@ def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, 
 async def languages_of_strangers(
     reviews: Iterable[tuple[str, Review, RuleSet | None]],
 ) -> dict[str, str | None]:
-    """The languages by which rules judge those reviews whose authors alone name theirs, by id."""
+    """The languages that rules use for reviews whose language only their authors name, by id."""
     named = {
         id: (review.facts.language, detectable(review.title, review.text))
         for id, review, rules in reviews
@@ -109,7 +109,7 @@ async def languages_of_strangers(
 
 
 def apply_ruling(ruling: Ruling, review: Review) -> None:
-    """Leave a review that is about to be stored as a ruling wants it."""
+    """Apply a ruling to a review that is about to be stored."""
     approval = ruling.approval
     review.status = ruling.status
     review.moderator = approval.subject if approval else None
@@ -119,7 +119,7 @@ def apply_ruling(ruling: Ruling, review: Review) -> None:
 
 
 async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:
-    """Have ratings, events, audit log and planned approvals follow reviews that this transaction stores."""
+    """Update ratings, events, audit log and planned approvals for reviews that this transaction stores."""
     ratings = defaultdict[TallyKey, list[Hundredths]](list)
     for review, *_ in stored:
         if review.status is ReviewStatus.APPROVED:
@@ -156,7 +156,7 @@ def publication(review_id: str, ruling: Ruling, at: datetime) -> Publication | N
 def entries(
     ruling: Ruling, review_id: str, key: TallyKey, at: datetime, command_id: str | None
 ) -> Iterator[AuditEntry]:
-    """The audit entries of the rules that decided."""
+    """The audit entries of the rules that decided: the approving rule, or all that object."""
     approval = ruling.approval
     for rule in [approval] if approval else ruling.objections:
         action = AuditAction(rule.outcome.value)
@@ -164,7 +164,7 @@ def entries(
 
 
 def count_rulings(rulings: Iterable[Ruling]) -> None:
-    """Count what rules did, once it is done."""
+    """Count the outcomes of rulings in the metrics, once they are stored."""
     for outcome, number in Counter([ruling.outcome for ruling in rulings]).items():
         if outcome:
             RULINGS.labels(outcome.value).inc(number)

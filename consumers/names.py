@@ -1,4 +1,4 @@
-"""Fill in the names of objects that reviews were submitted without, by the resolvers of their types."""
+"""Fill in the names of objects that submissions left out, by the resolvers of their types."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -21,17 +21,17 @@ _GROWTH: Final = 10
 _PAGE: Final = 1_000
 
 POLL_S: Final = 1.0
-"""Pause after a look that found no name to fill in."""
+"""Seconds to wait after a query that found no name to fill in."""
 
 _IDLE_PAGES: Final = 10
-"""Up to so many pages of unknown names are looked through at that pace; more of them less often."""
+"""Number of pages of unknown names that are read again every POLL_S; more pages are read less often."""
 
 SHORTEST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_AWAY_S: Final = 10.0
-"""Between two attempts while a resolver fails: it is asked soon after it is back."""
+"""Maximum seconds between attempts while a resolver fails, so that it is asked soon after its recovery."""
 
 LONGEST_PAUSE_UNKNOWN_S: Final = 600.0
-"""Between two requests for an id that a resolver doesn't know; it may learn it later."""
+"""Maximum seconds between requests for an id that a resolver doesn't know; it may learn it later."""
 
 _MOST_PAUSES: Final = 50_000
 
@@ -39,10 +39,10 @@ _MOST_PAUSES: Final = 50_000
 async def fill_names(
     reviews: ReviewRepository, rated: RatedObjectRepository, types: EntityTypes, known: KnownNames
 ) -> None:
-    """Run until cancelled; ends at once where no type has a resolver.
+    """Run until cancelled; returns at once if no type has a resolver.
 
-    Reviews are marked as wanting a name, so nothing is lost with a worker, and several workers do the same twice at
-    worst. Each type has a task of its own: one that hangs doesn't hold up the others.
+    Reviews are marked as wanting a name, so nothing is lost if a worker dies, and several workers at worst do the same
+    work twice. Each type has its own task, so that a hanging resolver doesn't hold up the others.
     """
     types_names = [TypeNames(t.entity_type, t.get_entity, reviews, rated, known) for t in types if t.get_entity]
     await side_by_side(*(names.keep_filling() for names in types_names))
@@ -51,9 +51,9 @@ async def fill_names(
 class TypeNames:
     """Fills in the names of objects of one type.
 
-    Goes round by id through all that are wanted, those never asked for first. A batch that fails is tried again
-    with fewer ids, down to one, so that neither a slow resolver nor a single id spoils it for the others. Ids that
-    stay without a name, and a resolver that fails, are asked again after growing pauses.
+    Cycles by id through all missing names; of a page, ids that were never asked for come first. A failed batch is
+    retried with fewer ids, down to one, so that neither a slow resolver nor a single id holds up the others. Ids
+    without a name, and a failing resolver, are retried with exponential backoff.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class TypeNames:
             await asyncio.sleep(pause)
 
     async def fill_some(self) -> float:
-        """Fill in the names of one batch; returns the seconds until it is worth going on."""
+        """Fill in the names of one batch; returns the seconds to wait before the next one."""
         wanted = await self._reviews.wanted_names(self._type, after=self._after, limit=_PAGE)
         now = monotonic()
         due = sorted((id for id in wanted.ids if self._pauses.is_over(id, now)), key=self._pauses.attempts)
@@ -120,13 +120,13 @@ class TypeNames:
                 resolved = await self._resolver(ids)
         except PartlyResolvedError as error:
             resolved, failed = error.found, error.failed
-            # Once for each id: the others go on at full speed.
+            # Warn once per id; the other ids aren't slowed down.
             report = log.warning if any(self._pauses.attempts(id) == 0 for id in failed) else log.debug
             report("some names can't be resolved", entity_type=self._type, error=str(error), ids=len(failed))
         names = {id: resolved[id].name for id in ids if id in resolved}
         for id, name in names.items():
             self._known.learn(Entity(self._type, id), name)
-        # Known first, filled in then: a submission between the two either finds the name or is found by the next round.
+        # Cache first, then fill in: a submission between the two finds the name, or is found by the next round.
         await self._reviews.fill_names(self._type, names)
         await self._rated.forget_names([Entity(self._type, id) for id in names])
         now = monotonic()
@@ -141,20 +141,20 @@ class TypeNames:
         return min(LONGEST_PAUSE_AWAY_S, POLL_S * max(1.0, pages / _IDLE_PAGES))
 
     def _report(self, error: Exception) -> None:
-        # Whatever other code says may hold ids and names; what a resolver of ours says doesn't.
+        # Messages of other code may contain ids and names; those of our resolvers don't.
         reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
         report = log.warning if self._failures == 1 else log.debug
         report("names can't be resolved", entity_type=self._type, error=reason, attempt=self._failures)
 
 
 class Pauses:
-    """Growing pauses between requests for ids that stayed without a name."""
+    """Exponential backoff of requests for ids that have no name yet."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, tuple[int, float]] = {}
 
     def attempts(self, id: str) -> int:
-        """The number of requests that failed."""
+        """Number of requests for an id that failed."""
         return self._pauses.get(id, (0, 0.0))[0]
 
     def is_over(self, id: str, now: float) -> bool:
@@ -162,7 +162,7 @@ class Pauses:
         return self._pauses.get(id, (0, now))[1] <= now
 
     def begin(self, id: str, now: float, longest: float) -> None:
-        """Begin the next, longer pause. The oldest pauses are forgotten when there are too many."""
+        """Begin the next, longer pause, of at most `longest` seconds. Beyond _MOST_PAUSES the oldest one is dropped."""
         attempts = self.attempts(id) + 1
         self._pauses.pop(id, None)
         self._pauses[id] = (attempts, now + growing_pause(attempts, longest))
@@ -170,10 +170,10 @@ class Pauses:
             del self._pauses[next(iter(self._pauses))]
 
     def end(self, id: str) -> None:
-        """Forget the pause of an id that has its name."""
+        """Drop the pause of an id whose name was found."""
         self._pauses.pop(id, None)
 
 
 def growing_pause(attempts: int, longest: float) -> float:
-    """Seconds after so many failed attempts: each time twice as long, up to `longest`."""
+    """Seconds to wait after these failed attempts: doubled each time, up to `longest`."""
     return min(longest, SHORTEST_PAUSE_S * 2.0 ** min(attempts - 1, 30))

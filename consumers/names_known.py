@@ -10,7 +10,7 @@ from domain.ratings import Entity
 from domain.reviews import Review
 
 LIFETIME_S: Final = 600.0
-"""A name is cached for so long; objects are renamed now and then."""
+"""Seconds for which a name is cached; objects are renamed now and then."""
 
 CAPACITY: Final = 10_000
 
@@ -18,7 +18,7 @@ CAPACITY: Final = 10_000
 class KnownNames:
     """Gives new reviews the names of their objects, or marks them as wanting one.
 
-    Only memory is looked at, so that nothing holds up a submission. The oldest names are dropped beyond CAPACITY.
+    Only this cache is read, so that no lookup delays a submission. Beyond CAPACITY the oldest name is dropped.
     """
 
     def __init__(self, types: EntityTypes, clock: Callable[[], float] = monotonic) -> None:
@@ -27,14 +27,14 @@ class KnownNames:
         self._names: dict[Entity, tuple[str, float]] = {}
 
     def named(self, review: Review) -> Review:
-        """The review with a name, or marked as wanting one; unchanged when it has one, or its type has no resolver."""
+        """The review with a name, or marked as wanting one; unchanged if it has one, or if its type has no resolver."""
         if review.entity_name or self._types.resolver(review.entity.type) is None:
             return review
         name = self._name(review.entity)
         return replace(review, entity_name=name, name_wanted=name is None)
 
     def learn(self, entity: Entity, name: str) -> None:
-        """Remember a name."""
+        """Cache a name."""
         self._names.pop(entity, None)
         self._names[entity] = (name, self._clock() + LIFETIME_S)
         if len(self._names) > CAPACITY:

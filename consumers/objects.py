@@ -17,16 +17,16 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _FUTURE_S: Final = 60
-"""Clocks differ; by more than that one is wrong."""
+"""Seconds by which clocks may differ; by more, one of them is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectConsumer:
     """Keeps the newest facts of each object.
 
-    Delivered at least once, late, twice or out of order: each fact is that of its newest record. A replayed
-    one is as old as the record that became a dead letter. A record from the future is the newest until then, for
-    it has to be so each time that it is delivered; the log tells of it.
+    Delivered at least once, possibly late or out of order: each fact is taken from its newest record. A replayed
+    record is as old as the one that became a dead letter. A record from the future is the newest until that time, as
+    each delivery has to have the same effect; it is logged.
     """
 
     services: Services

@@ -28,18 +28,17 @@ ReceivedOrder = Received[tuple[OrderEvent, str]]
 class OrderConsumer:
     """Keeps the newest state of each order.
 
-    Delivered at least once, late, twice or out of order: all lead to the state of the newest `modifiedDate`, and
-    what was returned of the order stays with it. An event without one is as old as its record, a replayed one as the
-    record that became a dead letter; one from a time to come is a dead letter. An id is one store's: so is an event of
-    another's.
-    The reviews that the order verifies, or doesn't any more, follow, and so do its returns when it gets a store.
+    Delivered at least once, possibly late or out of order: the newest `modifiedDate` wins, and the quantities returned
+    of the order stay. An event without that date is as old as its record, or, in a replay, as the record that became a
+    dead letter. An event from the future becomes a dead letter, and so does one with the id of another store's order.
+    The verification of reviews by purchases is updated, and if the order gets a store, so do its returns.
     """
 
     services: Services
     returns: ReturnConsumer
 
     async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
-        """Store a batch; returns the events that are refused."""
+        """Store a batch; returns dead letters for the refused events."""
         orders, refused = await self.services.transactions.run(partial(_store, batch))
         await self._give_stores(orders)
         # Once they are stored: from then on nothing is parked for them.
@@ -50,8 +49,8 @@ class OrderConsumer:
         return refused
 
     async def _give_stores(self, orders: Sequence[Order]) -> None:
-        """Give returns that were made before their order had a store that one. Where another return has the number
-        there, it stays without."""
+        """Give returns that were created before their order had a store that store. A return stays without one if its
+        number is taken there."""
         try:
             await self.services.returns.give_stores({order.id: order.store_id for order in orders if order.store_id})
         except BulkWriteError as error:
@@ -61,7 +60,7 @@ class OrderConsumer:
 
 
 async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[list[Order], list[DeadLetter]]:
-    """Store the orders; returns those that the events are about as they are now, and the events that are refused."""
+    """Store the orders; returns all orders of the events, in their new state, and the refused events."""
     orders = work.repositories.orders
     known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
     news, refused = _news(events, known)
@@ -70,13 +69,13 @@ async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[lis
 
 
 def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
-    """The orders that these events change, as they are afterwards, and the events that are refused."""
+    """The orders that these events change, in their new state, and the refused events."""
     present, refused, now = dict(known), [], datetime.now(UTC)
     for received in events:
         record, (event, digest) = received
         told = event.order(record.value or b"", from_milliseconds(first_published(record)))
         before = present.get(event.id)
-        # Of records that are written with the time of something past, what has come by now has come.
+        # By the later of two clocks: records may be written with the time of something past.
         if error := event.refusal(max(received.at, now)):
             refused.append(DeadLetter(record, error))
         elif is_of_other_store(before, told):

@@ -1,4 +1,4 @@
-"""Parked commands: they go on once their review is stored, or are given up in the end."""
+"""Parked commands: released once their review is stored, or given up in the end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from domain.ratings import Entity
 
 @dataclass(frozen=True, slots=True)
 class ParkedCommands:
-    """Moderation, feedback, verdicts and commands about images that came before the submission that they are about."""
+    """Moderation, feedback, verdicts and image commands that arrived before the submission of their review."""
 
     moderation: CommandRouter
     feedback: FeedbackConsumer
@@ -21,14 +21,14 @@ class ParkedCommands:
     images: ImageCommandConsumer
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
-        """Let the commands about these reviews go on: they are stored by now."""
+        """Release the commands parked for these reviews, which are stored."""
         await self.verdicts.release(entities.keys())
         await self.moderation.release(entities)
         await self.feedback.release(entities.keys())
         await self.images.release(entities.keys())
 
     async def are_overdue(self, before: datetime) -> bool:
-        """True if any was parked before that moment."""
+        """True if any command was parked before that moment."""
         services = self.moderation.services
         waiting = (
             services.parked_moderation,
@@ -39,6 +39,6 @@ class ParkedCommands:
         return any([await each.parked_before(before, limit=1) for each in waiting])
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment. Returns how many there were."""
+        """Give up commands parked before that moment. Returns the number given up."""
         waiting = (self.moderation, self.feedback, self.verdicts, self.images)
         return sum([await each.report_overdue(before) for each in waiting])

@@ -1,4 +1,4 @@
-"""The wait of commands for a review that is unknown, and its end where that never comes: a dead letter, and the answer
+"""Parking of commands whose review is unknown. If it never arrives, they become dead letters, and are answered
 "not-found"."""
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ MOST_OVERDUE: Final = 500
 
 
 class Overdue(NamedTuple):
-    """The end of a parked command, as it is told: its record, and the item that is answered."""
+    """A parked command that is given up: the record for its dead letter, and the item to answer."""
 
     topic: Topic
     position: RecordPosition
@@ -33,8 +33,8 @@ class Overdue(NamedTuple):
 async def entities_or_parked(
     services: Services, parking: ParkingRepository[T], commands: Collection[T]
 ) -> dict[str, Entity | None]:
-    """The objects of the reviews that these commands are about, by id, None for those that are gone. Commands about
-    others are parked."""
+    """The objects of the commands' reviews, by review id; None for deleted and refused reviews. Commands about unknown
+    reviews are parked."""
     entities = await services.reviews.entities({command.review_id for command in commands})
     if unknown := [command for command in commands if command.review_id not in entities]:
         # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two sees
@@ -47,14 +47,14 @@ async def entities_or_parked(
 async def give_up_overdue(
     services: Services, parking: ParkingRepository[T], before: datetime, told: Callable[[T], Overdue]
 ) -> int:
-    """Give up what was parked before that moment, some of it at a time. Returns how much there was."""
+    """Give up at most MOST_OVERDUE commands parked before that moment. Returns the number given up."""
     return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), told))
 
 
 async def give_up(
     services: Services, parking: ParkingRepository[T], parked: Sequence[T], told: Callable[[T], Overdue]
 ) -> list[T]:
-    """Dead-letter and answer the parked commands that nobody else has given up, and return them."""
+    """Dead-letter and answer those of these commands that are still parked, and return them."""
 
     async def take(work: UnitOfWork) -> list[T]:
         given_up = await parking.take(parked, work.session)

@@ -1,13 +1,13 @@
-"""Approve reviews that only their few stars held back, once their time has come.
+"""Approve reviews that were held back only for their few stars, once their planned approval is due.
 
-An objection that is applied takes the plan of its review away: an author's edit, a verdict that objects, a moderator's
-decision. One that was acknowledged may still wait in Kafka. So `Objections` begins at a moment T, and waits until the
-topics of _OBJECTIONS are applied, each up to the end that it has once those before it are, as these pass things on:
-1. `dead-letter-commands`: replays bring letters back to the other topics;
-2. `review-submissions`, `moderation-verdicts` and `moderation-commands`: the router passes the last on;
+An applied objection (an author's edit, an objecting verdict, a moderator's decision) cancels the plan of its review. An
+acknowledged objection may still be unread in Kafka. So `Objections` starts at a moment T, and goes through the steps
+of _OBJECTIONS. Each step takes the end offsets of its topics once the step before is done, as that one passes records
+on, and waits until these offsets are applied:
+1. `dead-letter-commands`: replays return letters to the other topics;
+2. `review-submissions`, `moderation-verdicts` and `moderation-commands`: the router forwards the last to step 3;
 3. `review-changes`: decisions are applied.
-Reviews are approved at one moment, behind the third, and only those whose time had come at T: whatever was acknowledged
-before T has had its effect.
+After step 3 the reviews that were due at T are approved: everything acknowledged before T has taken effect.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,31 +34,32 @@ log = structlog.get_logger()
 
 _MOST: Final = 200
 _CLOCKS_APART: Final = timedelta(seconds=2)
-"""The clock of a worker that owes something may be so far ahead."""
+"""Time by which the clock of a worker that owes messages may be ahead of ours."""
 
 _OBJECTIONS: Final = (
     frozenset({Topic.DEAD_LETTER_COMMANDS}),
     frozenset({Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_VERDICTS, Topic.MODERATION_COMMANDS}),
     frozenset({Topic.REVIEW_CHANGES}),
 )
-"""Topics of what takes a plan away; what the first have is applied, or passed on to the next."""
+"""The topics of objections, by step; a step applies its records, or passes them on to the next one."""
 
 
 @dataclass(slots=True)
 class Objections:
-    """The moment T up to which all that speaks against approvals is applied. `_ends`: the offsets that are waited for,
-    of the topics of one step; `_left`: the steps behind it."""
+    """The moment T up to which all objections to approvals are applied."""
 
     lag: ConsumerLag
     outbox: Outbox
     _since: datetime | None = None
     _left: Sequence[frozenset[Topic]] = ()
+    """The steps after the present one."""
     _ends: Mapping[Partition, int] = field(default_factory=dict)
+    """The offsets that the present step waits for."""
 
     async def applied_up_to(self, now: datetime) -> datetime | None:
-        """The moment, that of the first question; None until all steps are done: ask again.
+        """The moment T of the first call, once all steps are done; None before: call again.
 
-        Where a topic was made anew meanwhile, that begins anew. Raises BrokerAwayError and KafkaError.
+        If a topic was recreated meanwhile, all steps begin again. Raises BrokerAwayError and KafkaError.
         """
         if self._since is None:
             self._since, self._left, self._ends = now, _OBJECTIONS, {}
@@ -73,9 +74,9 @@ class Objections:
             if not self._left:
                 moment, self._since = self._since, None
                 return moment
-            # A worker that died may have applied what the topics before had, and not passed it on.
+            # A crashed worker may have applied records of the step before without passing them on.
             await self.outbox.settle_before(datetime.now(UTC) + _CLOCKS_APART)
-            # Asked anew: what they have passed on meanwhile is among it.
+            # Measure again, to include what has been passed on meanwhile.
             told = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in told}:
                 return None
@@ -84,7 +85,7 @@ class Objections:
 
 
 def _is_made_anew(ends: Mapping[Partition, int], unread: Mapping[Partition, Unread]) -> bool:
-    """True if a topic ends before what it had, or has fewer partitions."""
+    """True if a topic ends before these offsets, or has fewer partitions."""
     topics = {topic for topic, _ in unread}
     gone = (
         partition not in unread or unread[partition].end < end
@@ -95,9 +96,9 @@ def _is_made_anew(ends: Mapping[Partition, int], unread: Mapping[Partition, Unre
 
 
 async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
-    """Approve the reviews whose time has come; returns how many there were.
+    """Approve the reviews whose planned approval is due; returns their number.
 
-    Effective once: plans, reviews, tallies, audit entries and events are one transaction.
+    Effective once: plans, reviews, tallies, audit entries and events are written in one transaction.
     """
     if not await services.publications.due(now, 1):
         return 0
@@ -111,7 +112,7 @@ async def publish_due(services: Services, now: datetime, objections: Objections)
 
 
 async def _publish_sound(services: Services, due: Collection[Publication], now: datetime) -> int:
-    """Approve those of these reviews that aren't damaged: they wait until somebody has mended them."""
+    """Approve these reviews, except damaged ones, which wait for their repair."""
     while due:
         try:
             return await services.transactions.run(partial(_publish, services, due, now))

@@ -8,11 +8,11 @@ from storage.purchases import PurchaseRepository
 
 
 async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[VerifiableReview]) -> None:
-    """Mark reviews that have been stored, by the orders as they are now.
+    """Mark stored reviews as verified or not, by the present orders.
 
-    Reviews and orders are stored first and looked at then, so whichever of two comes last sees the other. Two that
-    look at the same time may write in the wrong order: whoever has written a mark looks again, until it is right.
-    Called at least once for each review and for each order.
+    Reviews and orders are stored first and looked up afterwards, so the later one sees the other. Concurrent calls may
+    write their marks in the wrong order, so each looks again after it has written one, until all are right. Called at
+    least once for each review and for each order.
     """
     while reviews:
         reviews = to_mark(reviews, await purchases.made({review.purchase for review in reviews}))
@@ -20,9 +20,9 @@ async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[Veri
 
 
 async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Decision]]) -> None:
-    """Mark the reviews of submissions that have been decided: new ones, and those whose edits bring a token.
+    """Mark the reviews of decided submissions: new reviews, and those whose edits came with a token.
 
-    A repeat may be of an edit whose process died between its commit and this.
+    Repeats count as well: the process of an edit may have died between its commit and this call.
     """
     reviews = [submission.verifiable(decision) for submission, decision in decided]
     await verify_reviews(purchases, [review for review in reviews if review])
@@ -30,5 +30,5 @@ async def verify_submissions(purchases: PurchaseRepository, decided: Collection[
 
 
 async def verify_customers(purchases: PurchaseRepository, customers: Collection[str]) -> None:
-    """Mark the reviews of customers one of whose orders has been stored."""
+    """Mark the reviews of customers for whom an order has been stored."""
     await verify_reviews(purchases, await purchases.reviews_of(customers))

@@ -1,4 +1,4 @@
-"""Count ratings anew from their reviews, and give rated objects the names by which they are found."""
+"""Recount ratings from their reviews, and give rated objects the names by which they are found."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ from storage.unit_of_work import UnitOfWork
 _FAN_OUT_BATCH: Final = 1_000
 _NAMED_AT_ONCE: Final = 200
 _MOST_NAMED: Final = 5_000
-"""In one go; other periodic work has its turn then."""
+"""Maximum number of objects named in one run, so that other periodic work gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recounter:
-    """Sets tallies to what the approved reviews say, and has their names looked up anew.
+    """Recomputes tallies from the approved reviews, and has their names looked up again.
 
-    Called at least once; a repeat finds nothing to change.
+    Called at least once; a repeat changes nothing.
     """
 
     services: Services
 
     async def recount(self, orders: Iterable[Received[ReviewChange]]) -> None:
-        """Count the ratings of objects anew, one transaction for each; of a store or of everything, order that."""
+        """Recount objects, with one transaction for each; for a store, or for all, publish an order per object."""
         orders = list(orders)
         wanted = [order for _, order in orders if isinstance(order, RecountOfEntity)]
         entities = sorted({Entity(order.entity_type, order.entity_id) for order in wanted})
@@ -50,7 +50,7 @@ class Recounter:
                 await self._fan_out(order, mark_in(record.headers))
 
     async def count(self, entity: Entity) -> None:
-        """Count the ratings of one object anew."""
+        """Recount the ratings of one object."""
         await self.services.transactions.run(partial(self._recount, entity))
 
     async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
@@ -70,7 +70,7 @@ class Recounter:
 
 
 def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) -> list[OutgoingMessage]:
-    """The events for tallies that have changed to these."""
+    """The events for changed tallies."""
     return [
         services.event(entity_key(key.entity), "RatingChanged", rating_changed(key, changed))
         for key, changed in tallies.items()
@@ -78,14 +78,14 @@ def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) 
 
 
 def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> OutgoingMessage:
-    """The order to count the ratings of one object anew."""
+    """The order to recount the ratings of one object."""
     change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
     return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
 
 
 async def name_rated_objects(services: Services) -> int:
-    """Name objects that have been rated, or whose names have changed, by what was told of them, else as their newest
-    review does. Returns their number. Several workers may do it: a name that has changed meanwhile stays wanted."""
+    """Name rated objects whose names are unknown or have changed, by their facts, else by their newest review. Returns
+    their number. Several workers may do it: a name that changes meanwhile is looked up again."""
     named = 0
     while named < _MOST_NAMED and (wanted := await services.rated_objects.unnamed(_NAMED_AT_ONCE)):
         await services.rated_objects.name(await _names(services, wanted))

@@ -16,7 +16,8 @@ from storage.unit_of_work import UnitOfWork
 class ReminderConsumer:
     """Ends the reminders of orders whose customers have seen the request.
 
-    Delivered at least once; a repeat changes nothing. An unknown order, or one that isn't the sender's, is not found.
+    Delivered at least once; a repeat changes nothing. A command about an unknown order, or one that the sender
+    may not touch, is answered "not-found".
     """
 
     services: Services

@@ -1,4 +1,4 @@
-"""Consume return commands: returns are stored against orders, and changed."""
+"""Consume return commands: create, change and delete the returns of orders."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,34 +32,37 @@ log = structlog.get_logger()
 _RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
 
 _ORDERS_AT_ONCE = 50
-"""So many orders are written in one transaction, with all that has waited for them: they can have a MiB each."""
+"""Maximum number of orders written in one transaction, with all commands parked for them: an order can have 1 MiB."""
 
 Fresh = tuple[ReturnRequest, ReturnCommand]
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Fresh commands, orders to look for parked ones, and the moment before which those have waited long enough."""
+    """The work of one transaction."""
 
     fresh: Sequence[Fresh] = ()
+    """New commands, with their requests."""
     order_ids: Collection[str] = ()
+    """Orders whose parked commands are to be applied."""
     before: datetime | None = None
+    """Commands parked before this moment are given up; None: none are."""
     settings: GeneralSettings = field(default_factory=GeneralSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnConsumer:
-    """Stores returns and their changes, never more than was ordered, and deletes them.
+    """Creates, changes and deletes returns, never of more than was ordered.
 
-    Delivered at least once, effective once. The returns, what is returned of their orders, answers and events of a
-    batch are one transaction, and every one of them writes the order: two that are after the same quantity can't
-    both get it.
+    Delivered at least once, effective once. Returns, the returned quantities of their orders, answers and events of a
+    batch are written in one transaction. Every return writes its order, so that of two returns that compete for the
+    same quantity only one gets it.
 
-    A command to create a return that comes before its order is parked for an hour, and so are those that change the
-    return, as long as there is room for them: `consumers.returns_batch` has an example. What waits for an order takes
-    effect before all that comes later, in the transaction that removes it from the parking: by whoever comes first, the
-    consumer of orders or the next command. None is parked of an order that is there: where one comes at the same time,
-    the two transactions conflict.
+    A command to create a return whose order is unknown is parked for an hour, and so are changes of that return, as
+    long as there is room for them: `consumers.returns_batch` has an example. Parked commands take effect before all
+    later ones, in the transaction that removes them from the parking; the consumer of orders or the next command runs
+    it, whichever comes first. No command is parked if its order is stored: if the order arrives at the same time, the
+    two transactions conflict.
     """
 
     services: Services
@@ -70,7 +73,7 @@ class ReturnConsumer:
             await self._run(_Work(part))
 
     async def release(self, order_ids: Collection[str]) -> None:
-        """Apply the commands that wait for these orders, which are stored by now."""
+        """Apply the commands parked for these orders, which are stored."""
         waited_for = sorted(await self.services.parked_returns.orders_waited_for(order_ids))
         for start in range(0, len(waited_for), _ORDERS_AT_ONCE):
             await self._run(_Work(order_ids=waited_for[start : start + _ORDERS_AT_ONCE]))
@@ -80,25 +83,25 @@ class ReturnConsumer:
         return bool(await self.services.parked_returns.overdue(before, limit=1))
 
     async def report_overdue(self, before: datetime) -> int:
-        """Refuse new returns parked before that moment, and the changes behind them: their order never came. Returns
-        how many commands there were."""
+        """Refuse new returns parked before that moment, and their parked changes, as their order never arrived. Returns
+        the number of commands given up."""
         refused = 0
         for order_id in await self.services.parked_returns.overdue(before, limit=500):
             try:
                 refused += await self._run(_Work(order_ids=[order_id], before=before))
             except StoredDocumentError as error:
-                # It waits until somebody has mended that, and the others don't.
+                # This order waits for a repair; the others don't.
                 log.error("commands that wait for an order can't be decided", order=order_id, error=str(error))
         return refused
 
     async def _run(self, wanted: _Work) -> int:
-        """Do it in one transaction; returns the number of commands that were given up."""
+        """Run the work in one transaction; returns the number of commands given up."""
         wanted = replace(wanted, settings=await self.services.stores.general())
         while True:
             try:
                 return await self.services.transactions.run(partial(self._store, wanted, {}))
             except BulkWriteError as error:
-                # Each attempt takes numbers that none had before, so it comes to free ones.
+                # Each attempt takes new numbers of the series, so it finds free ones in the end.
                 if not is_number_taken(error):
                     raise
                 log.warning("return number taken")
@@ -110,9 +113,9 @@ class ReturnConsumer:
         requests = [*(request for request, _ in waiting), *(request for request, _ in wanted.fresh)]
         of_returns = {each.order_id for each in stored.values() if isinstance(each, Return)}
         order_ids = {r.order_id for r in requests} | of_returns
-        # Bodies can have a MiB each, and nothing here asks for them.
+        # Without bodies, which can have 1 MiB each and are not needed here.
         orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
-        # Taken outside of the transaction, and kept if it conflicts and is repeated.
+        # Numbers are taken outside of the transaction, and kept if it is repeated after a conflict.
         new = [r for r in requests if r.is_new and r.id not in numbers and not _is_taken(stored.get(r.id))]
         numbers |= await self._numbered(new, orders, wanted.settings)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
@@ -130,7 +133,7 @@ class ReturnConsumer:
     async def _numbered(
         self, requests: Iterable[ReturnRequest], orders: Mapping[str, Order], settings: GeneralSettings
     ) -> dict[str, str]:
-        """A number for each new return whose order is there, from the series of its store and day."""
+        """A number for each new return whose order is stored, from the series of its store and day, by return id."""
         fresh = [(request, orders[request.order_id]) for request in requests if request.order_id in orders]
         stores = await self.services.stores.of_ids({order.store_id for _, order in fresh if order.store_id})
         of_day: dict[tuple[str | None, date], list[str]] = {}
@@ -146,7 +149,7 @@ class ReturnConsumer:
 
 
 def _in_parts(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
-    """Fresh commands in parts about so many orders, in their order; a change may not name its own."""
+    """Split commands, in order, into parts about at most _ORDERS_AT_ONCE orders. A change may name no order."""
     part, orders = list[Fresh](), set[str]()
     for each in fresh:
         order = each[0].order_id or each[0].id
@@ -159,7 +162,7 @@ def _in_parts(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
 
 
 async def _stored(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredReturn], list[ParkedReturn]]:
-    """The documents under the ids of all the returns, and the commands that wait for their orders."""
+    """The stored documents of all returns concerned, by return id, and the commands parked for their orders."""
     repositories, session = work.repositories, work.session
     requests = [request for request, _ in wanted.fresh]
     stored = await repositories.returns.of_ids({request.id for request in requests}, session)
@@ -175,10 +178,10 @@ async def _stored(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredRetu
 def _released(
     batch: ReturnBatch, waiting: Iterable[tuple[ReturnRequest, ParkedReturn]], before: datetime | None
 ) -> tuple[list[ParkedReturn], int]:
-    """Apply what has waited for its order; returns what needn't wait any longer, and how many of it were given up."""
+    """Apply parked commands; returns those to remove from the parking, and how many of them were given up."""
     released, given_up = [], 0
     for unplaced, parked in waiting:
-        # As long as it is parked it has had no effect, whatever later records its return has taken into account.
+        # A parked command has had no effect yet, even if later records have been applied to its return.
         request = batch.of_order(unplaced)
         if not batch.waits(request):
             given_up += request.order_id not in batch.orders
@@ -194,7 +197,7 @@ def _released(
 
 
 def _early(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
-    """Apply fresh commands; returns those that have to wait for their order, behind what is parked already."""
+    """Apply new commands; returns those that have to be parked for their order, after the ones already parked."""
     early, room = [], WaitingRoom(parked)
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
@@ -223,14 +226,14 @@ def _request(received: Received[ReturnCommand]) -> ReturnRequest:
 
 
 def _waiting(parked: ParkedReturn) -> ReturnRequest:
-    """The request of a parked command, as that of its own record; of the order behind whose return it stands."""
+    """The request of a parked command, as of its own record; its order is the one for which it is parked."""
     command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
     return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
 
 
 def _derived_id(record: RawRecord) -> str:
-    # Two returns with the same content are two returns, so only the record itself tells them apart.
+    # Returns with the same content are different returns: only the record itself distinguishes them.
     identity = cloud_event_identity(record.headers) or f"{record.topic}/{position_of(record)}"
     return str(uuid5(_RETURNS_WITHOUT_ID, identity))
 

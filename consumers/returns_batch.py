@@ -1,14 +1,14 @@
-"""Apply commands about returns to the orders and returns of one transaction, or find that they have to wait.
+"""Apply return commands to the orders and returns of one transaction, or find that they have to wait.
 
-Return R of order O, where O comes last. Each step is a `ReturnBatch` of its own:
-1. A command to create R: `of_order` notes `created[R] = [O]`. It `waits`, as O is unknown; `let_wait` notes
-   `awaited[R] = [O]`, and it is parked.
-2. A change of R: the parked command comes first, as in step 1, and stays parked. `of_order` gives the change the order
-   O, from `created`. It `waits`, as `awaited` has O, and is parked.
-3. O comes: the parked commands come in their turn, and neither `waits`. R is created, then changed; both leave the
-   parking.
-If O doesn't come in time, `give_up` refuses the first. `awaited` is empty then, so the change doesn't wait: it is
-refused, as there is no R.
+Example: return R of order O, which arrives last. Each step has its own `ReturnBatch`:
+1. A command creates R: `of_order` sets `created[R] = [O]`. It `waits`, as O is unknown; `let_wait` sets
+   `awaited[R] = [O]`, and the command is parked.
+2. A command changes R: the parked command comes first, as in step 1, and stays parked. `of_order` gives the change the
+   order O, from `created`. It `waits`, as `awaited` has O, and is parked.
+3. O arrives: the parked commands come in order, and neither `waits`. R is created, then changed; both commands leave
+   the parking.
+If O doesn't arrive in time, `give_up` refuses the first command. `awaited` is then empty, so the change doesn't wait,
+and is refused, as R doesn't exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,12 @@ from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
 
 _MOST_TOLD: Final = 5
-"""Reasons in an answer; the event tells all of them."""
+"""Maximum number of reasons in an answer; the event has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnBatch:
-    """Orders and returns while requests are applied to them, one after the other.
-
-    `created` has the orders of the new returns that have come so far, `awaited` those of them that wait; both by the id
-    of the return.
-    """
+    """Orders and returns while requests are applied to them, one after the other."""
 
     services: Services
     work: UnitOfWork
@@ -49,11 +45,13 @@ class ReturnBatch:
     changed_orders: dict[str, Order] = field(default_factory=dict)
     changed_returns: dict[str, StoredReturn] = field(default_factory=dict)
     created: dict[str, list[str]] = field(default_factory=dict)
+    """By return id: the orders of the requests so far that create it."""
     awaited: dict[str, list[str]] = field(default_factory=dict)
+    """By return id: those of these orders for which its creation waits."""
 
     def of_order(self, request: ReturnRequest) -> ReturnRequest:
-        """The request with the order it is about: for a change, the one its return is stored against, or else the one
-        that it was to be created for."""
+        """The request with its order. That of a change is the order of the stored return, or else the one for which the
+        return was to be created."""
         if request.is_new:
             self.created.setdefault(request.id, []).append(request.order_id)
             return request
@@ -63,34 +61,34 @@ class ReturnBatch:
         return request if not wanted or request.order_id in wanted else replace(request, order_id=wanted[-1])
 
     def waits(self, request: ReturnRequest) -> bool:
-        """True if the order of the return is unknown, and what would come of the request, too."""
+        """True if the order is unknown, and the request creates a return of it, or changes one that waits for it."""
         return request.order_id not in self.orders and (
             request.is_new or request.order_id in self.awaited.get(request.id, ())
         )
 
     def let_wait(self, request: ReturnRequest) -> None:
-        """Let the changes of a new return wait behind it."""
+        """Note that a new return waits, so that its changes wait behind it."""
         if request.is_new:
             self.awaited.setdefault(request.id, []).append(request.order_id)
 
     def is_repeat(self, request: ReturnRequest) -> bool:
-        """True for a record that has been taken into account."""
+        """True if the record of the request has been applied to its return already."""
         known = self.returns.get(request.id)
         return known is not None and known.seen.covers(request.position)
 
     def is_answered(self, request: ReturnRequest) -> bool:
-        """True for a command that has an outcome."""
+        """True if the command has an outcome already."""
         return request.command_id is not None and (request.command_id, request.id) in self.answered
 
     def give_up(self, request: ReturnRequest, reasons: Sequence[RefusalReason], at: datetime) -> None:
-        """Refuse a request that can't wait for its order, or not any longer."""
+        """Refuse a request that can't wait for its order, or has waited too long."""
         known = self.returns.get(request.id)
         seen = (known.seen if known else Seen()).after(request.position)
         there = None if isinstance(known, RefusedReturn) else known
         self._refuse(request, there, seen, reasons, at)
 
     def apply(self, request: ReturnRequest) -> None:
-        """Decide about a request whose turn it is, and that isn't a repeat."""
+        """Decide on a request that isn't a repeat and needn't wait, and apply the decision."""
         known, order = self.returns.get(request.id), self.orders.get(request.order_id)
         seen = (known.seen if known else Seen()).after(request.position)
         if self.is_answered(request):
@@ -106,7 +104,7 @@ class ReturnBatch:
             case list():
                 self._refuse(request, there, seen, decision, request.at)
             case Return() if decision is known:
-                # Taken into account, so that a redelivery changes nothing once another command has changed it.
+                # Store its position, so that a redelivery changes nothing after another command has changed the return.
                 self._put(replace(decision, seen=seen))
                 self._answer(request, Outcome.UNCHANGED)
             case Return():
@@ -139,7 +137,7 @@ class ReturnBatch:
         self._put(after)
         self._answer(request, Outcome.APPLIED)
         self.work.emit([event])
-        # Also when quantities stay: the order's document is what serializes its returns.
+        # Write the order even if quantities stay the same: its document serializes its returns.
         order = with_return(self.orders[request.order_id], before, after if isinstance(after, Return) else None)
         self.orders[order.id] = self.changed_orders[order.id] = order
 

@@ -1,7 +1,7 @@
 """Consume review submissions.
 
-A batch is read, with what the rules have against it. Of each free id one submission is stored; what becomes of the
-others is in the table of `consumers.reviews_decisions`. Edits, events and answers follow.
+A batch is read and checked by the rules. For each free id one submission is stored; the decisions about the others are
+in the table of `consumers.reviews_decisions`. Edits, events and answers follow.
 """
 
 import asyncio
@@ -48,12 +48,13 @@ _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 @dataclass(frozen=True, slots=True)
 class SubmissionConsumer:
-    """Stores submitted reviews, and passes on edits of stored ones to `ReviewEditor`.
+    """Stores submitted reviews, and passes edits of stored ones to `ReviewEditor`.
 
-    Delivered at least once; a repeat changes nothing, and an id that is another's is refused with an event. Without an
-    id from the sender the id follows from the CloudEvents identity, else from the content: the same message twice is
-    one review. What the store's rules don't allow is refused with an event, and taken when it is sent again once they
-    do. That a review was stored is told at least once, by an event whose id a redelivery makes again.
+    Delivered at least once; a repeat changes nothing. An id that belongs to another review is refused with an event.
+    Without an id from the sender, the id is derived from the CloudEvents identity, else from the content: the same
+    message twice is one review. A submission that the store's rules don't allow is refused with an event, and accepted
+    if it is sent again once they do. The event for a stored review is published at least once, with the same id after a
+    redelivery.
     """
 
     services: Services
@@ -63,12 +64,12 @@ class SubmissionConsumer:
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
         submissions, rules = await self._read(batch)
-        # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
+        # The rules may have changed since a record was decided: no event may say that a stored review is refused.
         holders = await self.services.reviews.holders({key.id for key in rules.reasons})
-        # Before anything is stored: a refusal that is stored is not told again.
+        # Published before anything is stored: a stored refusal is not published again.
         await self._announce((submissions[k].news(holders.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), SubmissionDecisions(rules))
-        # Before its edits are told that a review was stored.
+        # The event for a stored review precedes those for its edits.
         await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
@@ -84,7 +85,7 @@ class SubmissionConsumer:
     async def _read(
         self, batch: Sequence[Received[Sequence[SubmittedReview]]]
     ) -> tuple[dict[Key, Submission], BatchRules]:
-        """The submissions of a batch, with what the rules have against them."""
+        """The submissions of a batch, and the refusals and data that the rules give."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
         submissions = await known_submissions(
             batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
@@ -105,7 +106,7 @@ class SubmissionConsumer:
         return ruled, rules
 
     async def _store(self, submissions: Iterable[Submission], decisions: SubmissionDecisions) -> SubmissionDecisions:
-        """Store reviews and refused submissions, and decide about each as if it had come alone."""
+        """Store reviews and refused submissions, and decide on each submission as if it had arrived alone."""
         waiting: dict[str, list[Submission]] = {}
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
@@ -121,7 +122,7 @@ class SubmissionConsumer:
         return decisions
 
     async def _insert(self, firsts: Iterable[Submission], decisions: SubmissionDecisions) -> set[str]:
-        """Store what is new. Returns the ids that were taken, and those of reviews that a claim is in the way of."""
+        """Store new submissions. Returns the ids that were taken, and those of reviews that lost a claim."""
         accepted: dict[str, Submission] = {}
         refused: list[RefusedSubmission] = []
         for submission in firsts:
@@ -147,7 +148,7 @@ class SubmissionConsumer:
     async def _judge(
         self, accepted: Mapping[str, Submission], decisions: SubmissionDecisions
     ) -> tuple[dict[str, Review], dict[str, Ruled]]:
-        """The reviews of submissions by id, as moderation rules leave them, and those for which a rule fired."""
+        """The reviews of submissions by id, with moderation rules applied, and those for which a rule fired."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
         for id, ruling in (await rulings_about(self.services, reviews.values(), decisions.rules.stores)).items():
@@ -159,10 +160,10 @@ class SubmissionConsumer:
         return reviews, ruled
 
     async def _decide(self, of_one_id: Sequence[Submission], holder: IdHolder, decisions: SubmissionDecisions) -> bool:
-        """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
+        """Decide on the submissions of a taken id; returns False if its holder has changed meanwhile.
 
-        One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
-        command whose answer was that.
+        A submission that was refused before is decided anew, unless it has only the refused records, or repeats a
+        command that was answered with that refusal.
         """
         keys = [each.answer_key for each in of_one_id if each.review.command_id] if holder.refused else []
         answered = await self.services.outcomes.answers(keys)
@@ -170,7 +171,7 @@ class SubmissionConsumer:
             if holder.refused is None:
                 decision = submission.at(holder)
                 decisions.decide(submission, decision)
-                # Of several of one moment, the first one was stored.
+                # Of several submissions with the same time the first one was stored.
                 holder = replace(holder, is_told=holder.is_told or (decision is not None and decision.is_stored))
                 continue
             again, reason = submission.news(holder), decisions.reason(submission)
@@ -194,8 +195,8 @@ class SubmissionConsumer:
         again: Submission,
         decisions: SubmissionDecisions,
     ) -> bool:
-        """Put a later refusal, or else the review with all that belongs to it, in place of a refused submission;
-        False if that has changed meanwhile, or a claim is in the way."""
+        """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. Returns
+        False if the submission has changed meanwhile, or another review has a claim."""
         if after:
             return await self.services.reviews.replace_refused(before, after)
         claims = decisions.rules.claims.get(again.key)
@@ -210,14 +211,14 @@ class SubmissionConsumer:
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
-        """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
+        """Refuse submissions that lost a claim to another review: published first, then stored like any refusal."""
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
 
     async def _tell_stored(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, of: Collection[str] | None = None
     ) -> None:
-        """Tell that reviews were stored, all or those with these ids, as far as that isn't told yet."""
+        """Publish events for stored reviews, for all or those with the ids `of`, unless they are published already."""
         untold = [key for key in decisions.untold() if of is None or key.id in of]
         events = []
         for key in untold:
@@ -228,14 +229,14 @@ class SubmissionConsumer:
         decisions.told.update(untold)
 
     async def _tell_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
-        """Tell whose ids were taken; of edits their transaction has told it."""
+        """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction."""
         rivals = [submissions[k] for k, v in decided.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
-        # A command that has its answer is repeated: its review was stored, and has been deleted since.
+        # A command with an answer is a repeat: its review was stored, and has been deleted since.
         answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
     async def _announce(self, refused: Iterable[tuple[Submission | None, Refusal]]) -> None:
-        """Tell that submissions were refused: at least once, by an id that a repeat makes again."""
+        """Publish that submissions were refused: at least once, with the same event id on a repeat."""
         events = []
         for submission, reason in refused:
             if submission is None:
@@ -246,14 +247,14 @@ class SubmissionConsumer:
                     entity_key(key.entity),
                     "SubmissionRefused",
                     submission_refused(submission.id, key, reason),
-                    # With its identity: an array can hold several rivals for one id.
+                    # With its key: an array can hold several rivals for one id.
                     id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
                 )
             )
         await self.services.publisher.publish(events)
 
     def _submitted(self, submission: Submission, review: Review | None) -> OutgoingMessage:
-        """The event for a review that is stored; a redelivery makes its id again."""
+        """The event for a stored review; a redelivery gives it the same id."""
         review = review or submission.accepted()
         return self.services.event(
             entity_key(review.entity),
@@ -266,13 +267,13 @@ class SubmissionConsumer:
     async def _go_on(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, settled: Mapping[str, Entity]
     ) -> None:
-        """Tell that reviews were stored, and let the commands that have waited for them go on then."""
+        """Publish that reviews were stored, then release the commands parked for them."""
         await self._tell_stored(submissions, decisions)
-        # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
+        # Store first, then look for parked commands: the router parks first, then looks up, so one sees the other.
         await self.parked.release(settled)
 
     async def _finish(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
-        """Mark what purchases verify, now that it is stored; whoever waits is answered then."""
+        """Mark stored reviews that purchases verify, then store the answers that clients wait for."""
         await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in decided.items()])
         await self._answer(submissions, decided)
 

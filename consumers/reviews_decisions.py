@@ -1,17 +1,16 @@
 """The decisions about a batch of submissions.
 
-Each follows from the holder of the id, and from the records and the `Key` of the submission (`beside`,
-`Submission.at`):
+Each depends on the holder of the id, and on the records and the `Key` of the submission (`beside`, `Submission.at`):
 
-| Holder of the id | the same message | another message, same review | another review: a rival |
+| Holder of the id | Same message | Other message, same review | Other review: a rival |
 |---|---|---|---|
-| none: the first that no rule refuses is stored, APPLIED | the same submission | an edit of that | ID_TAKEN |
-| a refused submission | records seen before: REFUSED, as then; others are decided anew | as left | as left |
+| none: the first that no rule refuses is stored, APPLIED | the same submission | an edit of it | ID_TAKEN |
+| a refused submission | records seen before: REFUSED, as before; others: decided anew | same | same |
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
-| a deleted review | a record of the time of the stored one: APPLIED; others: ID_TAKEN | as left | as left |
+| a deleted review | a record with the time of the stored one: APPLIED; others: ID_TAKEN | same | same |
 
-A stored record that comes again is APPLIED, so that what was cut off is done: the event, the answer. What the rules
-refuse is REFUSED where the id is free, or of a refused submission; an edit takes the reason along.
+A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
+the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along.
 """
 
 from collections import Counter
@@ -36,22 +35,22 @@ class SubmissionDecisions:
     decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
-    """New reviews that no moderation rule fired for."""
+    """New reviews for which no moderation rule fired."""
     told: set[Key] = field(default_factory=set)
-    """Those whose event `ReviewSubmitted` is published, or owed by the transaction that stored the review."""
+    """Submissions whose event `ReviewSubmitted` is published, or stored in the outbox with their review."""
 
     def reason(self, submission: Submission) -> Refusal | None:
-        """The reason of the rules against a submission, if any."""
+        """The reason for which the rules refuse a submission, if any."""
         return self.rules.reasons.get(submission.key)
 
     def first(self, of_one_id: Sequence[Submission]) -> Submission:
-        """The one of an id that is to be stored; where all are refused, one for the records of all of them, so that no
-        redelivery is taken once the rules allow it."""
+        """The submission of an id to store. If all are refused, it has the records of all, so that no redelivery is
+        accepted once the rules allow it."""
         accepted = next((each for each in of_one_id if not self.reason(each)), None)
         return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
 
     def decide(self, submission: Submission, decision: Decision | None) -> None:
-        """Decide about a submission; None where it is an edit."""
+        """Record the decision about a submission; None: it is an edit."""
         if decision is None:
             self.edits.append(submission)
         else:
@@ -60,17 +59,17 @@ class SubmissionDecisions:
                 self.told.add(submission.key)
 
     def untold(self) -> list[Key]:
-        """Those whose reviews are stored, and that may have to be told yet."""
+        """Submissions whose reviews are stored, and whose events may still have to be published."""
         return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.told]
 
     def follow(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
-        """Take into account what moderation rules did."""
+        """Note submissions that were stored with rulings, whose events are in the outbox, and count the rulings."""
         self.told.update(submission.key for submission, _ in ruled)
         count_rulings(each.ruling for _, each in ruled)
 
 
 def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
-    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
+    """The decision about a submission whose id has just been given to the first one; None for an edit of that one."""
     if reason:
         return Decision(Outcome.REFUSED, reason)
     if submission is first:
@@ -86,7 +85,7 @@ def of_edit(edited: Edited) -> Decision:
 
 
 def count(decided: Iterable[Decision]) -> None:
-    """Count decisions."""
+    """Count decisions in the metrics."""
     for result, number in Counter(map(_label, decided)).items():
         SUBMISSIONS.labels(result).inc(number)
 

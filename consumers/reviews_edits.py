@@ -1,4 +1,4 @@
-"""Edit stored reviews: the ratings follow, in one transaction."""
+"""Edit stored reviews, and update their ratings in the same transaction."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,25 +32,26 @@ from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 _AT_ONCE: Final = 200_000
-"""Characters of the edits of one transaction, which take some seconds at the worst; 1,000 usual reviews have fewer."""
+"""Maximum number of characters edited in one transaction, some seconds at worst; 1,000 usual reviews have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewEditor:
     """Applies edits, keeps the ratings in step, and logs who changed which fields.
 
-    Called at least once, effective once: each review knows the record and the messages that it was written by.
-    Contents, tallies, audit entries, answers and events of so many edits as are judged soon are one transaction.
+    Called at least once, effective once: each review stores the record and the messages by which it was written.
+    Edits are split into parts that are judged quickly; contents, tallies, audit entries, answers and events of a part
+    are written in one transaction.
     """
 
     services: Services
 
     async def apply(self, edits: Sequence[Edit], uploaded: Collection[str] = ()) -> Sequence[Edited]:
-        """Apply edits in their order; returns a result for each. `uploaded`: images that are to be rebuilt yet."""
+        """Apply edits in order; returns a result for each. `uploaded`: ids of images that are not rebuilt yet."""
         if not edits:
             return ()
         stores = await self._stores({edit.review_id for edit in edits})
-        # Not in the transaction: others end one that stands still for as long as this may take.
+        # Outside of the transaction: an idle transaction is aborted before the time that this may take.
         rules = await compiled_rules(stores.values())
         results = list[Edited]()
         for part in _parts(edits):
@@ -79,7 +80,7 @@ class ReviewEditor:
         drafts = _drafts(edits, present, answered, keeping)
         languages = await _languages(present, drafts)
         judge = await self._judge(edits, present, rules, drafts)
-        # In a thread: heartbeats to Kafka don't wait for what rules take long to look at.
+        # In a thread: rules may take long, and heartbeats to Kafka must not wait for them.
         editing = partial(edit_reviews, edits, present, answered, keeping, judge, languages)
         edited = await asyncio.to_thread(editing)
         await reviews.save(edited.reviews, work.session)
@@ -89,7 +90,7 @@ class ReviewEditor:
         applied = list(_applied(edits, edited))
         renamed = {review.identity.entity for _, review, result in applied if "entityName" in result.fields}
         await work.repositories.rated_objects.forget_names(renamed, work.session)
-        # An approval by a rule is told behind its edit, and before the next one.
+        # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
             work.emit([self._told(edit, review, result)])
             work.audit([_audit_entry(edit, review, result)])
@@ -103,7 +104,7 @@ class ReviewEditor:
         return edited
 
     async def _stores(self, review_ids: Collection[str]) -> dict[str, Store]:
-        """The stores of these reviews, which are stored: no review moves to another store."""
+        """The stores of these stored reviews, by id. Valid in the transaction, too: no review changes its store."""
         identities = [holder.identity for holder in (await self.services.reviews.holders(review_ids)).values()]
         return await self.services.stores.of_ids({each.store_id for each in identities if each and each.store_id})
 
@@ -114,9 +115,9 @@ class ReviewEditor:
         rules: Mapping[str | None, RuleSet],
         drafts: Mapping[str, Review],
     ) -> Judge:
-        """The judge by the rules of these stores, who knows the texts of other reviews, and the languages of these."""
+        """A judge by the rules of the stores, with the texts of other reviews and the languages of these."""
         keys = await asyncio.to_thread(_keys, edits, present, rules)
-        # Not in the transaction: a note counts only once its review has the text.
+        # Outside of the transaction: a noted text counts only once its review has it.
         holders = await self.services.texts.holders((id, each) for (id, _), each in keys.items())
         languages = await languages_of_strangers(
             (id, draft, rules.get(draft.identity.store_id)) for id, draft in drafts.items()
@@ -133,7 +134,7 @@ class ReviewEditor:
         return judge
 
     def _rulings(self, edit: Edit, review: Review, edited: Edited, work: UnitOfWork) -> None:
-        """Have events and audit log follow a ruling that belongs to an edit."""
+        """Emit the events and audit entries of a ruling about an edited review."""
         key, ruling = review.identity.key, edited.ruling
         if ruling is None:
             return
@@ -152,8 +153,8 @@ class ReviewEditor:
 
 
 def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
-    """The edits in their order, so many at once as are judged long before others end a transaction that stands still.
-    Each is known by itself when it comes again."""
+    """Split edits, in order, into parts that are judged long before an idle transaction is aborted. A redelivered edit
+    is recognised by itself, whatever its part."""
     part, size = list[Edit](), 0
     for edit in edits:
         length = len(edit.content.text) + len(edit.content.title or "")
@@ -168,7 +169,7 @@ def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
 def _keys(
     edits: Iterable[Edit], present: Mapping[str, Review], rules: Mapping[str | None, RuleSet]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The keys of the texts of authors' edits in stores that look for duplicates, by review and text."""
+    """The text keys of authors' edits in stores that look for duplicates, by review id and text."""
     keys = {}
     for edit in edits:
         review, text = present.get(edit.review_id), edit.content.text
@@ -184,13 +185,13 @@ def _drafts(
     answered: Collection[tuple[str, str]],
     keeping: Collection[str],
 ) -> Mapping[str, Review]:
-    """The reviews with their new words, but without rules and languages: these go by the words of the edits that count,
-    which only a first pass tells."""
+    """The reviews with their new texts, before rules and languages are applied: both depend on the texts of the edits
+    that count, and only a first pass finds these."""
     return edit_reviews(edits, present, answered, keeping).reviews
 
 
 async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:
-    """The languages of those edited reviews whose words are others now, as far as they can be detected."""
+    """The languages of edited reviews whose texts have changed, by id; None if they can't be detected."""
     untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
     samples = [detectable(review.title, review.text) for review in untold.values()]
     return dict(zip(untold, await detect_languages(samples), strict=True))
@@ -199,8 +200,8 @@ async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review])
 def _plans(
     applied: Iterable[tuple[Edit, Review, Edited]], before: Mapping[str, Review]
 ) -> Iterator[tuple[str, Publication | None]]:
-    """The approvals that are planned after these edits, by review, None where there is none any more: an author's edit
-    ends one also where the store has no rules by now, for nobody has seen what it says. A moderator's leaves it."""
+    """The planned approvals after these edits, by review id; None cancels one. An author's edit cancels it even if the
+    store no longer has rules, as nobody has seen the new text; a moderator's edit keeps it."""
     for edit, _, result in applied:
         if result.ruling is not None:
             yield edit.review_id, publication(edit.review_id, result.ruling, edit.at)

@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 LEASE: Final = "reviews-relay"
 LEASE_S: Final = 10.0
-"""After so long another worker takes over from one that died."""
+"""Seconds after which another worker takes over from one that died."""
 
 _RENEW_S: Final = 2.5
 _NOTE_S: Final = 1.0
@@ -43,20 +43,20 @@ _STOP_S: Final = 2.0
 
 
 class ReviewRelay:
-    """Publishes each review as it now is whenever it has changed, and a tombstone when it is gone.
+    """Publishes the current state of each review that has changed, and a tombstone if it is gone.
 
     The last record of a review is its newest state, because
-    - one process at a time publishes: the lease chooses it, and Kafka takes nothing from an earlier one once the
-      publisher is open, also from one that was frozen with a batch in hand;
-    - it does one thing after the other: it reads reviews as they are, publishes them, waits for Kafka, and reads on,
-      so that a later record was read later, whether it follows from a change or from a republication;
-    - each change is followed by a read: the token is noted once Kafka has what was read after it, so whoever takes
-      over reads and publishes at least what was not.
-    Changes of one batch are published once. All reviews are published anew, and tombstones for what the topic holds
-    beyond them, when there is no token (the first start), when MongoDB can't tell the changes behind it any more, when
-    the collection is another one than before, and on request. While MongoDB or Kafka is away, it waits.
+    - one process publishes at a time: the lease selects it, and once its publisher is open, Kafka rejects records of
+      earlier processes, even of one that was suspended with a batch in progress;
+    - it works sequentially: it reads the current reviews, publishes them, waits for Kafka's acknowledgement, and reads
+      on, so that a later record was read later, whether it comes from a change or from a republication;
+    - each change is followed by a read: the resume token is stored once Kafka has what was read after it, so a
+      successor reads and publishes at least the rest.
+    Several changes of a review in one batch are published once. All reviews are republished, with tombstones for all
+    other ids in the topic, if there is no token (the first start), if MongoDB no longer has the changes after it, if
+    the collection has been replaced, and on request. While MongoDB or Kafka is unavailable, it waits.
 
-    Approved reviews that it has read leave the queue of unapproved ones (`storage.reviews_queue`).
+    Approved reviews that it has read are removed from the queue of unapproved ones (`storage.reviews_queue`).
     """
 
     def __init__(self, database: Database, connection: KafkaConnection, topics: TopicNames) -> None:
@@ -70,7 +70,7 @@ class ReviewRelay:
         self._wanted: str | None = None
 
     async def run(self) -> None:
-        """Relay until cancelled, whenever no other process does."""
+        """Relay until cancelled, whenever this process gets the lease."""
         try:
             while True:
                 try:
@@ -87,7 +87,7 @@ class ReviewRelay:
 
     async def _lead(self) -> None:
         async with FencedPublisher.opened(self._connection, f"{self._topic}.relay") as publisher:
-            # Read once others are shut out: whatever they have published is at this token or behind it.
+            # Read after others are fenced off: all that they have published is at this token or after it.
             progress = await self._progress.load()
             log.info("this worker relays reviews", holder=self._holder)
             try:
@@ -101,7 +101,7 @@ class ReviewRelay:
                 await self._follow(publisher, afresh)
 
     async def _follow(self, publisher: FencedPublisher, progress: Progress) -> None:
-        """Relay from the token on for as long as the lease is held, and republish where that is wanted."""
+        """Relay from the token on for as long as the lease is held, and republish on request."""
         async with ReviewChanges.opened(self._database, progress.token) as changes:
             flow = _Flow(self._connection, self._topic, publisher, changes, self._progress, progress)
             while await self._holds_lease():
@@ -112,7 +112,7 @@ class ReviewRelay:
                             return
 
     async def _holds_lease(self) -> bool:
-        """Take or renew the lease, and look for requests, every now and then."""
+        """Take or renew the lease, and look for requests, every _RENEW_S seconds; False if another process has it."""
         if monotonic() < self._renew_at:
             return True
         hold = await self._leases.take(LEASE, self._holder, LEASE_S)
@@ -132,7 +132,7 @@ class ReviewRelay:
 
 @dataclass(slots=True)
 class _Flow:
-    """The work of one process while it alone relays."""
+    """The work of a process while it holds the lease."""
 
     connection: KafkaConnection
     topic: str
@@ -154,7 +154,7 @@ class _Flow:
 
     async def republish(self, wanted: str | None) -> AsyncGenerator[None, None]:
         """Publish all reviews if that is under way or wanted, changes in between; one step is one batch."""
-        # Requests are in the order of their times: a later one that is done stands for those before it.
+        # Requests are ordered by time: a later one that is done covers those before it.
         if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
             self.progress = replace(self.progress, republication=Republication(wanted))
         if self.progress.republication is None:
@@ -176,7 +176,7 @@ class _Flow:
             await self._publish(page.states)
             step = replace(step, after=page.last, published=step.published + len(page.states.present))
             yield step
-        # What the topic holds beyond the reviews, as after a restore to an earlier state.
+        # Other ids in the topic, as after a restore to an earlier state.
         partitions = await self.publisher.partitions(self.topic)
         async with TopicReader.opened(self.connection) as reader:
             async for records in reader.batches(partitions):

@@ -1,4 +1,4 @@
-"""The rules about submissions: those of their stores, of their objects, and of review tokens."""
+"""The rules about submissions: those of their stores, objects, images, and review tokens."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,40 +22,46 @@ from storage.reviews_ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
-"""The purchases that the tokens of submissions prove, or the reasons why they prove none."""
+"""The purchase that the token of each submission proves, or the reason why it proves none."""
 
 
 @dataclass(slots=True)
 class BatchRules:
-    """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
-    used up for it just now, or (`used_before`) perhaps by an attempt that was cut off. Reasons are added later where a
-    claim turns out to be another review's. `bought` are those for which an order was looked up and found, `proven`
-    those whose valid token is used for them alone. `stores` are the registered ones, `uploaded` the images that are to
-    be rebuilt yet."""
+    """The refusals of the rules for a batch, and the data with which its reviews are stored."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
+    """Refusals. More are added if a claim turns out to belong to another review."""
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
+    """Claims that the reviews need; a review with images has an entry, perhaps an empty one."""
     names: dict[Key, str] = field(default_factory=dict)
+    """Names of the objects."""
     used: dict[Key, UsedToken] = field(default_factory=dict)
+    """Tokens that have just been used up."""
     used_before: dict[Key, UsedToken] = field(default_factory=dict)
+    """Tokens that may have been used up by an interrupted attempt."""
     bought: set[Key] = field(default_factory=set)
+    """Submissions for which an order was looked up and found."""
     proven: set[Key] = field(default_factory=set)
+    """Submissions with a valid token that is used for them alone."""
     stores: Mapping[str, Store] = field(default_factory=dict)
+    """Registered stores, by id."""
     uploaded: Collection[str] = ()
+    """Ids of images that are uploaded but not rebuilt yet."""
 
 
 class Beside(NamedTuple):
-    """The things that are stored with reviews, by review id. `uploaded`: the images that are to be rebuilt yet."""
+    """The data that is stored together with reviews, by review id."""
 
     claims: Mapping[str, Sequence[Claim]]
     ruled: Mapping[str, Ruled]
     uploaded: Collection[str]
+    """Ids of images that are uploaded but not rebuilt yet."""
 
 
 async def rules_about(
     services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
 ) -> BatchRules:
-    """Look up what the rules say, by one query of each kind. The tokens of those that may be stored are used up."""
+    """Apply the rules, with one query of each kind. The tokens of submissions that may be stored are used up."""
     objects = {s.key: ObjectKey(s.key.identity.entity, s.key.identity.store_id) for s in submissions}
     with_token = [s for s in submissions if s.review.token]
     proofs = {s.key: proof for s in with_token if (proof := s.review.proof(token_keys, s.created))}
@@ -73,7 +79,7 @@ async def rules_about(
 
 
 async def _look_at_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> None:
-    """Note what speaks against images. Reviews with images are stored in a transaction, as those with claims are."""
+    """Note the refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
     if not submissions:
         return
     wanted = [WantedImages(s.id, s.review.user_id, s.review.facts().source, s.review.images or ()) for s in submissions]
@@ -86,8 +92,8 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
 
 
 async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:
-    """Give the tokens of submissions back that were refused in the end, but for those by which another submission of
-    the batch stored the review, or an earlier one."""
+    """Release the tokens of submissions that were refused in the end, unless another submission, of the batch or an
+    earlier one, has stored the review with the token."""
     kept = {used.token.line for key, used in rules.used.items() if key not in refused}
     given_back = [used for key, used in rules.used.items() if key in refused and used.token.line not in kept]
     before = {key: used for key, used in rules.used_before.items() if key in refused}
@@ -97,7 +103,7 @@ async def release_tokens(services: Services, rules: BatchRules, refused: Collect
 
 
 def _never_had(key: Key, holder: IdHolder | None) -> bool:
-    """True if the holder of the id is no review with this identity, nor what is left of a deleted one."""
+    """True unless the id is held by a review with this identity, or by a deleted review."""
     return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
 
 
@@ -149,7 +155,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
 
 
 def _asks_for_purchase(store: Store) -> bool:
-    """True if a purchase decides whether a review is taken, or by a moderation rule what becomes of it."""
+    """True if a purchase affects whether a review is accepted, or how a moderation rule judges it."""
     settings = store.settings
     return settings.purchase_required or any(rule.kind is RuleKind.VERIFIED for rule in settings.moderation_rules)
 
@@ -165,9 +171,9 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
 async def insert_whole(
     services: Services, reviews: Sequence[Review], beside: Beside, work: UnitOfWork
 ) -> tuple[set[str], dict[str, Refusal]]:
-    """Store reviews with their claims, and what follows from rulings, in one transaction.
+    """Store reviews with their claims, their images and the consequences of rulings, in one transaction.
 
-    Returns the ids that were taken, and the refusals of those of which another review has a claim.
+    Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a claim or an image.
     """
     repositories = work.repositories
     taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
@@ -187,8 +193,8 @@ async def insert_whole(
 async def replace_whole(
     services: Services, before: RefusedSubmission, review: Review, beside: Beside, work: UnitOfWork
 ) -> tuple[bool, Refusal | None]:
-    """Put a review in place of a refused submission with all that belongs to it, in one transaction: if it could,
-    and the refusal if another review has a claim."""
+    """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it was
+    replaced, and the refusal if the review couldn't get a claim or an image."""
     repositories = work.repositories
     holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
     if holder is None or holder.refused is None or holder.refused.seen != before.seen:

@@ -1,4 +1,4 @@
-"""Submissions as they come in: their ids, the records that held them, and the decision where an id is taken.
+"""Incoming submissions: their ids, the records that held them, and the decision if an id is taken.
 
 `consumers.reviews_decisions` has the table of all decisions.
 """
@@ -33,8 +33,8 @@ _SUBMISSIONS_WITHOUT_ID: Final = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 
 
 class Key(NamedTuple):
-    """An id, the review that it is to stand for, and the mark of the message. Submissions with one id and different
-    identities are rivals; with one identity and different marks, the later ones are edits."""
+    """An id, the review that it should stand for, and the mark of the message. Submissions with the same id and
+    different identities are rivals; with the same identity and different marks, the later ones are edits."""
 
     id: str
     identity: ReviewIdentity
@@ -42,11 +42,11 @@ class Key(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision about a submission; `is_repeat` where its id was taken before.
+    """The decision about a submission; `is_repeat`: its id was taken before.
 
-    `is_stored`: its review was stored because of this very submission, and may still have to be told and verified.
-    `is_told`: the transaction that stored it told it. `is_edit`: decided by the transaction of edits. `created`: the
-    time of the record that was stored, where that may not be the first one.
+    `is_stored`: its review was stored from this very submission; its event may still have to be published, and its
+    purchase verified. `is_told`: the transaction that stored it emitted the event. `is_edit`: decided by the
+    transaction of edits. `created`: the time of the stored record, where that may not be the first one.
     """
 
     outcome: Outcome
@@ -64,15 +64,15 @@ REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
 
 
 def stored_before(created: datetime | None, *, is_told: bool = False) -> Decision:
-    """The decision about a submission whose review was stored before, by the record of that time."""
+    """The decision about a submission whose review was stored before, from the record with that time."""
     return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=is_told, created=created)
 
 
 class Submission(NamedTuple):
-    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
-    `other_id`: that which a process before the schema had places, or after that, gives to the same.
-    `ages`: of replays among the records, the positions by which they are older or newer than others.
-    `is_bought`: an order is known already. `is_proven`: it came with a valid review token, which is its own."""
+    """A submission with its id, and the records that held it; the first of them counts. `mark`: of its command.
+    `other_id`: the id that a process of the other schema, without or with places, gives to the same submission.
+    `ages`: for replays among the records, the positions by which they are older or newer than others.
+    `is_bought`: an order was found. `is_proven`: it came with a valid review token, used for it alone."""
 
     key: Key
     review: SubmittedReview
@@ -92,7 +92,7 @@ class Submission(NamedTuple):
 
     @property
     def created(self) -> datetime:
-        """The time of its record, so that a redelivery writes the same document and is known by it."""
+        """The time of its record, so that a redelivery writes the same document and is recognised by it."""
         return from_milliseconds(self.positions[0].timestamp)
 
     @property
@@ -102,22 +102,22 @@ class Submission(NamedTuple):
 
     @property
     def language_sample(self) -> str | None:
-        """The text by which its language is detected; None where it says its language, or is too short."""
+        """The text for detecting its language; None if it names its language, or is too short."""
         return None if self.review.language else detectable(self.review.title, self.review.review)
 
     @property
     def right(self) -> EditRight | None:
-        """The right by which it edits. An upstream system speaks for the author that it names."""
+        """The right by which it edits. An upstream system acts for the author that it names."""
         return self.review.editor.right if self.review.editor else EditRight.AUTHOR
 
     @property
     def is_import(self) -> bool:
-        """True if it was taken elsewhere before."""
+        """True if another system accepted it before."""
         return self.review.source is Source.IMPORT
 
     @property
     def written(self) -> Written:
-        """The record and the message that write its review."""
+        """The record and the message by which its review is written."""
         return Written(self.aged_position, (self.key.message,))
 
     @property
@@ -126,7 +126,7 @@ class Submission(NamedTuple):
         return self.ages.get(self.positions[0], self.positions[0])
 
     def accepted(self) -> Review:
-        """The review that it becomes."""
+        """The review to store for it."""
         facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
         review = self.review.accepted(self.id, self.created, self.written, facts, self.key.identity)
         review.entity_name = review.entity_name or self.object_name or review.entity_name
@@ -137,26 +137,26 @@ class Submission(NamedTuple):
         return IdHolder(refused=refused) if refused else IdHolder(self.created, self.key.identity, self.written)
 
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
-        """The same as a refused submission, which holds its id."""
+        """The refused submission, to hold its id, with its records added to those seen `before`."""
         seen = before or Seen()
         for position in sorted(self.positions):
             seen = seen.after(position)
         return RefusedSubmission(self.id, reason, seen)
 
     def repeated(self, position: RecordPosition) -> "Submission":
-        """The same, held by one more record."""
+        """The same submission with one more record."""
         return self._replace(positions=(*self.positions, position))
 
     def since(self, created: datetime | None) -> "Submission":
-        """The same without the records before the stored one, which is of that time: they may have been refused. As it
-        is where it has none of that time."""
+        """The same without the records before the stored one, which has that time: they may have been refused.
+        Unchanged if no record has that time."""
         if created is None:
             return self
         times = [from_milliseconds(position.timestamp) for position in self.positions]
         return self._replace(positions=self.positions[times.index(created) :]) if created in times else self
 
     def verifiable(self, decision: Decision) -> VerifiableReview | None:
-        """Its review, for which purchases are to be looked up now that it is stored; None where none can verify it."""
+        """Its review, to be verified by purchases once it is stored; None if purchases can't verify it."""
         identity = self.key.identity
         if not decision.is_stored or identity.user_id is None or self.is_proven:
             return None
@@ -164,7 +164,7 @@ class Submission(NamedTuple):
         return VerifiableReview(self.id, purchase, None if decision.is_repeat else self.is_bought)
 
     def edit(self, reason: Refusal | None) -> Edit:
-        """The edit that it is where its id is a review's; `reason` is what the store's rules have against it."""
+        """The edit that it makes of the stored review with its id; `reason`: the refusal by the store's rules."""
         editor = self.review.editor
         return Edit(
             self.id,
@@ -176,7 +176,7 @@ class Submission(NamedTuple):
             right=self.right,
             editor=editor.name if editor else None,
             stores=editor.stores if editor else None,
-            # The review that it edits is the one that the author has.
+            # The review that the author already has is the one to edit.
             refusal=None if reason is Refusal.DUPLICATE_REVIEW else reason,
             keeps_pending=bool(self.review.pending_images),
             command_id=self.review.command_id,
@@ -185,7 +185,7 @@ class Submission(NamedTuple):
         )
 
     def news(self, holder: IdHolder | None) -> "Submission | None":
-        """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
+        """The part to decide anew: all if its id is free; the new records if it was refused before; else None."""
         if holder is None:
             return self
         if holder.refused is None:
@@ -194,10 +194,10 @@ class Submission(NamedTuple):
         return self._replace(positions=fresh) if fresh else None
 
     def at(self, holder: IdHolder) -> Decision | None:
-        """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
+        """The decision if a review has the id, or had it until its deletion; None: the review is to be edited."""
         is_first = holder.created == self.since(holder.created).created
         if holder.identity is None or holder.written is None:
-            # The review was of this very record, and may have been deleted before it was told.
+            # The review came from this very record, and may have been deleted before its event was published.
             return stored_before(holder.created, is_told=holder.is_told) if is_first else ID_TAKEN
         if not is_same_review(self.key.identity, holder.identity, self.right):
             return ID_TAKEN
@@ -214,10 +214,10 @@ class Submission(NamedTuple):
 def submissions_of(
     batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], *, has_places: bool
 ) -> dict[Key, Submission]:
-    """The submissions of a batch, with the authors whom review tokens name.
+    """The submissions of a batch, with the authors named by review tokens.
 
-    A message that comes twice counts where it comes first, as it does across batches, and so does a command. Of several
-    with one id and identity in one record the last one counts.
+    A repeated message or command counts where it came first, as it does across batches. Of several submissions with the
+    same id and identity in one record the last one counts.
     """
     submissions: dict[Key, Submission] = {}
     commands: dict[tuple[str, str], Key] = {}
@@ -239,7 +239,7 @@ def submissions_of(
             if last is None or last.key != key:
                 last = Submission(key, _filled(review, last), (position,), other, command_mark, ages)
             latest[key[:2]] = last
-        # Only then, so that what counts in a record doesn't depend on those beside it.
+        # After the whole record, so that its result doesn't depend on other records.
         for submission in latest.values():
             first = submissions.setdefault(submission.key, submission)
             if position not in first.positions:
@@ -254,7 +254,7 @@ async def known_submissions(
     *,
     has_places: bool,
 ) -> dict[Key, Submission]:
-    """The submissions of a batch, under their other ids those that were stored by these."""
+    """The submissions of a batch; those already stored under their other id have that one."""
     submissions = submissions_of(batch, token_keys, has_places=has_places)
     taken = await reviews.holders({each.other_id for each in submissions.values() if each.other_id})
     if not taken:
@@ -267,14 +267,14 @@ async def known_submissions(
 
 
 def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
-    """The objects of the ids that reviews have now."""
-    # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
+    """The objects of the reviews that have the ids, by id."""
+    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
     settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
     return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
-    """The review with what it leaves out as an earlier one in the same record has it."""
+    """The review, with its missing fields taken from an earlier one in the same record."""
     if earlier is None:
         return review
     missing = [name for name in ("title", "user_name", "entity_name") if getattr(review, name) is None]
@@ -286,7 +286,7 @@ def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedRev
 def _ids(
     record: RawRecord, review: SubmittedReview, identity: str | None, index: int, *, has_places: bool
 ) -> tuple[str, str | None]:
-    """The id of a submission, and its other one."""
+    """The id of a submission, and its other id (`Submission.other_id`)."""
     if review.id is None:
         content = identity.encode() if identity else record.value or b""
         derived = uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}")

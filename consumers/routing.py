@@ -30,13 +30,13 @@ from storage.outcomes import Answer
 
 @dataclass(frozen=True, slots=True)
 class CommandRouter:
-    """Passes moderation commands on to `review-changes`, by the place of their review, so that one consumer owns each
+    """Forwards moderation commands to `review-changes`, by the place of their review, so that one consumer owns each
     object.
 
-    Delivered at least once, passed on at least once, in the order of each source partition; a review knows a repeat
-    by the position of its command. An id that tells its place goes there without a look-up, and the owner knows if
-    there is such a review. Of the others, a command about a review that is unknown is parked, one about a review that
-    is gone is answered "not-found".
+    Delivered and forwarded at least once, in the order of each source partition; a review recognises a repeat by the
+    position of its command. A command whose id contains the place is forwarded without a lookup; the owner knows
+    whether the review exists. Of the others, a command about an unknown review is parked, and one about a deleted or
+    refused review is answered "not-found".
     """
 
     services: Services
@@ -58,15 +58,15 @@ class CommandRouter:
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
-        """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""
+        """Forward the commands parked for these reviews, which are stored, to their owners."""
         await self._pass_on(await self.services.parked_moderation.about(entities.keys()), entities)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
+        """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
 
-        Those whose review has come are passed on once more, and wait anew: for as long as their owner stands behind a
-        backlog, or can't use the review, each is passed on once in a parking time. Passed on first: a worker that dies
-        in between, or one of two at a time, does so at once again.
+        Commands whose review has arrived are forwarded again, and their parking time starts anew: while their owner has
+        a backlog, or can't use the review, each is forwarded once per parking time. They are forwarded first: after a
+        crash in between, or by a second worker at the same time, they are just forwarded twice.
         """
         services = self.services
         waiting = await services.parked_moderation.parked_before(before, MOST_OVERDUE)
@@ -81,9 +81,9 @@ class CommandRouter:
         return len(given_up)
 
     async def _pass_on(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
-        """Pass on the commands whose place is known: the owner takes them behind those that are parked.
+        """Forward the commands whose place is known: the owner applies them after those that are parked.
 
-        Raises BrokerAwayError while the topic of changes grows.
+        Raises BrokerAwayError while `review-changes` is growing.
         """
         messages = []
         for command in commands:
@@ -97,7 +97,7 @@ class CommandRouter:
         await self.services.publisher.publish(messages)
 
     async def _refuse(self, commands: Sequence[Moderation]) -> None:
-        """Answer that there is no such review."""
+        """Answer "not-found" to commands, and remove them from the parking."""
         if not commands:
             return
         answers = [

@@ -1,4 +1,4 @@
-"""Hand-over of a partition of commands: its new worker waits until what the old one passed on is applied."""
+"""Handover of a partition of commands: the new worker waits until all that the old one forwarded is applied."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -15,10 +15,10 @@ _TIMEOUT_S: Final = 10.0
 
 
 class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Waits, once partitions of commands have been assigned to us, until what others passed on of them is applied.
+    """Waits, once partitions of commands are assigned to us, until the commands that others forwarded are applied.
 
-    They may have put it elsewhere than we do: an older version by another rule, or one that saw fewer partitions. A
-    later command about the same review would overtake it there.
+    Others may have used other partitions than we do: an older version has another rule, and a worker may have seen
+    fewer partitions. A later command about the same review would overtake theirs.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
@@ -30,15 +30,15 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._begun = 0
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Nothing: whoever gets them waits."""
+        """Do nothing: the new owner waits."""
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Others may have had them before."""
+        """Make the next `wait` wait: others may have had the partitions before."""
         self._assignment += 1
 
     async def wait(self) -> None:
-        """Wait before commands are passed on. Raises BrokerAwayError and KafkaError while Kafka is away; the next call
-        goes on then, for what has come meanwhile isn't waited for."""
+        """Wait before commands are forwarded. Raises BrokerAwayError and KafkaError while Kafka is unavailable; the
+        next call then waits for the same offsets, and not for records published meanwhile."""
         assignment = self._assignment
         if self._begun == assignment:
             return
@@ -53,7 +53,7 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._begun = assignment
 
     async def _until_applied(self, lag: ConsumerLag) -> None:
-        """Wait until the changes that are ahead have been applied, or are gone with their topic."""
+        """Wait until the changes before the noted offsets are applied, or are gone with their topic."""
         while self._ahead:
             now = await _changes(lag)
             self._ahead = {number: end for number, end in self._ahead.items() if _may_come(now, number, end)}
@@ -62,8 +62,8 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
-    """True if changes before this end of a partition are still to be applied. A topic that was made anew has none of
-    them; while there is no topic, it may come back with them."""
+    """True if changes of a partition before the offset `end` may still have to be applied. A recreated topic has none
+    of them; a missing topic may come back with them."""
     each = now.get(number)
     return not now if each is None else each.next_offset < end <= each.end
 

@@ -18,7 +18,7 @@ ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
 class Services(Repositories):
-    """Repositories and transactions in MongoDB, the store of images, and the way out to Kafka."""
+    """Repositories and transactions in MongoDB, the image store, and the publisher to Kafka."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Services(Repositories):
         self.topics = topics
 
     def with_patience(self, patience: Patience) -> "Services":
-        """The same, whose transactions wait for Kafka with this patience."""
+        """A copy whose transactions publish with this patience while Kafka is unavailable."""
         services = copy(self)
         services.transactions = Transactions(self._database, self, self.publisher.publish, patience)
         return services
@@ -46,9 +46,9 @@ class Services(Repositories):
     def message(
         self, topic: Topic, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""
     ) -> OutgoingMessage:
-        """A message of the worker; the arguments are those of `Envelope.wrap`."""
+        """A message of the worker; for the arguments see `Envelope.wrap`."""
         return ENVELOPE.wrap(self.topics.name(topic), key, kind, data, id=id, cause=cause)
 
     def event(self, key: str, kind: str, data: object, *, id: str | None = None, cause: str = "") -> OutgoingMessage:
-        """An event; the arguments are those of `Envelope.wrap`."""
+        """An event; for the arguments see `Envelope.wrap`."""
         return self.message(Topic.EVENTS, key, kind, data, id=id, cause=cause)

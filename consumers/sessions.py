@@ -1,4 +1,4 @@
-"""Consume the ends of sessions of the console."""
+"""Consume ended sessions of the console."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from messaging.sessions import EndedSession
 
 @dataclass(frozen=True, slots=True)
 class SessionConsumer:
-    """Remembers sessions that were ended, for the facades to look up.
+    """Stores ended sessions, for the facades to look up.
 
     Delivered at least once; a repeat changes nothing.
     """
@@ -19,5 +19,5 @@ class SessionConsumer:
     services: Services
 
     async def __call__(self, batch: Sequence[Received[EndedSession]]) -> None:
-        """Remember a batch."""
+        """Store a batch."""
         await self.services.sessions.end({received.message.session_id for received in batch}, datetime.now(UTC))

@@ -22,14 +22,14 @@ from storage.unit_of_work import UnitOfWork
 class StoreConsumer:
     """Merges updates into stores, the general settings and notification templates.
 
-    Delivered at least once, in the order of each store; an update that a store has taken into account, or that
-    repeats a command, changes nothing. What changed stands in the audit log.
+    Delivered at least once, in order per store; an update that has been applied to its store, or that repeats a
+    command, changes nothing. Changes are entered into the audit log.
     """
 
     services: Services
 
     async def __call__(self, batch: Sequence[Received[AnyStoreUpdate]]) -> None:
-        """Merge a batch, one transaction for each update: they are few."""
+        """Merge a batch, with one transaction for each update: updates are few."""
         for received in batch:
             sent = received.position, received.at, mark_in(received.record.headers)
             if isinstance(update := received.message, NotificationTemplateUpdate):

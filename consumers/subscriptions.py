@@ -1,4 +1,4 @@
-"""Subscribe inboxes to their topics by FastStream, and commit what they have delivered."""
+"""Subscribe inboxes to their topics with FastStream, and commit the offsets that they have delivered."""
 
 import asyncio
 import logging
@@ -29,38 +29,39 @@ from storage.topics_growth import GrowthRepository
 log = structlog.get_logger()
 
 _LOOK_MS: Final = 1_000
-"""A consumer waits for records so long at a time; a record that arrives wakes it."""
+"""Maximum milliseconds of one poll; a record that arrives ends it."""
 
 _METADATA_MS: Final = 5_000
-"""A consumer may ask a broker that no longer leads a partition for so long; aiokafka's default is 5 minutes."""
+"""Milliseconds for which a consumer may ask a broker that no longer leads a partition; aiokafka's default is 5 min."""
 
 _FETCH_BYTES: Final = 16 * 1024 * 1024
-"""The most that a broker answers at a time, for all partitions: a large record in each would fill the memory."""
+"""Maximum bytes of a broker's answer, for all partitions: a large record in each would fill the memory."""
 
 GRACE_S: Final = 6.0
-"""At a stop, a batch in progress may take so long; what is not done by then is delivered again."""
+"""Seconds that a batch in progress may take at a stop; an unfinished one is delivered again."""
 
 AFTER_REFUSAL_S: Final = 2.0
-"""The wait after a commit that Kafka refuses. The batch comes again, with all that it publishes, like dead letters."""
+"""Seconds to wait after a refused commit. The batch is delivered again, and publishes its dead letters again."""
 
 _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in progress, as FastStream acknowledges them: it commits and rewinds their offsets alone.
+    """A batch in progress, as FastStream acknowledges it: only the offsets of its records are committed or rewound.
 
-    By itself FastStream commits the position of the consumer, whatever became of the records up to there. Partitions
-    that have been assigned to another consumer meanwhile are left to that one, and those of a topic that was made anew
-    begin at its oldest record: `polled` is the assignment that the records are of.
+    By itself FastStream commits the position of the consumer, whatever became of the records before it. Partitions that
+    have been assigned to another consumer meanwhile are left to that one, and those of a recreated topic begin at its
+    oldest record.
     """
 
     consumer: PatientConsumer
     records: Sequence[RawRecord]
     polled: int
+    """Number of the assignment under which the records were polled."""
 
     async def commit(self) -> None:
-        """Commit that these records were processed; whoever has their partitions by now gets the others again."""
+        """Commit these records as processed, except in reassigned partitions: their new owners get those again."""
         processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
         ours = await self.consumer.still_ours(processed, self.polled)
         try:
@@ -79,7 +80,7 @@ class Batch:
             )
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go back, so that the records are delivered again."""
+        """Rewind a partition, so that its records are delivered again."""
         self.consumer.rewind(partition, offset, self.polled)
 
 
@@ -93,11 +94,11 @@ def subscribed_broker(
 ) -> KafkaBroker:
     """A FastStream broker with one batch subscriber for each share of an inbox of these topics, not yet started.
 
-    Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
-    batch is delivered again. What is in a transaction of its producer is delivered once that is committed.
+    Offsets are committed only after `Inbox.deliver` has returned for the batch: if it is stopped before, the batch is
+    delivered again. Records of a producer's transaction are delivered once that is committed.
     """
     broker = KafkaBroker(
-        connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
+        connection.bootstrap_servers.split(","),  # FastStream takes a string as one address
         client_id=connection.client_id,
         security=_security(connection),
         sasl_oauth_token_provider=connection.client_options().get("sasl_oauth_token_provider"),
@@ -113,7 +114,7 @@ def subscribed_broker(
             topics.name(inbox.topic),
             batch=True,
             group_id=f"{group_prefix}{inbox.topic}",
-            auto_offset_reset="none",  # that is up to the consumer, which tells what is lost
+            auto_offset_reset="none",  # PatientConsumer decides, and reports lost records
             isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
@@ -126,9 +127,9 @@ def subscribed_broker(
 
 
 async def start(broker: KafkaBroker, topics: TopicNames, growth: GrowthRepository) -> None:
-    """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds.
+    """Start all subscribers concurrently: each waits to join its group, which takes seconds during a rebalance.
 
-    Of a topic that grows they leave the new partitions alone until what came before is applied.
+    The new partitions of a growing topic are not read until earlier records are applied.
     """
 
     async def readable(name: str) -> int | None:

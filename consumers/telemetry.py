@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
-    """Add the command id to each log line, if all these records are of one command."""
+    """Add the command id to each log line, if all these records belong to one command."""
     first = command_id_in(records[0].headers)
     if first is not None and all(command_id_in(record.headers) == first for record in records):
         with structlog.contextvars.bound_contextvars(command_id=first):
@@ -28,7 +28,7 @@ def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
 
 @contextmanager
 def observed(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
-    """Observe a batch; one that fails or is cancelled isn't counted."""
+    """Trace and measure a batch; one that fails or is cancelled isn't counted."""
     started = perf_counter()
     with about_command(records), consumed(topic.value, records):
         yield

@@ -20,10 +20,10 @@ async def apply_template(
     mark: CommandMark | None,
     work: UnitOfWork,
 ) -> None:
-    """Save or delete a template, and enter that into the audit log.
+    """Save or delete a template, and enter the change into the audit log.
 
-    A message that a template has taken into account, or that repeats a command, changes nothing; a replay of the
-    topic brings no deleted template back.
+    A message that has been applied to the template, or that repeats a command, changes nothing; a replay of the topic
+    doesn't restore a deleted template.
     """
     templates, named = work.repositories.templates, update.notification_template
     id = template_id(named.name, named.store_id, named.language_code)
@@ -55,8 +55,8 @@ async def apply_template(
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:
-    """The template with the parts that the message leaves out as they were in effect until now, and the names of those
-    that are others now."""
+    """The template, with the parts that the message leaves out taken from the one in effect, and the names of the
+    changed parts."""
     scope = named.store_id, named.language_code
     saved = await work.repositories.templates.usable(named.name, *scope, work.session)
     _, current = next(by_preference(saved, *scope), (None, BUILT_IN[named.name]))

@@ -25,11 +25,11 @@ from storage.unit_of_work import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class VerdictConsumer:
-    """Applies verdicts to reviews that still have the text: approves new ones that nothing holds back, or flags them.
+    """Applies verdicts to reviews that still have the text: approves new ones to which nothing objects, or flags them.
 
-    Delivered at least once, effective once: each review knows the records it has taken into account. Statuses, flags,
-    tallies, audit entries and events of a batch are one transaction. A verdict about a review that is unknown is
-    parked until the review is stored.
+    Delivered at least once, effective once: each review stores the positions of the verdicts applied to it. Statuses,
+    flags, tallies, audit entries and events of a batch are written in one transaction. A verdict about an unknown
+    review is parked until the review is stored.
     """
 
     services: Services
@@ -41,17 +41,17 @@ class VerdictConsumer:
         await self._apply([verdict for verdict in verdicts if verdict.review_id in entities])
 
     async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the parked verdicts about these reviews, which are stored by now."""
+        """Apply the verdicts parked for these reviews, which are stored."""
         if parked := await self.services.parked_verdicts.about(review_ids):
             await self._run(parked)
             await self.services.parked_verdicts.release(parked)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
+        """Give up verdicts parked before that moment: dead-letter them. Returns the number given up."""
         return await give_up_overdue(self.services, self.services.parked_verdicts, before, _overdue)
 
     async def _apply(self, verdicts: Sequence[Verdict]) -> None:
-        """Apply verdicts, each behind those that were parked about its review before it came."""
+        """Apply verdicts, after those already parked for the same reviews."""
         if not verdicts:
             return
         parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
@@ -84,7 +84,7 @@ class VerdictConsumer:
             for verdict, review, is_approved in applied
             if is_approved or _objects(verdict)
         )
-        # A review that a classifier objects to waits for a moderator, however few its stars.
+        # If a classifier objects, the review waits for a moderator, and its planned approval is cancelled.
         objected = [verdict.review_id for verdict, *_ in applied if _objects(verdict)]
         await repositories.publications.plan(dict.fromkeys(objected), work.session)
         return judged

@@ -48,7 +48,7 @@ from storage.topics_growth import GrowthRepository
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """A worker that consumes. Housekeeping and relay never end by themselves: if one does, the worker is broken."""
+    """A running worker. Housekeeping and relay never end by themselves: if one does, the worker is broken."""
 
     housekeeping: asyncio.Task[None]
     relay: asyncio.Task[None]
@@ -56,7 +56,7 @@ class RunningWorker:
     topics: TopicNames
 
     def partitions(self) -> set[tuple[Topic, int]]:
-        """Those that this worker reads at the moment."""
+        """The partitions that this worker currently reads."""
         names = {self.topics.name(topic): topic for topic in Topic}
         consumers = [each.consumer for each in self.broker.subscribers if isinstance(each, BatchSubscriber)]
         places = [place for consumer in consumers if isinstance(consumer, PatientConsumer) for place in consumer.read]
@@ -77,9 +77,10 @@ async def running_worker(
     erasure_keys: Sequence[bytes],
     only: Collection[Topic] = tuple(Topic),
 ) -> AsyncIterator[RunningWorker]:
-    """Consume these topics until the block ends; then finish the batches in hand. Topics and indexes must exist.
+    """Consume the topics `only` until the block ends, then finish batches in progress. Topics and indexes must exist.
 
-    Ids of deleted reviews are remembered for that long; these keys check review tokens, those know erased people.
+    `remember`: retention of the ids of deleted reviews. `token_keys` check review tokens, `erasure_keys` recognise
+    erased people.
     """
     hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
     services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
@@ -110,7 +111,7 @@ async def running_worker(
         group_prefix=topics.prefix,
         only=only,
     )
-    # Not with patience: while Kafka is away the other tasks go on.
+    # Without patience: while Kafka is unavailable, the other tasks go on.
     overdue = _parked_commands(hasty, handover), ReturnConsumer(hasty)
     house = asyncio.create_task(keep_house(database, hasty, lag, *overdue, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))

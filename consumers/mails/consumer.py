@@ -1,4 +1,4 @@
-"""Consume mail commands: each becomes a mail, once by its id."""
+"""Consume mail commands: each id becomes one mail."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -13,9 +13,9 @@ from storage.privacy_erasures import Erasures
 class MailConsumer:
     """Stores mail commands for the sender, which it wakes by `wake`.
 
-    Delivered at least once; a repeat of an id changes nothing, unless the mail was rejected and sent again after
-    that. Mails to people who were forgotten since are not taken in, however late they are read. They are asked for
-    twice: an erasure may give up mails just before one is stored.
+    Delivered at least once; a repeated id changes nothing, unless the mail was rejected and its command sent again
+    after that. Mails to people who have been erased since are not accepted, however late they are read. Erasures are
+    looked up twice: one may give up stored mails just before this batch is stored.
     """
 
     def __init__(self, mails: MailRepository, erasures: Erasures, wake: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class MailConsumer:
         self._wake()
 
     async def _erased(self, mails: Sequence[Received[MailCommand]]) -> set[str]:
-        """The ids of those whose customers were forgotten after one of their records was written."""
+        """The ids of mails whose customers were erased after one of the mail's records was written."""
         people = [received.message.customer_id or "" for received in mails]
         forgotten = await self._erasures.latest(set(people) - {""})
         return {
@@ -46,5 +46,5 @@ class MailConsumer:
 
 
 def _written(received: Received[MailCommand]) -> datetime:
-    """The time of a mail: what its sender owed to Kafka for a while has a later record."""
+    """The time at which a mail was written: its record is later if it has been in the sender's outbox for a while."""
     return min(received.at, wrapped_at(received.record.headers) or received.at)

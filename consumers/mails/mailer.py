@@ -31,11 +31,11 @@ async def running_mailer(
     sender: str | None,
     erasure_keys: Sequence[bytes],
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist. Mails are
-    from `sender` where neither they nor their store say otherwise; those to people who were forgotten, known by
-    `erasure_keys` as for Erasures, are not sent.
+    """Accept and send mails until the block ends, then finish those in progress. Topics and indexes must exist.
 
-    Yields the sending task, which never ends by itself: if it does, the mailer is broken.
+    `sender` is the sender of mails for which neither they nor their store name one. Mails to erased people, recognised
+    by `erasure_keys` as in Erasures, are not sent. Yields the sending task, which never ends by itself: if it does, the
+    mailer is broken.
     """
     mails = MailRepository(database)
     repositories = Repositories(database, erasure_keys=erasure_keys)

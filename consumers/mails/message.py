@@ -1,4 +1,4 @@
-"""From a mail command to the mail as it is sent."""
+"""Build mails from mail commands."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _UTF8.body_encoding = QP
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail as it goes to the server: the addresses of its envelope, and its bytes."""
+    """A mail as it is sent to the server: the addresses of its envelope, and its content."""
 
     sender: str
     recipient: str
@@ -36,11 +36,11 @@ class Mail:
 
 
 def mail_message(command: MailCommand, at: datetime) -> Mail:
-    """The mail, text and HTML. `at` is its date.
+    """The mail, as text and HTML, with the date `at`.
 
-    Its Message-ID follows from the id of the command, so that a server may recognise a repeat. All text is encoded
-    here, and the whole is read again: it must have the headers that were set, and no others. Raises
-    InvalidMessageError.
+    Its Message-ID is derived from the id of the command, so that a server can recognise a repeat. All text is encoded
+    here, and the result is parsed again: it must have exactly the headers that were set. Raises InvalidMessageError if
+    it has others, or if the command has no sender or an unusable address.
     """
     if command.from_ is None:
         text = "Nothing says whom the mail is from: set PLAUDIT_SMTP__SENDER"
@@ -86,7 +86,7 @@ def _mailbox_header(header: str, address: Address) -> str:
 
 
 def _encoded(header: str, text: str) -> str:
-    """Text for a header: in encoded words (RFC 2047) unless it is ASCII that nobody could take for one."""
+    """Text for a header: as encoded words (RFC 2047), unless it is ASCII that can't be mistaken for one."""
     if text.isascii() and "=?" not in text:
         return Header(text, "us-ascii", header_name=header).encode(linesep="\r\n")
     return _encoded_words(header, text)

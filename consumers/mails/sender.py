@@ -1,4 +1,4 @@
-"""Sends the mails that are due."""
+"""Send the mails that are due."""
 
 import asyncio
 import random
@@ -26,31 +26,31 @@ from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 log = structlog.get_logger()
 
 CONNECTIONS: Final = 4
-"""The number of mails that are sent at the same time, each by a connection of its own."""
+"""Number of mails that are sent concurrently, each over its own connection."""
 
 CLAIM: Final = timedelta(minutes=10)
-"""A mailer may keep a mail to itself for so long: twice what sending may take, so clocks may differ by minutes."""
+"""Time for which a mailer claims a mail: twice the limit for sending, so that clocks may differ by minutes."""
 
 _IDLE_PAUSE_S: Final = 1.0
-"""Between two looks for due mails when no new one has come."""
+"""Seconds between queries for due mails while no new one arrives."""
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-"""Between attempts to reach a server that is unavailable."""
+"""Maximum seconds between attempts to reach a server that is unavailable; they begin with _FIRST_PAUSE_S."""
 
 _GRACE_S: Final = 5.0
-"""At a stop, a mail in progress may take so long; what is not done by then is sent again when its claim runs out."""
+"""Seconds that a mail in progress may take at a stop; an unfinished one is sent again when its claim expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """The sender of mails that name none: their store, else `default`."""
+    """Supplies the sender of mails that name none: their store's address, else `default`."""
 
     stores: StoreRepository
     default: str | None
 
     async def with_sender(self, command: MailCommand) -> MailCommand:
-        """The mail with a sender, unless there is none for it."""
+        """The command with a sender, if there is one for it."""
         if command.from_ is not None:
             return command
         store = await self.stores.get(command.store_id) if command.store_id else None
@@ -60,10 +60,11 @@ class Senders:
 class MailSender:
     """Sends each mail once, as far as SMTP allows.
 
-    A mail is claimed, sent, and then noted as sent. If the process dies, or the server falls silent, after the server
-    has taken the mail and before that is noted, it is sent again, with the same Message-ID. Any number of senders may
-    run. What the server refuses for now is tried again by the plan; what it refuses for good, or for too long, is a
-    dead letter. While the server is away, few mails are tried, again and again, however long it takes.
+    A mail is claimed, sent, and then recorded as sent. If the process dies, or the server stops responding, after the
+    server has accepted the mail and before that is recorded, the mail is sent again, with the same Message-ID. Any
+    number of senders may run. A mail that the server refuses temporarily is retried by the plan; one that it refuses
+    permanently, or for too long, becomes a dead letter. While the server is unavailable, few mails are tried, again and
+    again, without a time limit.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class MailSender:
         self._plan = plan
         self._news = asyncio.Event()
         self._stopping = asyncio.Event()
-        # Told from the start, with 0: of a series that begins at 1 nobody sees a rise.
+        # Exported from the start, with 0: a series that begins at 1 shows no increase.
         RETRIES.labels("mailer", "smtp")
         for outcome in ("sent", "delayed", "rejected"):
             MAILS.labels(outcome)
@@ -92,11 +93,11 @@ class MailSender:
         self._news.clear()
 
     async def run(self) -> None:
-        """Send until `stop`."""
+        """Send mails until `stop` is called."""
         await side_by_side(*(self._lane() for _ in range(CONNECTIONS)))
 
     async def stop(self, running: asyncio.Task[None]) -> None:
-        """End what `run` does: mails in hand are finished, unless they take too long."""
+        """Stop the task of `run`: mails in progress are finished, unless they take longer than _GRACE_S."""
         self._stopping.set()
         self.wake()
         await asyncio.wait([running], timeout=_GRACE_S)
@@ -129,9 +130,9 @@ class MailSender:
             await connection.close()
 
     async def _send(self, mail: ClaimedMail, connection: SmtpConnection) -> None:
-        """Send a mail, and note what became of it.
+        """Send a mail, and record the result.
 
-        Raises ServerAwayError, and an error of MongoDB that is away, once the mail has been put back.
+        Raises ServerAwayError, and errors of an unavailable MongoDB, after the mail has been rescheduled.
         """
         try:
             command = await self._senders.with_sender(mail_command(mail.record.value or b""))
@@ -146,10 +147,10 @@ class MailSender:
             raise
         except Exception as error:
             if is_unavailable(error):
-                # Nobody has judged the mail, and no time runs out. One that can't be put back is due after its claim.
+                # The server hasn't judged the mail: it is due at once, or after its claim if this fails, too.
                 await self._mails.delay(mail, datetime.now(UTC), type(error).__name__)
                 raise
-            # Its text might be personal.
+            # The error's text might contain personal data.
             log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
             await self._delay(mail, type(error).__name__)
         else:
@@ -158,7 +159,7 @@ class MailSender:
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
 
     async def _note_sent(self, mail: ClaimedMail) -> None:
-        """Note it, whatever it takes: a mail that isn't noted is sent again when its claim runs out."""
+        """Record a mail as sent, however long it takes: an unrecorded one is sent again when its claim expires."""
         async for trial in AsyncRetrying(
             retry=retry_if_exception(is_unavailable),
             wait=wait_exponential_jitter(multiplier=0.1, max=5.0),
@@ -168,7 +169,7 @@ class MailSender:
                 await self._mails.sent(mail, datetime.now(UTC))
 
     async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
-        """Put the mail back, unless it has been refused for too long: while no server answers, no time runs out."""
+        """Reschedule the mail, or reject it if it was refused for too long; time without an answer doesn't count."""
         now, jitter = datetime.now(UTC), random.random()  # noqa: S311 - nothing secret
         if is_answered:
             at = self._plan.next_attempt(now, first=mail.first_attempt_at, attempts=mail.attempts, jitter=jitter)
@@ -183,7 +184,7 @@ class MailSender:
             MAILS.labels("delayed").inc()
 
     async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:
-        """Note that the mail can't be sent and owe its dead letter, in one transaction; then publish it."""
+        """Record in one transaction that the mail is rejected, and its dead letter in the outbox; then publish that."""
         now, letter = datetime.now(UTC), dead_letter_message(DeadLetter(mail.record, error))
 
         async def reject(work: UnitOfWork) -> None:

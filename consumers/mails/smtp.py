@@ -1,4 +1,4 @@
-"""A connection to the mail server, and the meaning of its answers."""
+"""The connection to the mail server, and the meaning of its replies."""
 
 import asyncio
 import re
@@ -12,30 +12,30 @@ import aiosmtplib
 from consumers.mails.message import Mail
 
 SEND_LIMIT_S: Final = 300.0
-"""One mail may take so long in all, the connection included."""
+"""Maximum seconds for sending one mail, including the connection."""
 
 _DATA_S: Final = 240.0
-"""The wait for the answer to a mail's content: gateways look into it first. Who gives up sooner sends it once more (RFC
-5321, 4.5.3.2.6)."""
+"""Seconds to wait for the reply to a mail's content, which gateways scan first. A client that gives up sooner sends the
+mail twice (RFC 5321, 4.5.3.2.6)."""
 
 MAILS_PER_CONNECTION: Final = 100
-"""Servers end connections that never end."""
+"""Maximum number of mails per connection: servers close long-lived connections."""
 
 _PERMANENT: Final = 500
 _NAME_NOT_FULL: Final = 504
 _SERVER_MATTERS: Final = frozenset({421, 502, 503, _NAME_NOT_FULL, 530, 534, 535, 538})
-"""The server closes, doesn't know the command or expects another, doesn't take our name, or wants another login or more
-encryption: no mail would fare better."""
+"""Reply codes that any mail would get: the server is closing, doesn't know or expect the command, doesn't accept our
+name, or requires another login or more encryption."""
 
 _DELAY: Final = re.compile(r"(?<![\d.])4\.(\d)\.\d{1,3}(?!\.?\d)")
-"""A code of RFC 3463 for a temporary error, with its subject, wherever servers write it; no IP address."""
+"""A status code of RFC 3463 for a temporary error, anywhere in a reply; group 1: its subject. Not an IP address."""
 _ADDRESS: Final = "1"
 _SYSTEM: Final = "3"
 
 
 class ServerAwayError(Exception):
-    """The server can't be reached, or doesn't let us in; `code` says how it showed. `has_mail`: it has got the mail's
-    content, or a part of it."""
+    """The server can't be reached, or doesn't accept us; `code` is its reply code or the name of the error. `has_mail`:
+    it has received some or all of the mail's content."""
 
     def __init__(self, code: str, *, has_mail: bool = False) -> None:
         super().__init__(code)
@@ -44,13 +44,13 @@ class ServerAwayError(Exception):
 
     @property
     def is_silent(self) -> bool:
-        """True where the server said nothing, so that it has judged neither this mail nor us: it may be sent for ever.
-        One whose content the server has got may have been delivered each time."""
+        """True if the server didn't reply, so that it has judged neither this mail nor us: retries need no limit. False
+        if it has received the content: each attempt may have delivered the mail."""
         return not self.code.isdigit() and not self._has_mail
 
 
 class MailDelayedError(Exception):
-    """The server doesn't take this mail now; `code` is what it answered."""
+    """The server refuses this mail temporarily; `code` is its reply code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -58,13 +58,12 @@ class MailDelayedError(Exception):
 
 
 class MailRefusedError(Exception):
-    """The server will never take this mail. The text is the server's, and may hold the address."""
+    """The server refuses this mail permanently. The message is the server's, and may contain the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """Address and credentials of a mail server; `timeout` (seconds) is for each of its answers. `helo_name` is what we
-    call ourselves: None for the full name of this machine."""
+    """Address and credentials of a mail server."""
 
     host: str
     port: int | None = None
@@ -73,16 +72,18 @@ class SmtpServer:
     password: str | None = None
     tls_ca_file: Path | None = None
     timeout: float = 20.0
+    """Seconds to wait for each of its replies."""
     helo_name: str | None = None
+    """Our name in the greeting; None: the full name of this machine."""
 
 
 class _Client(aiosmtplib.SMTP):
-    """The client, with a patience of its own for the content of a mail. `has_mail`: the server has got that."""
+    """The client, with its own timeout for a mail's content. `has_mail`: the server has received some or all of it."""
 
     has_mail = False
 
     async def greet(self) -> None:
-        """Say who we are, unless the login has done so. Raises SMTPHeloError: `sendmail` would, as if of a mail."""
+        """Greet the server, unless the login has done so. Raises SMTPHeloError: `sendmail` would blame it on a mail."""
         if not self.is_ehlo_or_helo_needed:
             return
         try:
@@ -102,15 +103,15 @@ class _Client(aiosmtplib.SMTP):
         async def noted(**given: Any) -> aiosmtplib.SMTPResponse:
             if self.has_mail:
                 response = await read_response(**given | {"timeout": _DATA_S})
-                # Each 2xx says that the mail is taken (RFC 5321, 4.2.1): aiosmtplib knows 250 alone.
+                # Any 2xx accepts the mail (RFC 5321, 4.2.1), but aiosmtplib knows only 250.
                 is_taken = 200 <= response.code < 300
                 return response._replace(code=aiosmtplib.SMTPStatus.completed) if is_taken else response
             response = await read_response(**given)
-            # The content is sent behind this answer.
+            # The content is sent after this reply.
             self.has_mail = response.code == aiosmtplib.SMTPStatus.start_input
             return response
 
-        # aiosmtplib sends the command and the content by one call.
+        # aiosmtplib sends the command and the content in one call.
         protocol.read_response = noted  # type: ignore[assignment, method-assign]
         try:
             return await super().data(message)
@@ -118,8 +119,8 @@ class _Client(aiosmtplib.SMTP):
             del protocol.read_response
 
     async def rset(self, **given: Any) -> aiosmtplib.SMTPResponse:
-        """Reset the envelope. Raises SMTPServerDisconnected on silence, too, which `sendmail` ignores: the answer
-        before it, about the mail, holds."""
+        """Reset the envelope. Raises SMTPServerDisconnected also for a timeout: `sendmail` ignores that error, so that
+        the preceding reply, about the mail, counts."""
         try:
             return await super().rset(**given)
         except aiosmtplib.SMTPTimeoutError as error:
@@ -127,7 +128,7 @@ class _Client(aiosmtplib.SMTP):
 
 
 class SmtpConnection:
-    """A connection that is opened for the first mail and used again until it is closed. Not for several tasks."""
+    """A connection that is opened for the first mail and reused until it is closed. Not safe for concurrent use."""
 
     def __init__(self, server: SmtpServer) -> None:
         self._server = server
@@ -135,10 +136,10 @@ class SmtpConnection:
         self._sent = 0
 
     async def send(self, mail: Mail) -> None:
-        """Send a mail; returns once the server has taken it.
+        """Send a mail; returns once the server has accepted it.
 
-        Raises ServerAwayError, MailDelayedError or MailRefusedError. When the server has gone or was too slow, it
-        may have taken the mail all the same.
+        Raises ServerAwayError, MailDelayedError or MailRefusedError. If the server disconnected or was too slow, it may
+        have accepted the mail nevertheless.
         """
         try:
             async with asyncio.timeout(SEND_LIMIT_S):
@@ -155,11 +156,11 @@ class SmtpConnection:
         self._sent += 1
 
     async def greet(self) -> None:
-        """Connect, say who we are and log in, unless that is done. Raises ServerAwayError."""
+        """Connect, greet the server and log in, unless that is done. Raises ServerAwayError."""
         await self._open()
 
     async def close(self) -> None:
-        """Say goodbye, if there is a connection."""
+        """End the connection, if there is one."""
         client, self._client = self._client, None
         if client is not None:
             try:
@@ -228,28 +229,28 @@ def _judge(error: aiosmtplib.SMTPResponseException, *, has_mail: bool) -> NoRetu
 
 
 def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
-    """True for a refusal of us, whatever the mail."""
+    """True if a reply refuses us, and not just this mail."""
     if error.code == _NAME_NOT_FULL and isinstance(error, aiosmtplib.SMTPRecipientRefused):
-        # Postfix says so at this point of our name, and of an address whose domain has no dot.
+        # Postfix replies so at this point about our name, and about an address whose domain has no dot.
         return "." in error.recipient.rpartition("@")[2]
-    # Below zero it is no answer that can be read.
+    # A negative code stands for an unreadable reply.
     if error.code in _SERVER_MATTERS or error.code < 0:
         return True
-    # It doesn't know yet whom the mail is for: it is full or busy. Or it doesn't want this sender, such as one whose
-    # domain isn't found: mails of other stores needn't wait for that.
+    # Before the recipient is known, a temporary error means that the server is full or busy. Or it refuses this sender,
+    # for example because its domain isn't found: mails of other stores needn't wait for that.
     if not isinstance(error, aiosmtplib.SMTPSenderRefused) or error.code >= _PERMANENT:
         return False
     return not _is_of_sender(error.message, error.sender)
 
 
 def _is_of_sender(answer: str, sender: str) -> bool:
-    """True if an answer to `MAIL FROM` is about that address: by its code, or by naming it."""
+    """True if a reply to `MAIL FROM` concerns the sender's address: by its status code, or because it names it."""
     found = _DELAY.search(answer)
     subject = found[1] if found else None
-    # Postfix names the address also where a table of its own can't be read: 4.3.
+    # Postfix also names the address when it can't read one of its own tables: 4.3.
     return subject == _ADDRESS or (subject != _SYSTEM and sender.casefold() in answer.casefold())
 
 
 def _code_of(error: BaseException) -> str:
-    """The part of an error that may be logged: never its text, which may hold an address."""
+    """The part of an error that may be logged: never its text, which may contain an address."""
     return str(error.code) if isinstance(error, aiosmtplib.SMTPResponseException) else type(error).__name__
