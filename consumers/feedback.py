@@ -68,17 +68,17 @@ class FeedbackConsumer:
         parking, damaged = self.services.parked_feedback, set[str]()
         # Skip everything that waits for a damaged review, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
-            ids, come = {each.review_id for each in waiting}, set[str]()
+            ids, arrived = {each.review_id for each in waiting}, set[str]()
             for id in ids:
                 try:
                     if (await self.services.reviews.entities({id})).get(id) is not None:
                         await self.release({id})
-                        come.add(id)
+                        arrived.add(id)
                 except StoredDocumentError as error:
                     log.error("feedback waits for something damaged", review=id, error=str(error))
                     damaged.add(id)
             if not ids <= damaged:
-                overdue = [each for each in waiting if each.review_id not in come | damaged]
+                overdue = [each for each in waiting if each.review_id not in arrived | damaged]
                 return len(await give_up(self.services, parking, overdue, _overdue))
         return 0
 
@@ -89,10 +89,10 @@ class FeedbackConsumer:
         known = {(command.position, command.review_id) for command in parked}
         all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
         for start in range(0, len(all_commands), _MOST_AT_ONCE):
-            some = all_commands[start : start + _MOST_AT_ONCE]
-            released = [command for command in some if (command.position, command.review_id) in known]
-            taken = await self.services.transactions.run(partial(self._take, some, released))
-            for command, result in zip(some, taken.results, strict=True):
+            part = all_commands[start : start + _MOST_AT_ONCE]
+            released = [command for command in part if (command.position, command.review_id) in known]
+            taken = await self.services.transactions.run(partial(self._take, part, released))
+            for command, result in zip(part, taken.results, strict=True):
                 FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
 
     async def _take(

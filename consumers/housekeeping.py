@@ -74,35 +74,35 @@ async def keep_house(
 
     `remember` has to exceed the retention of submissions in Kafka, so that no redelivery restores a deleted review.
     """
-    clock, of_images = ParkingClock(database), lag.another()
+    clock, images_lag = ParkingClock(database), lag.another()
     objections = Objections(lag, services.transactions.outbox)
-    tasks = _Tasks(database, services, lag, of_images, commands, returns, remember, clock, objections)
+    tasks = _Tasks(database, services, lag, images_lag, commands, returns, remember, clock, objections)
     try:
-        of_servers = _in_turn(database, *tasks.of_servers())
-        await side_by_side(of_servers, _in_turn(database, tasks.forget), _in_turn(database, tasks.sweep_images))
+        of_servers = _run_in_loop(database, *tasks.of_servers())
+        await side_by_side(of_servers, _run_in_loop(database, tasks.forget), _run_in_loop(database, tasks.sweep_images))
     finally:
-        await asyncio.gather(lag.stop(), of_images.stop())
+        await asyncio.gather(lag.stop(), images_lag.stop())
 
 
-async def _in_turn(database: Database, *tasks: Task) -> None:
+async def _run_in_loop(database: Database, *tasks: Task) -> None:
     """Run tasks one after the other in an endless loop, with a pause of _PAUSE_S seconds.
 
     They use MongoDB's clock: by its own clock, a worker an hour ahead would give up everything that is parked.
     """
     now = _NEVER
 
-    async def look(_: datetime) -> None:
+    async def read_clock(_: datetime) -> None:
         nonlocal now
         now = await server_time(database)
 
     while True:
-        if await _apart(look, now):
+        if await _run_task(read_clock, now):
             for task in tasks:
-                await _apart(task, now)
+                await _run_task(task, now)
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _apart(task: Task, now: datetime) -> bool:
+async def _run_task(task: Task, now: datetime) -> bool:
     """Run a task; False if it failed, for example on an unreadable document, which then waits for its repair."""
     try:
         await task(now)
@@ -140,12 +140,12 @@ class _Tasks:
     async def give_up_parked(self, now: datetime) -> None:
         """Record that a worker is running, then give up overdue parked commands. Nothing is given up until the downtime
         of all workers has been deducted from every parking time."""
-        away, is_left_out = await self.clock.tick(AWAY_FOR)
-        if away:
-            log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
-        if is_left_out:
+        downtime, is_deducted = await self.clock.tick(AWAY_FOR)
+        if downtime:
+            log.info("what is parked waits for longer: no worker was there", seconds=round(downtime.total_seconds()))
+        if is_deducted:
             for task in (self.give_up_commands, self.give_up_returns):
-                await _apart(task, now)
+                await _run_task(task, now)
 
     async def forget(self, now: datetime) -> None:
         """Delete expired ids of deleted and refused reviews, and expired images, once every _FORGET_EVERY."""

@@ -205,5 +205,5 @@ async def _set_visibility(
 def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
     command = received.command
     action = AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE
-    about, told = (review.id, review.entity, review.store_id), (command.reason, command.command_id)
-    return AuditEntry(received.at, command.moderator, action, *about, *told, fields=(command.image_id,))
+    about, details = (review.id, review.entity, review.store_id), (command.reason, command.command_id)
+    return AuditEntry(received.at, command.moderator, action, *about, *details, fields=(command.image_id,))

@@ -53,7 +53,7 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
     made: list[bytes] = []
     try:
         raw = sys.stdin.buffer.read()
-        size, made = rebuilt(raw, pixels, sizes, heic=heic)
+        size, made = rebuild(raw, pixels, sizes, heic=heic)
         if keeps_ours and max(size) <= sizes[0] and _is_ours(raw, size):
             made[0] = raw
         head = {"width": size[0], "height": size[1], "sizes": [len(each) for each in made]}
@@ -76,7 +76,7 @@ def limit(memory: int, seconds: int) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:
+def rebuild(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:
     """Width and height of the upright image, and a JPEG for each size. Raises RefusedError for an unusable file."""
     Image.MAX_IMAGE_PIXELS = pixels
     try:

@@ -75,12 +75,12 @@ async def image_refusals(
     Conflicts between reviews of the batch are not checked here: the transaction decides them.
     """
     stored = await services.images.of_ids({id for each in wanted for id in each.ids})
-    found = []
+    refusals = []
     for review_id, author, source, named in wanted:
         ids = without_lost(stored, uploaded, named, review_id, author, source)
         holders = holders_after(stored, uploaded, ids, review_id, author)
-        found.append(holders if isinstance(holders, Refusal) else None)
-    return found
+        refusals.append(holders if isinstance(holders, Refusal) else None)
+    return refusals
 
 
 async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:

@@ -28,7 +28,7 @@ SECONDS: Final = 15
 PATIENCE_S: Final = 45.0
 """Seconds that a child may take on a machine with other load: five in a row take less than four minutes."""
 
-_KILLED_AGAIN: Final = 2
+_MOST_KILLED: Final = 2
 """Killed or timed-out children after which an image is refused. One isn't enough: the system may have run out of
 memory, or the machine may have been suspended."""
 
@@ -56,7 +56,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
     written by this service is kept unchanged. Retries for as long as no child process starts."""
     pause = _SHORTEST_PAUSE_S
     killed = 0
-    while killed < _KILLED_AGAIN:
+    while killed < _MOST_KILLED:
         try:
             if answer := await run_child(raw, is_exported=is_exported):
                 return answer.result
@@ -78,7 +78,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
     except OSError as error:
         raise NoChildError(str(error)) from error
     try:
-        out = await asyncio.to_thread(_answer_of, child, raw)
+        out = await asyncio.to_thread(_communicate, child, raw)
     except subprocess.TimeoutExpired as late:
         if not (late.output or b"").startswith(BEGUN):
             raise NoChildError(f"nothing within {PATIENCE_S:g} s") from late
@@ -90,7 +90,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         raise NoChildError(f"it ended with exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
         return None
-    return _read(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
+    return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -110,7 +110,7 @@ def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def _answer_of(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
+def _communicate(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
     with child:
         try:
             return child.communicate(raw, PATIENCE_S)[0]
@@ -118,13 +118,13 @@ def _answer_of(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
             child.kill()
 
 
-def _read(out: bytes) -> Answer:
+def _parse_answer(out: bytes) -> Answer:
     head, _, files = out.partition(b"\n")
-    told = json.loads(head[:_LONGEST_HEAD])
-    if refused := told.get("refused"):
-        return Answer(UploadRefusal(refused), told["peak"])
+    answer = json.loads(head[:_LONGEST_HEAD])
+    if refused := answer.get("refused"):
+        return Answer(UploadRefusal(refused), answer["peak"])
     made, at = [], 0
-    for size in told["sizes"]:
+    for size in answer["sizes"]:
         made.append(files[at : at + size])
         at += size
-    return Answer(Rebuilt(told["width"], told["height"], made), told["peak"])
+    return Answer(Rebuilt(answer["width"], answer["height"], made), answer["peak"])

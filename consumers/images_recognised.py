@@ -21,10 +21,10 @@ _BLOCKS: Final = ((0, 0), (0, 0), (0, 0), (0, 0), (1, 2), (2, 2))
 _GROUP_PIXELS: Final = 16
 _BLOCK_VALUES: Final = 64
 _LONGEST_CODE: Final = 16
-_MOST_MEAN_BITS: Final = 11
-_MOST_DETAIL_BITS: Final = 10
+_MOST_DC_BITS: Final = 11
+_MOST_AC_BITS: Final = 10
 _SHORTEST_SCAN: Final = 2
-_LARGEST_MEAN: Final = 2_047
+_LARGEST_DC: Final = 2_047
 _END_OF_BLOCK: Final = 0x00
 _SIXTEEN_ZEROS: Final = 0xF0
 
@@ -59,18 +59,18 @@ def is_as_written(raw: bytes, blank: bytes, size: tuple[int, int]) -> bool:
     try:
         tables, at = [], head
         for kind in _KINDS:
-            table, at = _table(raw, at, kind)
+            table, at = _read_table(raw, at, kind)
             tables.append(table)
         if raw[at : at + len(begin)] != begin:
             return False
         width, height = (-(-pixels // _GROUP_PIXELS) for pixels in size)
-        _read_blocks(_codes(raw[at + len(begin) : -2]), tables, width * height)
+        _read_blocks(_unstuffed(raw[at + len(begin) : -2]), tables, width * height)
     except _OtherFormError:
         return False
     return all(len(table.used) == table.count for table in tables)
 
 
-def _table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
+def _read_table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
     """The Huffman table of this kind at offset `at`, and the offset of its end. Raises _OtherFormError."""
     counts = raw[at + 5 : at + 5 + _LONGEST_CODE]
     symbols = raw[at + 21 : at + 21 + sum(counts)]
@@ -81,16 +81,16 @@ def _table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
     for symbol, length in zip(symbols, _lengths(counts), strict=True):
         entries += [symbol << 8 | length + (symbol & 15)] * (1 << _LONGEST_CODE - length)
         # The code that consists of ones only is never assigned.
-        if not _is_symbol(symbol, of_means=kind < 0x10) or len(entries) >= 1 << _LONGEST_CODE:
+        if not _is_symbol(symbol, is_dc=kind < 0x10) or len(entries) >= 1 << _LONGEST_CODE:
             raise _OtherFormError
     entries += [0] * ((1 << _LONGEST_CODE) - len(entries))
     return _Table(entries, len(symbols)), at + 21 + len(symbols)
 
 
-def _is_symbol(symbol: int, *, of_means: bool) -> bool:
-    if of_means:
-        return symbol <= _MOST_MEAN_BITS
-    return symbol in (_END_OF_BLOCK, _SIXTEEN_ZEROS) or 1 <= symbol & 15 <= _MOST_DETAIL_BITS
+def _is_symbol(symbol: int, *, is_dc: bool) -> bool:
+    if is_dc:
+        return symbol <= _MOST_DC_BITS
+    return symbol in (_END_OF_BLOCK, _SIXTEEN_ZEROS) or 1 <= symbol & 15 <= _MOST_AC_BITS
 
 
 def _lengths(counts: bytes) -> Iterator[int]:
@@ -98,7 +98,7 @@ def _lengths(counts: bytes) -> Iterator[int]:
         yield from [length] * count
 
 
-def _codes(scan: bytes) -> bytes:
+def _unstuffed(scan: bytes) -> bytes:
     """The codes of a scan, without the stuffed zero bytes. Raises _OtherFormError for a marker."""
     if len(scan) < _SHORTEST_SCAN or b"\xff" in scan.replace(b"\xff\x00", b""):
         raise _OtherFormError
@@ -111,7 +111,7 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
     A single loop with almost no calls, for speed: a large photograph has a million codes.
     """
     windows, end = _windows(codes), 8 * len(codes)
-    means = [0, 0, 0]
+    dc_values = [0, 0, 0]
     at = 0
     for _ in range(groups):
         for channel, first in _BLOCKS:
@@ -126,12 +126,12 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
                 used.add(entry)
                 at += entry & 0xFF
                 if index == 0:
-                    means[channel] += _value(codes, at, entry >> 8)
+                    dc_values[channel] += _value(codes, at, entry >> 8)
                     entries, used = tables[first + 1].entries, tables[first + 1].used
                     index = 1
                 else:
                     index += (entry >> 12) + 1 if entry > 0xFF else _BLOCK_VALUES - index
-            if index > _BLOCK_VALUES or abs(means[channel]) > _LARGEST_MEAN:
+            if index > _BLOCK_VALUES or abs(dc_values[channel]) > _LARGEST_DC:
                 raise _OtherFormError
     rest = end - at
     if not 0 <= rest < 8 or ~codes[-1] & (1 << rest) - 1:

@@ -37,7 +37,7 @@ log = structlog.get_logger()
 LONGEST_PAUSE_S: Final = 5.0
 """Maximum seconds between attempts while a server is unavailable. The consumer stays in its group meanwhile."""
 
-_TRIED: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
+_HALVE_AFTER: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
 """After 5 failed attempts, or 30 seconds, a batch of several records is halved."""
 
 T = TypeVar("T")
@@ -49,8 +49,8 @@ class Inbox(Generic[T]):
     """Delivers the records of a topic to a handler until each has taken effect or become a dead letter.
 
     While MongoDB, Kafka or the image store is unavailable, a single record is retried indefinitely. A batch is halved,
-    in order, after a few such attempts or some time (_TRIED): a batch that exceeds a server's cache or time limit can
-    succeed in parts. Any other exception is attributed to a record: the batch is halved until the failing record is
+    in order, after a few such attempts or some time (_HALVE_AFTER): a batch that exceeds a server's cache or time limit
+    can succeed in parts. Any other exception is attributed to a record: the batch is halved until the failing record is
     alone, and that one becomes a dead letter. If one of our stored documents is the cause (StoredDocumentError), the
     dead letter says so; it can be replayed once the document is repaired. When the process stops, no record is blamed,
     and an unfinished batch is delivered again.
@@ -76,7 +76,7 @@ class Inbox(Generic[T]):
         """Deliver a batch; returns once its offsets may be committed."""
         try:
             with about_command(records):
-                await self._retry(lambda: self._process(records), stop_never if len(records) == 1 else _TRIED)
+                await self._retry(lambda: self._process(records), stop_never if len(records) == 1 else _HALVE_AFTER)
         except Exception as error:
             if is_of_closed_client(error):
                 # The process is stopping, which is no record's fault: another process gets them again.

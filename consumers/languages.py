@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from consumers.languages_model import LanguageModel
 
-_LONGEST: Final = 200
+_LONGEST_SAMPLE: Final = 200
 """Maximum number of characters that are looked at: enough to detect a language."""
 
 # One thread, so that the model is loaded once, and detection uses at most one core.
@@ -19,12 +19,12 @@ _THREAD: Final = ThreadPoolExecutor(1, "languages")
 
 async def detect_languages(texts: Sequence[str | None]) -> list[str | None]:
     """The language of each text as an ISO 639 code; None if there is no text, or if it gives no clue."""
-    samples = list({text[:_LONGEST] for text in texts if text})
+    samples = list({text[:_LONGEST_SAMPLE] for text in texts if text})
     if not samples:
         return [None] * len(texts)
     found = await asyncio.get_running_loop().run_in_executor(_THREAD, _detect, samples)
     languages = dict(zip(samples, found, strict=True))
-    return [languages[text[:_LONGEST]] if text else None for text in texts]
+    return [languages[text[:_LONGEST_SAMPLE]] if text else None for text in texts]
 
 
 def _detect(texts: Sequence[str]) -> list[str | None]:

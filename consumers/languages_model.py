@@ -29,7 +29,7 @@ class LanguageModel:
 
     def languages(self, texts: Sequence[str]) -> list[str | None]:
         """The language of each text as an ISO 639 code; None if it has no feature of the model."""
-        numbers, features, counts = self._found([_encoded(text) for text in texts])
+        numbers, features, counts = self._count_features([_encoded(text) for text in texts])
         used, columns = np.unique(features, return_inverse=True)
         weights, amounts = self._weights[used].astype(np.float32), np.log1p(counts.astype(np.float32))
         ends = np.searchsorted(numbers, np.arange(len(texts) + 1))
@@ -39,7 +39,7 @@ class LanguageModel:
             languages.append(str(self._names[int(scores.argmax())]) if end > start else None)
         return languages
 
-    def _found(self, texts: Sequence[bytes]) -> tuple[Any, Any, Any]:
+    def _count_features(self, texts: Sequence[bytes]) -> tuple[Any, Any, Any]:
         """The features of texts as three arrays, sorted: index of the text, feature, and number of its occurrences."""
         lengths = np.array([len(text) for text in texts])
         longest = int(lengths.max(initial=0))

@@ -52,36 +52,36 @@ class ReviewChangeConsumer:
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         services = self.services
         parked = await services.parked_moderation.about({command.review_id for command in commands})
-        waiting = _behind(parked, commands)
-        moderated, early = await services.transactions.run(partial(self._moderate, waiting, parked))
-        for command, outcome in zip(waiting, moderated.outcomes, strict=True):
+        ordered = _after_parked(parked, commands)
+        moderated, early = await services.transactions.run(partial(self._moderate, ordered, parked))
+        for command, outcome in zip(ordered, moderated.outcomes, strict=True):
             if command.review_id not in early:
                 MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
         for id, decision in moderated.settled.items():
             if moderated.reported[id] > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
                 await self._settle(id, decision)
-        await self._clean({c.review_id for c in waiting if c.action is ModerationAction.DELETE})
+        await self._remove_feedback({c.review_id for c in ordered if c.action is ModerationAction.DELETE})
         if early:
             # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
             # the two sees the other.
-            await services.parked_moderation.park([c for c in waiting if c.review_id in early])
-            come = await services.reviews.entities(early)
-            if come:
-                await self._apply([command for command in waiting if command.review_id in come])
+            await services.parked_moderation.park([c for c in ordered if c.review_id in early])
+            arrived = await services.reviews.entities(early)
+            if arrived:
+                await self._apply([command for command in ordered if command.review_id in arrived])
 
     async def _settle(self, review_id: str, decision: Moderation) -> None:
         """Settle very many reports, in several transactions, by a decision that has taken effect. If interrupted, the
         others stay open, and the review stays among the reported ones."""
         now = datetime.now(UTC)
 
-        async def some(work: UnitOfWork) -> int:
+        async def settle_part(work: UnitOfWork) -> int:
             return await work.repositories.feedback.settle_some(review_id, decision, now, work.session)
 
         settled = MOST_AT_ONCE
         while settled == MOST_AT_ONCE:
-            settled = await self.services.transactions.run(some)
+            settled = await self.services.transactions.run(settle_part)
 
-    async def _clean(self, ids: Collection[str]) -> None:
+    async def _remove_feedback(self, ids: Collection[str]) -> None:
         """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery repeats it."""
         if not ids:
             return
@@ -123,14 +123,14 @@ class ReviewChangeConsumer:
         work.emit(rating_events(self.services, tallies))
         # Include commands that left the status but settled reports or ended a planned approval.
         ended = {id for id in former if present[id].status is ReviewStatus.NEW}
-        told = [
+        audited = [
             command
             for command, each in results
             if each.outcome is Outcome.APPLIED
             or moderated.settled.get(command.review_id) is command
             or (each.outcome is Outcome.UNCHANGED and command.review_id in ended)
         ]
-        work.audit(_audit_entry(command, moderated.reviews[command.review_id]) for command in told)
+        work.audit(_audit_entry(command, moderated.reviews[command.review_id]) for command in audited)
         for command, result in results:
             if command.command_id and command.review_id not in early:
                 work.answers.append(_answer(command.command_id, command, result))
@@ -142,7 +142,7 @@ class ReviewChangeConsumer:
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
-def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
+def _after_parked(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
     """The parked commands, then the new ones. A parked one takes effect at the time of the first new one about its
     review."""
     times = {command.review_id: command.at for command in reversed(commands)}
@@ -161,5 +161,5 @@ def _answer(command_id: str, command: Moderation, result: ModerationResult) -> A
 
 def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
     action, about = AuditAction(command.action.value), (command.review_id, *review.key)
-    told = (command.reason, command.command_id)
-    return AuditEntry(command.at, command.moderator, action, *about, *told, reason_code=command.reason_code)
+    details = (command.reason, command.command_id)
+    return AuditEntry(command.at, command.moderator, action, *about, *details, reason_code=command.reason_code)

@@ -66,31 +66,35 @@ async def rulings_about(
     sets = await compiled_rules(store for id, store in stores.items() if id in used)
     ruled = {review.id: (review, sets[review.store_id]) for review in own if review.store_id in sets}
     is_long = sum(len(review.text) + len(review.title or "") for review, _ in ruled.values()) > _LONG
-    keys = await _apart(partial(_keys, ruled), is_long)
+    keys = await _run_perhaps_in_thread(partial(_duplicate_keys, ruled), is_long)
     languages = await languages_of_strangers((id, *each) for id, each in ruled.items())
-    told = {
+    judged_reviews = {
         id: judged(review)._replace(language=languages.get(id, review.facts.language))
         for id, (review, _) in ruled.items()
     }
     # Judge as if there were no duplicates, while the database looks for them.
-    judging = _apart(partial(_judged, told, ruled), is_long)
+    judging = _run_perhaps_in_thread(partial(_judge_all, judged_reviews, ruled), is_long)
     holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), judging)
-    twice = {id: told[id]._replace(is_duplicate=True) for id, each in keys.items() if is_duplicate(id, each, holders)}
-    rulings |= await _apart(partial(_judged, twice, ruled), is_long)
+    duplicates = {
+        id: judged_reviews[id]._replace(is_duplicate=True)
+        for id, each in keys.items()
+        if is_duplicate(id, each, holders)
+    }
+    rulings |= await _run_perhaps_in_thread(partial(_judge_all, duplicates, ruled), is_long)
     return {id: ruling for id, ruling in rulings.items() if ruling is not NO_RULING}
 
 
-async def _apart(work: Callable[[], T], is_long: bool) -> T:
+async def _run_perhaps_in_thread(work: Callable[[], T], is_long: bool) -> T:
     """Do this work, in a thread if it takes long, so that heartbeats to Kafka aren't delayed."""
     return await asyncio.to_thread(work) if is_long else work()
 
 
-def _keys(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, tuple[str, ...]]:
+def _duplicate_keys(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, tuple[str, ...]]:
     return {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
 
 
-def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
-    return {id: ruled[id][1].judge(review) for id, review in told.items()}
+def _judge_all(reviews: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
+    return {id: ruled[id][1].judge(review) for id, review in reviews.items()}
 
 
 async def languages_of_strangers(
@@ -126,9 +130,9 @@ async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork
             ratings[review.identity.key].append(review.rating)
     tallies = {key: RatingTally.of(each) for key, each in ratings.items()}
     after = await work.repositories.ratings.add(tallies, work.session)
-    for review, ruling, told, command_id, trace in stored:
+    for review, ruling, event, command_id, trace in stored:
         key = review.identity.key
-        work.emit([told])
+        work.emit([event])
         if approval := ruling.approval:
             work.emit([approved(services, review.id, key, approval.subject, review.created, trace)])
         work.audit(entries(ruling, review.id, key, review.created, command_id))
@@ -141,8 +145,8 @@ def approved(
     services: Services, review_id: str, key: TallyKey, moderator: str, at: datetime, trace: str
 ) -> OutgoingMessage:
     """The event for a review that a rule or a verdict has approved."""
-    told = review_approved(review_id, key, moderator, at)
-    return services.event(entity_key(key.entity), "ReviewApproved", told, cause=trace)
+    data = review_approved(review_id, key, moderator, at)
+    return services.event(entity_key(key.entity), "ReviewApproved", data, cause=trace)
 
 
 def publication(review_id: str, ruling: Ruling, at: datetime) -> Publication | None:

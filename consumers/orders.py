@@ -63,24 +63,24 @@ async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[lis
     """Store the orders; returns all orders of the events, in their new state, and the refused events."""
     orders = work.repositories.orders
     known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
-    news, refused = _news(events, known)
-    await orders.save(news.values(), work.session)
-    return list((known | news).values()), refused
+    changed, refused = _apply(events, known)
+    await orders.save(changed.values(), work.session)
+    return list((known | changed).values()), refused
 
 
-def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
+def _apply(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
     """The orders that these events change, in their new state, and the refused events."""
     present, refused, now = dict(known), [], datetime.now(UTC)
     for received in events:
         record, (event, digest) = received
-        told = event.order(record.value or b"", from_milliseconds(first_published(record)))
+        reported = event.order(record.value or b"", from_milliseconds(first_published(record)))
         before = present.get(event.id)
         # By the later of two clocks: records may be written with the time of something past.
         if error := event.refusal(max(received.at, now)):
             refused.append(DeadLetter(record, error))
-        elif is_of_other_store(before, told):
-            taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
-            refused.append(DeadLetter(record, taken))
+        elif is_of_other_store(before, reported):
+            id_taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
+            refused.append(DeadLetter(record, id_taken))
         else:
-            present[event.id] = after_event(before, told, digest)
+            present[event.id] = after_event(before, reported, digest)
     return {id: order for id, order in present.items() if order is not known.get(id)}, refused

@@ -45,20 +45,20 @@ async def entities_or_parked(
 
 
 async def give_up_overdue(
-    services: Services, parking: ParkingRepository[T], before: datetime, told: Callable[[T], Overdue]
+    services: Services, parking: ParkingRepository[T], before: datetime, overdue_of: Callable[[T], Overdue]
 ) -> int:
     """Give up at most MOST_OVERDUE commands parked before that moment. Returns the number given up."""
-    return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), told))
+    return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), overdue_of))
 
 
 async def give_up(
-    services: Services, parking: ParkingRepository[T], parked: Sequence[T], told: Callable[[T], Overdue]
+    services: Services, parking: ParkingRepository[T], parked: Sequence[T], overdue_of: Callable[[T], Overdue]
 ) -> list[T]:
     """Dead-letter and answer those of these commands that are still parked, and return them."""
 
     async def take(work: UnitOfWork) -> list[T]:
         given_up = await parking.take(parked, work.session)
-        for topic, position, item_id, value, command_id, mark, error in map(told, given_up):
+        for topic, position, item_id, value, command_id, mark, error in map(overdue_of, given_up):
             name = services.topics.name(topic)
             work.emit([rebuilt_dead_letter(name, position, key=item_id, value=value, error=error)])
             work.answer(command_id, item_id, Outcome.NOT_FOUND, mark=mark)

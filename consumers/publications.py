@@ -33,7 +33,7 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _MOST: Final = 200
-_CLOCKS_APART: Final = timedelta(seconds=2)
+_CLOCK_SKEW: Final = timedelta(seconds=2)
 """Time by which the clock of a worker that owes messages may be ahead of ours."""
 
 _OBJECTIONS: Final = (
@@ -68,23 +68,23 @@ class Objections:
             if not all(
                 partition in unread and unread[partition].next_offset >= end for partition, end in self._ends.items()
             ):
-                if _is_made_anew(self._ends, unread):
+                if _is_recreated(self._ends, unread):
                     self._since = None
                 return None
             if not self._left:
                 moment, self._since = self._since, None
                 return moment
             # A crashed worker may have applied records of the step before without passing them on.
-            await self.outbox.settle_before(datetime.now(UTC) + _CLOCKS_APART)
+            await self.outbox.settle_before(datetime.now(UTC) + _CLOCK_SKEW)
             # Measure again, to include what has been passed on meanwhile.
-            told = await self.lag.measure()
-            if not self._left[0] <= {topic for topic, _ in told}:
+            measured = await self.lag.measure()
+            if not self._left[0] <= {topic for topic, _ in measured}:
                 return None
-            self._ends = {partition: each.end for partition, each in told.items() if partition[0] in self._left[0]}
+            self._ends = {partition: each.end for partition, each in measured.items() if partition[0] in self._left[0]}
             self._left = self._left[1:]
 
 
-def _is_made_anew(ends: Mapping[Partition, int], unread: Mapping[Partition, Unread]) -> bool:
+def _is_recreated(ends: Mapping[Partition, int], unread: Mapping[Partition, Unread]) -> bool:
     """True if a topic ends before these offsets, or has fewer partitions."""
     topics = {topic for topic, _ in unread}
     gone = (
@@ -106,12 +106,12 @@ async def publish_due(services: Services, now: datetime, objections: Objections)
     published, is_more = 0, applied is not None
     while applied and is_more:
         due = await services.publications.due(applied, _MOST)
-        count = await _publish_sound(services, due, now)
+        count = await _publish_undamaged(services, due, now)
         published, is_more = published + count, count > 0 and len(due) == _MOST
     return published
 
 
-async def _publish_sound(services: Services, due: Collection[Publication], now: datetime) -> int:
+async def _publish_undamaged(services: Services, due: Collection[Publication], now: datetime) -> int:
     """Approve these reviews, except damaged ones, which wait for their repair."""
     while due:
         try:

@@ -88,15 +88,15 @@ async def name_rated_objects(services: Services) -> int:
     their number. Several workers may do it: a name that changes meanwhile is looked up again."""
     named = 0
     while named < _MOST_NAMED and (wanted := await services.rated_objects.unnamed(_NAMED_AT_ONCE)):
-        await services.rated_objects.name(await _names(services, wanted))
+        await services.rated_objects.name(await _find_names(services, wanted))
         named += len(wanted)
     return named
 
 
-async def _names(services: Services, wanted: Sequence[UnnamedTally]) -> list[tuple[UnnamedTally, str | None]]:
+async def _find_names(services: Services, wanted: Sequence[UnnamedTally]) -> list[tuple[UnnamedTally, str | None]]:
     keys = {tally: ObjectKey(tally.key.entity, tally.key.store_id) for tally in wanted}
-    told = await services.objects.of_keys(keys.values())
+    known = await services.objects.of_keys(keys.values())
     return [
-        (tally, object_name(told, key) or await services.rated_objects.name_in_reviews(tally.key))
+        (tally, object_name(known, key) or await services.rated_objects.name_in_reviews(tally.key))
         for tally, key in keys.items()
     ]

@@ -108,8 +108,8 @@ class ReturnConsumer:
 
     async def _store(self, wanted: _Work, numbers: dict[str, str], work: UnitOfWork) -> int:
         repositories, session = work.repositories, work.session
-        stored, parked = await _stored(wanted, work)
-        waiting = [(_waiting(each), each) for each in parked]
+        stored, parked = await _load(wanted, work)
+        waiting = [(_parked_request(each), each) for each in parked]
         requests = [*(request for request, _ in waiting), *(request for request, _ in wanted.fresh)]
         of_returns = {each.order_id for each in stored.values() if isinstance(each, Return)}
         order_ids = {r.order_id for r in requests} | of_returns
@@ -117,20 +117,20 @@ class ReturnConsumer:
         orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
         # Numbers are taken outside of the transaction, and kept if it is repeated after a conflict.
         new = [r for r in requests if r.is_new and r.id not in numbers and not _is_taken(stored.get(r.id))]
-        numbers |= await self._numbered(new, orders, wanted.settings)
+        numbers |= await self._take_numbers(new, orders, wanted.settings)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = set(await repositories.outcomes.answers(keys, session))
         batch = ReturnBatch(self.services, work, orders, stored, numbers, wanted.settings.return_statuses, answered)
-        released, given_up = _released(batch, waiting, wanted.before)
-        early = _early(batch, wanted.fresh, parked)
-        await repositories.orders.hold_ids({each.order_id for each in early}, session)
-        await repositories.parked_returns.park(early, session)
+        released, given_up = _apply_parked(batch, waiting, wanted.before)
+        to_park = _apply_fresh(batch, wanted.fresh, parked)
+        await repositories.orders.hold_ids({each.order_id for each in to_park}, session)
+        await repositories.parked_returns.park(to_park, session)
         await repositories.parked_returns.release(released, session)
         await repositories.returns.save(batch.changed_returns.values(), session)
         await repositories.orders.save_returned(batch.changed_orders.values(), session)
         return given_up
 
-    async def _numbered(
+    async def _take_numbers(
         self, requests: Iterable[ReturnRequest], orders: Mapping[str, Order], settings: GeneralSettings
     ) -> dict[str, str]:
         """A number for each new return whose order is stored, from the series of its store and day, by return id."""
@@ -161,21 +161,21 @@ def _in_parts(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
     yield part
 
 
-async def _stored(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredReturn], list[ParkedReturn]]:
+async def _load(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredReturn], list[ParkedReturn]]:
     """The stored documents of all returns concerned, by return id, and the commands parked for their orders."""
     repositories, session = work.repositories, work.session
     requests = [request for request, _ in wanted.fresh]
     stored = await repositories.returns.of_ids({request.id for request in requests}, session)
-    there = {each.id: each.order_id for each in stored.values() if isinstance(each, Return)}
-    changed = {request.id for request in requests if not request.is_new} - there.keys()
-    orders = {*wanted.order_ids, *there.values(), *(request.order_id for request in requests if request.order_id)}
+    known = {each.id: each.order_id for each in stored.values() if isinstance(each, Return)}
+    changed = {request.id for request in requests if not request.is_new} - known.keys()
+    orders = {*wanted.order_ids, *known.values(), *(request.order_id for request in requests if request.order_id)}
     parked = await repositories.parked_returns.about(orders, changed, session)
     if others := {each.id for each in parked} - {request.id for request in requests}:
         stored |= await repositories.returns.of_ids(others, session)
     return stored, parked
 
 
-def _released(
+def _apply_parked(
     batch: ReturnBatch, waiting: Iterable[tuple[ReturnRequest, ParkedReturn]], before: datetime | None
 ) -> tuple[list[ParkedReturn], int]:
     """Apply parked commands; returns those to remove from the parking, and how many of them were given up."""
@@ -196,9 +196,9 @@ def _released(
     return released, given_up
 
 
-def _early(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
+def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
     """Apply new commands; returns those that have to be parked for their order, after the ones already parked."""
-    early, room = [], WaitingRoom(parked)
+    to_park, room = [], WaitingRoom(parked)
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue
@@ -206,13 +206,13 @@ def _early(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedRe
         if not batch.waits(request):
             batch.apply(request)
         elif not batch.is_answered(request):
-            waiting = _parked(request, command)
+            waiting = _to_park(request, command)
             if room.takes(waiting):
                 batch.let_wait(request)
-                early.append(waiting)
+                to_park.append(waiting)
             else:
                 batch.give_up(request, crowded_order(request.order_id), request.at)
-    return early
+    return to_park
 
 
 def _is_taken(stored: StoredReturn | None) -> bool:
@@ -225,7 +225,7 @@ def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     return replace(request, mark=mark_in(received.record.headers))
 
 
-def _waiting(parked: ParkedReturn) -> ReturnRequest:
+def _parked_request(parked: ParkedReturn) -> ReturnRequest:
     """The request of a parked command, as of its own record; its order is the one for which it is parked."""
     command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
@@ -238,7 +238,7 @@ def _derived_id(record: RawRecord) -> str:
     return str(uuid5(_RETURNS_WITHOUT_ID, identity))
 
 
-def _parked(request: ReturnRequest, command: ReturnCommand) -> ParkedReturn:
+def _to_park(request: ReturnRequest, command: ReturnCommand) -> ParkedReturn:
     value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
     value["return"]["id"] = request.id
     return ParkedReturn(

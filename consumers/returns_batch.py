@@ -27,7 +27,7 @@ from storage.audit import AuditAction, AuditEntry
 from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
 
-_MOST_TOLD: Final = 5
+_MOST_REASONS: Final = 5
 """Maximum number of reasons in an answer; the event has all of them."""
 
 
@@ -84,8 +84,8 @@ class ReturnBatch:
         """Refuse a request that can't wait for its order, or has waited too long."""
         known = self.returns.get(request.id)
         seen = (known.seen if known else Seen()).after(request.position)
-        there = None if isinstance(known, RefusedReturn) else known
-        self._refuse(request, there, seen, reasons, at)
+        holder = None if isinstance(known, RefusedReturn) else known
+        self._refuse(request, holder, seen, reasons, at)
 
     def apply(self, request: ReturnRequest) -> None:
         """Decide on a request that isn't a repeat and needn't wait, and apply the decision."""
@@ -96,13 +96,13 @@ class ReturnBatch:
                 self._put(replace(known, seen=seen))
             return
         before = known if isinstance(known, Return) else None
-        there = None if isinstance(known, RefusedReturn) else known
-        decision = decide(request, there, order, self.numbers.get(request.id), self.statuses)
+        holder = None if isinstance(known, RefusedReturn) else known
+        decision = decide(request, holder, order, self.numbers.get(request.id), self.statuses)
         match decision:
             case None:
                 raise RuntimeError(f"the return {request.id} has neither waited for its order nor got a number")
             case list():
-                self._refuse(request, there, seen, decision, request.at)
+                self._refuse(request, holder, seen, decision, request.at)
             case Return() if decision is known:
                 # Store its position, so that a redelivery changes nothing after another command has changed the return.
                 self._put(replace(decision, seen=seen))
@@ -120,12 +120,12 @@ class ReturnBatch:
     def _refuse(
         self,
         request: ReturnRequest,
-        there: Return | DeletedReturn | None,
+        holder: Return | DeletedReturn | None,
         seen: Seen,
         reasons: Sequence[RefusalReason],
         at: datetime,
     ) -> None:
-        self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, seen))
+        self._put(replace(holder, seen=seen) if holder else RefusedReturn(request.id, seen))
         outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
         self._answer(request, outcome, reasons)
         data = return_refused(request.id, request.order_id, reasons, at)
@@ -153,9 +153,9 @@ class ReturnBatch:
 
 
 def _in_words(reasons: Sequence[RefusalReason]) -> str:
-    more = len(reasons) - _MOST_TOLD
-    told = "; ".join(reason.message for reason in reasons[:_MOST_TOLD])
-    return f"{told}; and {more} more" if more > 0 else told
+    more = len(reasons) - _MOST_REASONS
+    text = "; ".join(reason.message for reason in reasons[:_MOST_REASONS])
+    return f"{text}; and {more} more" if more > 0 else text
 
 
 def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:

@@ -67,19 +67,19 @@ class SubmissionConsumer:
         # The rules may have changed since a record was decided: no event may say that a stored review is refused.
         holders = await self.services.reviews.holders({key.id for key in rules.reasons})
         # Published before anything is stored: a stored refusal is not published again.
-        await self._announce((submissions[k].news(holders.get(k.id)), why) for k, why in rules.reasons.items())
+        await self._publish_refusals((submissions[k].news(holders.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), SubmissionDecisions(rules))
         # The event for a stored review precedes those for its edits.
-        await self._tell_stored(submissions, decisions, of={each.id for each in decisions.edits})
+        await self._publish_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
-        await self._tell_rivals(submissions, decided)
+        await self._publish_rivals(submissions, decided)
         count(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
-            self._go_on(submissions, decisions, settled_entities(decided)),
+            self._release_parked(submissions, decisions, settled_entities(decided)),
         )
 
     async def _read(
@@ -134,12 +134,12 @@ class SubmissionConsumer:
         decisions.reviews |= {accepted[id].key: review for id, review in reviews.items() if id not in ruled}
         known = decisions.rules.claims
         claims = {id: known[s.key] for id, s in accepted.items() if s.key in known}
-        apart = claims.keys() | ruled.keys()
-        taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in apart], refused)
-        if not apart:
+        whole = claims.keys() | ruled.keys()
+        taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in whole], refused)
+        if not whole:
             return taken
         attached = Beside(claims, ruled, decisions.rules.uploaded)
-        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], attached)
+        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in whole], attached)
         taken_too, lost = await self.services.transactions.run(insert)
         decisions.follow([(accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost])
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
@@ -154,9 +154,9 @@ class SubmissionConsumer:
         for id, ruling in (await rulings_about(self.services, reviews.values(), decisions.rules.stores)).items():
             review, submission = reviews[id], accepted[id]
             apply_ruling(ruling, review)
-            told = self._submitted(submission, review)
+            event = self._submitted_event(submission, review)
             trace = cause_of(submission.positions[0])
-            ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
+            ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
         return reviews, ruled
 
     async def _decide(self, of_one_id: Sequence[Submission], holder: IdHolder, decisions: SubmissionDecisions) -> bool:
@@ -174,68 +174,68 @@ class SubmissionConsumer:
                 # Of several submissions with the same time the first one was stored.
                 holder = replace(holder, is_told=holder.is_told or (decision is not None and decision.is_stored))
                 continue
-            again, reason = submission.news(holder), decisions.reason(submission)
-            if again is not None and submission.answer_key in answered:
+            fresh, reason = submission.news(holder), decisions.reason(submission)
+            if fresh is not None and submission.answer_key in answered:
                 reason = holder.refused.reason
-            if again is None:
+            if fresh is None:
                 decisions.decide(submission, Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True))
                 continue
-            after = again.refused(reason, holder.refused.seen) if reason else None
-            if not await self._replace(holder.refused, after, again, decisions):
+            after = fresh.refused(reason, holder.refused.seen) if reason else None
+            if not await self._replace(holder.refused, after, fresh, decisions):
                 return False
-            decision = Decision(Outcome.REFUSED, reason, is_repeat=True) if reason else stored_before(again.created)
+            decision = Decision(Outcome.REFUSED, reason, is_repeat=True) if reason else stored_before(fresh.created)
             decisions.decide(submission, decision)
-            holder = again.holder(after)
+            holder = fresh.holder(after)
         return True
 
     async def _replace(
         self,
         before: RefusedSubmission,
         after: RefusedSubmission | None,
-        again: Submission,
+        fresh: Submission,
         decisions: SubmissionDecisions,
     ) -> bool:
         """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. Returns
         False if the submission has changed meanwhile, or another review has a claim."""
         if after:
             return await self.services.reviews.replace_refused(before, after)
-        claims = decisions.rules.claims.get(again.key)
-        reviews, ruled = await self._judge({again.id: again}, decisions)
+        claims = decisions.rules.claims.get(fresh.key)
+        reviews, ruled = await self._judge({fresh.id: fresh}, decisions)
         if claims is None and not ruled:
-            return await self.services.reviews.replace_refused(before, reviews[again.id])
-        attached = Beside({again.id: claims or ()}, ruled, decisions.rules.uploaded)
-        replace = partial(replace_whole, self.services, before, reviews[again.id], attached)
+            return await self.services.reviews.replace_refused(before, reviews[fresh.id])
+        attached = Beside({fresh.id: claims or ()}, ruled, decisions.rules.uploaded)
+        replace = partial(replace_whole, self.services, before, reviews[fresh.id], attached)
         is_replaced, reason = await self.services.transactions.run(replace)
-        await self._refuse([(again, reason)] if reason else [], decisions)
-        decisions.follow([(again, each) for each in ruled.values() if is_replaced])
+        await self._refuse([(fresh, reason)] if reason else [], decisions)
+        decisions.follow([(fresh, each) for each in ruled.values() if is_replaced])
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
         """Refuse submissions that lost a claim to another review: published first, then stored like any refusal."""
-        await self._announce(lost)
+        await self._publish_refusals(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
 
-    async def _tell_stored(
+    async def _publish_stored(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, of: Collection[str] | None = None
     ) -> None:
         """Publish events for stored reviews, for all or those with the ids `of`, unless they are published already."""
-        untold = [key for key in decisions.untold() if of is None or key.id in of]
+        unpublished = [key for key in decisions.untold() if of is None or key.id in of]
         events = []
-        for key in untold:
+        for key in unpublished:
             created = decisions.decided[key].created
             review = None if created else decisions.reviews.get(key)
-            events.append(self._submitted(submissions[key].since(created), review))
+            events.append(self._submitted_event(submissions[key].since(created), review))
         await self.services.publisher.publish(events)
-        decisions.told.update(untold)
+        decisions.told.update(unpublished)
 
-    async def _tell_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
+    async def _publish_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction."""
         rivals = [submissions[k] for k, v in decided.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
         # A command with an answer is a repeat: its review was stored, and has been deleted since.
         answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
-        await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
+        await self._publish_refusals((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
-    async def _announce(self, refused: Iterable[tuple[Submission | None, Refusal]]) -> None:
+    async def _publish_refusals(self, refused: Iterable[tuple[Submission | None, Refusal]]) -> None:
         """Publish that submissions were refused: at least once, with the same event id on a repeat."""
         events = []
         for submission, reason in refused:
@@ -253,7 +253,7 @@ class SubmissionConsumer:
             )
         await self.services.publisher.publish(events)
 
-    def _submitted(self, submission: Submission, review: Review | None) -> OutgoingMessage:
+    def _submitted_event(self, submission: Submission, review: Review | None) -> OutgoingMessage:
         """The event for a stored review; a redelivery gives it the same id."""
         review = review or submission.accepted()
         return self.services.event(
@@ -264,11 +264,11 @@ class SubmissionConsumer:
             cause=cause_of(submission.positions[0]),
         )
 
-    async def _go_on(
+    async def _release_parked(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, settled: Mapping[str, Entity]
     ) -> None:
         """Publish that reviews were stored, then release the commands parked for them."""
-        await self._tell_stored(submissions, decisions)
+        await self._publish_stored(submissions, decisions)
         # Store first, then look for parked commands: the router parks first, then looks up, so one sees the other.
         await self.parked.release(settled)
 

@@ -54,7 +54,7 @@ class ReviewEditor:
         # Outside of the transaction: an idle transaction is aborted before the time that this may take.
         rules = await compiled_rules(stores.values())
         results = list[Edited]()
-        for part in _parts(edits):
+        for part in _split(edits):
             edit = partial(self._edit, part, uploaded, stores, rules)
             results += (await self.services.transactions.run(edit)).results
         count_rulings(result.ruling for result in results if result.ruling)
@@ -92,11 +92,11 @@ class ReviewEditor:
         await work.repositories.rated_objects.forget_names(renamed, work.session)
         # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
-            work.emit([self._told(edit, review, result)])
+            work.emit([self._edited_event(edit, review, result)])
             work.audit([_audit_entry(edit, review, result)])
-            self._rulings(edit, review, result, work)
+            self._emit_ruling(edit, review, result, work)
         work.emit(rating_events(self.services, tallies))
-        work.emit(self._refused(edit, reason) for edit, reason in _refused(edits, edited))
+        work.emit(self._refusal_event(edit, reason) for edit, reason in _refusals(edits, edited))
         await work.repositories.publications.plan(dict(_plans(applied, present)), work.session)
         for edit, result in zip(edits, edited.results, strict=True):
             reason = result.reason and result.reason.value
@@ -116,7 +116,7 @@ class ReviewEditor:
         drafts: Mapping[str, Review],
     ) -> Judge:
         """A judge by the rules of the stores, with the texts of other reviews and the languages of these."""
-        keys = await asyncio.to_thread(_keys, edits, present, rules)
+        keys = await asyncio.to_thread(_duplicate_keys, edits, present, rules)
         # Outside of the transaction: a noted text counts only once its review has it.
         holders = await self.services.texts.holders((id, each) for (id, _), each in keys.items())
         languages = await languages_of_strangers(
@@ -124,16 +124,16 @@ class ReviewEditor:
         )
 
         def judge(id: str, review: Review) -> Ruling | None:
-            own = rules.get(review.identity.store_id)
-            if own is None:
+            store_rules = rules.get(review.identity.store_id)
+            if store_rules is None:
                 return None
             of_text = keys.get((id, review.text), ())
-            told = judged(review, is_duplicate=is_duplicate(id, of_text, holders))
-            return own.judge(told._replace(language=languages.get(id, told.language)))
+            judged_review = judged(review, is_duplicate=is_duplicate(id, of_text, holders))
+            return store_rules.judge(judged_review._replace(language=languages.get(id, judged_review.language)))
 
         return judge
 
-    def _rulings(self, edit: Edit, review: Review, edited: Edited, work: UnitOfWork) -> None:
+    def _emit_ruling(self, edit: Edit, review: Review, edited: Edited, work: UnitOfWork) -> None:
         """Emit the events and audit entries of a ruling about an edited review."""
         key, ruling = review.identity.key, edited.ruling
         if ruling is None:
@@ -143,16 +143,16 @@ class ReviewEditor:
         if edited.is_approved or ruling.objections:
             work.audit(entries(ruling, edit.review_id, key, edit.at, edit.command_id))
 
-    def _told(self, edit: Edit, review: Review, edited: Edited) -> OutgoingMessage:
-        told = review_edited(edit, review.identity.key, edited)
-        return self.services.event(entity_key(review.identity.entity), "ReviewEdited", told, cause=edit.trace)
+    def _edited_event(self, edit: Edit, review: Review, edited: Edited) -> OutgoingMessage:
+        data = review_edited(edit, review.identity.key, edited)
+        return self.services.event(entity_key(review.identity.entity), "ReviewEdited", data, cause=edit.trace)
 
-    def _refused(self, edit: Edit, reason: Refusal) -> OutgoingMessage:
-        told = submission_refused(edit.review_id, edit.target.key, reason)
-        return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", told, cause=edit.trace)
+    def _refusal_event(self, edit: Edit, reason: Refusal) -> OutgoingMessage:
+        data = submission_refused(edit.review_id, edit.target.key, reason)
+        return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", data, cause=edit.trace)
 
 
-def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
+def _split(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
     """Split edits, in order, into parts that are judged long before an idle transaction is aborted. A redelivered edit
     is recognised by itself, whatever its part."""
     part, size = list[Edit](), 0
@@ -166,15 +166,15 @@ def _parts(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
     yield part
 
 
-def _keys(
+def _duplicate_keys(
     edits: Iterable[Edit], present: Mapping[str, Review], rules: Mapping[str | None, RuleSet]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """The text keys of authors' edits in stores that look for duplicates, by review id and text."""
     keys = {}
     for edit in edits:
         review, text = present.get(edit.review_id), edit.content.text
-        own = rules.get(review.identity.store_id) if review else None
-        if review and own and own.looks_for_duplicates and edit.right is EditRight.AUTHOR:
+        store_rules = rules.get(review.identity.store_id) if review else None
+        if review and store_rules and store_rules.looks_for_duplicates and edit.right is EditRight.AUTHOR:
             keys[edit.review_id, text] = text_keys(review.identity, text)
     return keys
 
@@ -192,9 +192,9 @@ def _drafts(
 
 async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:
     """The languages of edited reviews whose texts have changed, by id; None if they can't be detected."""
-    untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
-    samples = [detectable(review.title, review.text) for review in untold.values()]
-    return dict(zip(untold, await detect_languages(samples), strict=True))
+    undetected = {id: review for id, review in edited.items() if untold_language(before[id], review)}
+    samples = [detectable(review.title, review.text) for review in undetected.values()]
+    return dict(zip(undetected, await detect_languages(samples), strict=True))
 
 
 def _plans(
@@ -215,7 +215,7 @@ def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edi
             yield edit, edited.reviews[edit.review_id], result
 
 
-def _refused(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Refusal]]:
+def _refusals(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Refusal]]:
     for edit, result in zip(edits, edited.results, strict=True):
         if result.reason:
             yield edit, result.reason

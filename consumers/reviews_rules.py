@@ -73,12 +73,12 @@ async def rules_about(
         rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
         rules.names = {key: name for key, each in objects.items() if (name := object_name(facts, each))}
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
-    await _look_at_images(services, [s for s in submissions if s.review.images], rules)
+    await _check_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
     return rules
 
 
-async def _look_at_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> None:
+async def _check_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> None:
     """Note the refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
     if not submissions:
         return
@@ -98,11 +98,11 @@ async def release_tokens(services: Services, rules: BatchRules, refused: Collect
     given_back = [used for key, used in rules.used.items() if key in refused and used.token.line not in kept]
     before = {key: used for key, used in rules.used_before.items() if key in refused}
     holders = await services.reviews.holders({key.id for key in before})
-    given_back += [used for key, used in before.items() if _never_had(key, holders.get(key.id))]
+    given_back += [used for key, used in before.items() if _has_no_review(key, holders.get(key.id))]
     await services.review_tokens.release(given_back)
 
 
-def _never_had(key: Key, holder: IdHolder | None) -> bool:
+def _has_no_review(key: Key, holder: IdHolder | None) -> bool:
     """True unless the id is held by a review with this identity, or by a deleted review."""
     return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
 
@@ -180,10 +180,10 @@ async def insert_whole(
     free = [review for review in reviews if review.id not in taken]
     wanted = {review.id: beside.claims[review.id] for review in free if review.id in beside.claims}
     refused = await repositories.claims.take(wanted, work.session)
-    without = await claim_images([review for review in free if review.id not in refused], beside.uploaded, work)
-    if without:
-        await repositories.claims.free(without.keys(), work.session)
-        refused |= without
+    refused_images = await claim_images([review for review in free if review.id not in refused], beside.uploaded, work)
+    if refused_images:
+        await repositories.claims.free(refused_images.keys(), work.session)
+        refused |= refused_images
     stored = [review for review in free if review.id not in refused]
     await repositories.reviews.insert_free(stored, work.session)
     await follow(services, [beside.ruled[review.id] for review in stored if review.id in beside.ruled], work)
@@ -202,9 +202,9 @@ async def replace_whole(
     refused = await repositories.claims.take(beside.claims, work.session)
     if refused:
         return False, refused[review.id]
-    if without := await claim_images([review], beside.uploaded, work):
+    if refused_images := await claim_images([review], beside.uploaded, work):
         await repositories.claims.free([review.id], work.session)
-        return False, without[review.id]
+        return False, refused_images[review.id]
     if not await repositories.reviews.replace_refused(before, review, work.session):
         return False, None
     await follow(services, list(beside.ruled.values()), work)

@@ -54,12 +54,12 @@ class CommandRouter:
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await entities_or_parked(self.services, self.services.parked_moderation, placeless)
-        await self._pass_on([*await self.services.parked_moderation.about(entities.keys()), *commands], entities)
+        await self._forward([*await self.services.parked_moderation.about(entities.keys()), *commands], entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Forward the commands parked for these reviews, which are stored, to their owners."""
-        await self._pass_on(await self.services.parked_moderation.about(entities.keys()), entities)
+        await self._forward(await self.services.parked_moderation.about(entities.keys()), entities)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
@@ -71,16 +71,16 @@ class CommandRouter:
         services = self.services
         waiting = await services.parked_moderation.parked_before(before, MOST_OVERDUE)
         entities = await services.reviews.entities({command.review_id for command in waiting})
-        come = {id: entity for id, entity in entities.items() if entity is not None}
-        late = [command for command in waiting if command.review_id in come]
-        await self._pass_on(late, come)
-        await services.parked_moderation.wait_anew(late)
-        overdue = [command for command in waiting if command.review_id not in come]
+        arrived = {id: entity for id, entity in entities.items() if entity is not None}
+        to_forward = [command for command in waiting if command.review_id in arrived]
+        await self._forward(to_forward, arrived)
+        await services.parked_moderation.wait_anew(to_forward)
+        overdue = [command for command in waiting if command.review_id not in arrived]
         given_up = await give_up(services, services.parked_moderation, overdue, _overdue)
-        _count(given_up)
+        _count_not_found(given_up)
         return len(given_up)
 
-    async def _pass_on(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
+    async def _forward(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
         """Forward the commands whose place is known: the owner applies them after those that are parked.
 
         Raises BrokerAwayError while `review-changes` is growing.
@@ -107,7 +107,7 @@ class CommandRouter:
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
         await self.services.parked_moderation.release(commands)
-        _count(commands)
+        _count_not_found(commands)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:
         value = moderation_of_review_value(command)
@@ -124,6 +124,6 @@ def _overdue(command: Moderation) -> Overdue:
     return Overdue(topic, position, id, value, command.command_id, command.mark)
 
 
-def _count(commands: Iterable[Moderation]) -> None:
+def _count_not_found(commands: Iterable[Moderation]) -> None:
     for command in commands:
         MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()

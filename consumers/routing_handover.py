@@ -25,9 +25,9 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._connection = connection
         self._topics = topics
         self._assignment = 1
-        self._awaited = 0
-        self._ahead: dict[int, int] = {}
-        self._begun = 0
+        self._measured_assignment = 0
+        self._ends: dict[int, int] = {}
+        self._applied_assignment = 0
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         """Do nothing: the new owner waits."""
@@ -40,33 +40,33 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         """Wait before commands are forwarded. Raises BrokerAwayError and KafkaError while Kafka is unavailable; the
         next call then waits for the same offsets, and not for records published meanwhile."""
         assignment = self._assignment
-        if self._begun == assignment:
+        if self._applied_assignment == assignment:
             return
         lag = ConsumerLag(self._connection, self._topics, timeout=_TIMEOUT_S)
         try:
-            if self._awaited != assignment:
-                self._ahead = {number: each.end for number, each in (await _changes(lag)).items()}
-                self._awaited = assignment
-            await self._until_applied(lag)
+            if self._measured_assignment != assignment:
+                self._ends = {number: each.end for number, each in (await _measure_changes(lag)).items()}
+                self._measured_assignment = assignment
+            await self._wait_until_applied(lag)
         finally:
             await lag.stop()
-        self._begun = assignment
+        self._applied_assignment = assignment
 
-    async def _until_applied(self, lag: ConsumerLag) -> None:
+    async def _wait_until_applied(self, lag: ConsumerLag) -> None:
         """Wait until the changes before the noted offsets are applied, or are gone with their topic."""
-        while self._ahead:
-            now = await _changes(lag)
-            self._ahead = {number: end for number, end in self._ahead.items() if _may_come(now, number, end)}
-            if self._ahead:
+        while self._ends:
+            now = await _measure_changes(lag)
+            self._ends = {number: end for number, end in self._ends.items() if _is_pending(now, number, end)}
+            if self._ends:
                 await asyncio.sleep(_LOOK_S)
 
 
-def _may_come(now: Mapping[int, Unread], number: int, end: int) -> bool:
+def _is_pending(now: Mapping[int, Unread], number: int, end: int) -> bool:
     """True if changes of a partition before the offset `end` may still have to be applied. A recreated topic has none
     of them; a missing topic may come back with them."""
     each = now.get(number)
     return not now if each is None else each.next_offset < end <= each.end
 
 
-async def _changes(lag: ConsumerLag) -> Mapping[int, Unread]:
+async def _measure_changes(lag: ConsumerLag) -> Mapping[int, Unread]:
     return {number: each for (_, number), each in (await lag.measure(Topic.REVIEW_CHANGES)).items()}

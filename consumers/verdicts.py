@@ -60,8 +60,8 @@ class VerdictConsumer:
             await self.services.parked_verdicts.release(parked)
 
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
-        of_records = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
-        order = in_turn(of_records.values(), lambda verdict: verdict.position)
+        by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
+        order = in_turn(by_record.values(), lambda verdict: verdict.position)
         judged = await self.services.transactions.run(partial(self._judge, order))
         for verdict, result in zip(order, judged.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
@@ -82,10 +82,10 @@ class VerdictConsumer:
         work.audit(
             _audit_entry(verdict, review)
             for verdict, review, is_approved in applied
-            if is_approved or _objects(verdict)
+            if is_approved or _is_objection(verdict)
         )
         # If a classifier objects, the review waits for a moderator, and its planned approval is cancelled.
-        objected = [verdict.review_id for verdict, *_ in applied if _objects(verdict)]
+        objected = [verdict.review_id for verdict, *_ in applied if _is_objection(verdict)]
         await repositories.publications.plan(dict.fromkeys(objected), work.session)
         return judged
 
@@ -94,7 +94,7 @@ def _overdue(verdict: Verdict) -> Overdue:
     return Overdue(Topic.MODERATION_VERDICTS, verdict.position, verdict.review_id, verdict_value(verdict))
 
 
-def _objects(verdict: Verdict) -> bool:
+def _is_objection(verdict: Verdict) -> bool:
     return verdict.outcome is not RuleOutcome.APPROVE
 
 

@@ -82,8 +82,8 @@ async def running_worker(
     `remember`: retention of the ids of deleted reviews. `token_keys` check review tokens, `erasure_keys` recognise
     erased people.
     """
-    hasty = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
-    services, names = hasty.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
+    without_patience = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
+    services, names = without_patience.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
     handover, lag, publish = Handover(connection, topics), ConsumerLag(connection, topics), publisher.publish
     parked, returns = _parked_commands(services, handover), ReturnConsumer(services)
     commands, submissions = parked.moderation, SubmissionConsumer(services, parked, names)
@@ -112,8 +112,8 @@ async def running_worker(
         only=only,
     )
     # Without patience: while Kafka is unavailable, the other tasks go on.
-    overdue = _parked_commands(hasty, handover), ReturnConsumer(hasty)
-    house = asyncio.create_task(keep_house(database, hasty, lag, *overdue, remember=remember))
+    parked_work = _parked_commands(without_patience, handover), ReturnConsumer(without_patience)
+    house = asyncio.create_task(keep_house(database, without_patience, lag, *parked_work, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:

@@ -28,23 +28,23 @@ class MailConsumer:
         newest: dict[str, RawRecord] = {}
         for received in sorted(batch, key=lambda received: received.at):
             newest[received.message.id] = received.record
-        erased = await self._erased(batch)
+        erased = await self._erased_ids(batch)
         wanted = {id: record for id, record in newest.items() if id not in erased}
         await self._mails.accept(wanted, datetime.now(UTC))
-        await self._mails.turn_away(erased | await self._erased(batch), datetime.now(UTC))
+        await self._mails.turn_away(erased | await self._erased_ids(batch), datetime.now(UTC))
         self._wake()
 
-    async def _erased(self, mails: Sequence[Received[MailCommand]]) -> set[str]:
+    async def _erased_ids(self, mails: Sequence[Received[MailCommand]]) -> set[str]:
         """The ids of mails whose customers were erased after one of the mail's records was written."""
         people = [received.message.customer_id or "" for received in mails]
         forgotten = await self._erasures.latest(set(people) - {""})
         return {
             received.message.id
             for received, person in zip(mails, people, strict=True)
-            if person in forgotten and _written(received) <= forgotten[person]
+            if person in forgotten and _written_at(received) <= forgotten[person]
         }
 
 
-def _written(received: Received[MailCommand]) -> datetime:
+def _written_at(received: Received[MailCommand]) -> datetime:
     """The time at which a mail was written: its record is later if it has been in the sender's outbox for a while."""
     return min(received.at, wrapped_at(received.record.headers) or received.at)

@@ -80,7 +80,7 @@ class MailSender:
         self._mails = mails
         self._server = server
         self._plan = plan
-        self._news = asyncio.Event()
+        self._arrival = asyncio.Event()
         self._stopping = asyncio.Event()
         # Exported from the start, with 0: a series that begins at 1 shows no increase.
         RETRIES.labels("mailer", "smtp")
@@ -89,12 +89,12 @@ class MailSender:
 
     def wake(self) -> None:
         """Look for mails now."""
-        self._news.set()
-        self._news.clear()
+        self._arrival.set()
+        self._arrival.clear()
 
     async def run(self) -> None:
         """Send mails until `stop` is called."""
-        await side_by_side(*(self._lane() for _ in range(CONNECTIONS)))
+        await side_by_side(*(self._send_due() for _ in range(CONNECTIONS)))
 
     async def stop(self, running: asyncio.Task[None]) -> None:
         """Stop the task of `run`: mails in progress are finished, unless they take longer than _GRACE_S."""
@@ -103,7 +103,7 @@ class MailSender:
         await asyncio.wait([running], timeout=_GRACE_S)
         await cancel_and_wait(running)
 
-    async def _lane(self) -> None:
+    async def _send_due(self) -> None:
         connection, pause = SmtpConnection(self._server), _FIRST_PAUSE_S
         try:
             while not self._stopping.is_set():
@@ -112,7 +112,7 @@ class MailSender:
                     mail = await self._mails.claim(now, now + CLAIM)
                     if mail is None:
                         await connection.close()
-                        await _wait_for(self._news, _IDLE_PAUSE_S)
+                        await _wait_for(self._arrival, _IDLE_PAUSE_S)
                         continue
                     await self._send(mail, connection)
                     pause = _FIRST_PAUSE_S

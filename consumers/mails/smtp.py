@@ -23,11 +23,11 @@ MAILS_PER_CONNECTION: Final = 100
 
 _PERMANENT: Final = 500
 _NAME_NOT_FULL: Final = 504
-_SERVER_MATTERS: Final = frozenset({421, 502, 503, _NAME_NOT_FULL, 530, 534, 535, 538})
+_SERVER_CODES: Final = frozenset({421, 502, 503, _NAME_NOT_FULL, 530, 534, 535, 538})
 """Reply codes that any mail would get: the server is closing, doesn't know or expect the command, doesn't accept our
 name, or requires another login or more encryption."""
 
-_DELAY: Final = re.compile(r"(?<![\d.])4\.(\d)\.\d{1,3}(?!\.?\d)")
+_TEMPORARY_CODE: Final = re.compile(r"(?<![\d.])4\.(\d)\.\d{1,3}(?!\.?\d)")
 """A status code of RFC 3463 for a temporary error, anywhere in a reply; group 1: its subject. Not an IP address."""
 _ADDRESS: Final = "1"
 _SYSTEM: Final = "3"
@@ -100,29 +100,29 @@ class _Client(aiosmtplib.SMTP):
             return await super().data(message)
         read_response = protocol.read_response
 
-        async def noted(**given: Any) -> aiosmtplib.SMTPResponse:
+        async def read_noting_mail(**options: Any) -> aiosmtplib.SMTPResponse:
             if self.has_mail:
-                response = await read_response(**given | {"timeout": _DATA_S})
+                response = await read_response(**options | {"timeout": _DATA_S})
                 # Any 2xx accepts the mail (RFC 5321, 4.2.1), but aiosmtplib knows only 250.
-                is_taken = 200 <= response.code < 300
-                return response._replace(code=aiosmtplib.SMTPStatus.completed) if is_taken else response
-            response = await read_response(**given)
+                is_accepted = 200 <= response.code < 300
+                return response._replace(code=aiosmtplib.SMTPStatus.completed) if is_accepted else response
+            response = await read_response(**options)
             # The content is sent after this reply.
             self.has_mail = response.code == aiosmtplib.SMTPStatus.start_input
             return response
 
         # aiosmtplib sends the command and the content in one call.
-        protocol.read_response = noted  # type: ignore[assignment, method-assign]
+        protocol.read_response = read_noting_mail  # type: ignore[assignment, method-assign]
         try:
             return await super().data(message)
         finally:
             del protocol.read_response
 
-    async def rset(self, **given: Any) -> aiosmtplib.SMTPResponse:
+    async def rset(self, **options: Any) -> aiosmtplib.SMTPResponse:
         """Reset the envelope. Raises SMTPServerDisconnected also for a timeout: `sendmail` ignores that error, so that
         the preceding reply, about the mail, counts."""
         try:
-            return await super().rset(**given)
+            return await super().rset(**options)
         except aiosmtplib.SMTPTimeoutError as error:
             raise aiosmtplib.SMTPServerDisconnected(error.message) from error
 
@@ -201,9 +201,9 @@ class SmtpConnection:
         try:
             await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
         except aiosmtplib.SMTPRecipientsRefused as error:
-            _judge(error.recipients[0], has_mail=False)
+            _raise_judged(error.recipients[0], has_mail=False)
         except aiosmtplib.SMTPResponseException as error:
-            _judge(error, has_mail=client.has_mail)
+            _raise_judged(error, has_mail=client.has_mail)
         except aiosmtplib.SMTPNotSupported as error:
             raise MailRefusedError(error.message) from error
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
@@ -220,32 +220,32 @@ class SmtpConnection:
             client.close()
 
 
-def _judge(error: aiosmtplib.SMTPResponseException, *, has_mail: bool) -> NoReturn:
-    if _is_of_server(error):
+def _raise_judged(error: aiosmtplib.SMTPResponseException, *, has_mail: bool) -> NoReturn:
+    if _is_about_us(error):
         raise ServerAwayError(str(error.code), has_mail=has_mail) from error
     if error.code >= _PERMANENT:
         raise MailRefusedError(f"{error.code} {error.message}") from error
     raise MailDelayedError(str(error.code)) from error
 
 
-def _is_of_server(error: aiosmtplib.SMTPResponseException) -> bool:
+def _is_about_us(error: aiosmtplib.SMTPResponseException) -> bool:
     """True if a reply refuses us, and not just this mail."""
     if error.code == _NAME_NOT_FULL and isinstance(error, aiosmtplib.SMTPRecipientRefused):
         # Postfix replies so at this point about our name, and about an address whose domain has no dot.
         return "." in error.recipient.rpartition("@")[2]
     # A negative code stands for an unreadable reply.
-    if error.code in _SERVER_MATTERS or error.code < 0:
+    if error.code in _SERVER_CODES or error.code < 0:
         return True
     # Before the recipient is known, a temporary error means that the server is full or busy. Or it refuses this sender,
     # for example because its domain isn't found: mails of other stores needn't wait for that.
     if not isinstance(error, aiosmtplib.SMTPSenderRefused) or error.code >= _PERMANENT:
         return False
-    return not _is_of_sender(error.message, error.sender)
+    return not _is_about_sender(error.message, error.sender)
 
 
-def _is_of_sender(answer: str, sender: str) -> bool:
+def _is_about_sender(answer: str, sender: str) -> bool:
     """True if a reply to `MAIL FROM` concerns the sender's address: by its status code, or because it names it."""
-    found = _DELAY.search(answer)
+    found = _TEMPORARY_CODE.search(answer)
     subject = found[1] if found else None
     # Postfix also names the address when it can't read one of its own tables: 4.3.
     return subject == _ADDRESS or (subject != _SYSTEM and sender.casefold() in answer.casefold())
