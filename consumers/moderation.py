@@ -116,7 +116,7 @@ class ReviewChangeConsumer:
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
         tallies = await ratings.add(changes, work.session, uncertain)
-        # What their authors wrote may be the names of their objects.
+        # The names of their objects may come from the deleted reviews.
         deleted = {review.entity for review in moderated.reviews.values() if review.status is None}
         await work.repositories.rated_objects.forget_names(deleted, work.session)
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)

@@ -41,9 +41,9 @@ class OrderConsumer:
         """Store a batch; returns dead letters for the refused events."""
         orders, refused = await self.services.transactions.run(partial(_store, batch))
         await self._give_stores(orders)
-        # Once they are stored: from then on nothing is parked for them.
+        # After storing the orders: nothing is parked for a stored order.
         await self.returns.release({event.id for _, (event, _) in batch})
-        # What the events have changed before a restart isn't known any more: the reviews of all are looked at.
+        # The reviews of all their customers: after a restart it isn't known which orders the events had changed.
         await verify_customers(self.services.purchases, {id for order in orders for id in order.customer_ids})
         await self.services.orders.forget_former_customers(orders)
         return refused

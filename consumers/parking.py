@@ -37,8 +37,8 @@ async def entities_or_parked(
     reviews are parked."""
     entities = await services.reviews.entities({command.review_id for command in commands})
     if unknown := [command for command in commands if command.review_id not in entities]:
-        # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two sees
-        # the other.
+        # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of the
+        # two sees the other.
         await parking.park(unknown)
         entities |= await services.reviews.entities({command.review_id for command in unknown})
     return entities

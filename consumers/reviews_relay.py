@@ -144,7 +144,7 @@ class _Flow:
     noted_at: float = float("-inf")
 
     async def relay(self) -> None:
-        """Publish what has changed since the last time; where nothing has, wait a moment for a change."""
+        """Publish all changes since the last call; without any, wait a moment for one."""
         began = datetime.now(UTC)
         found = await self.changes.next()
         await self._publish(await self.changes.states(found.ids))
@@ -153,7 +153,7 @@ class _Flow:
         await self._note(found.at or began, every=_NOTE_S if found.ids else _IDLE_NOTE_S)
 
     async def republish(self, wanted: str | None) -> AsyncGenerator[None, None]:
-        """Publish all reviews if that is under way or wanted, changes in between; one step is one batch."""
+        """Publish all reviews if that is under way or requested, and changes in between; one step is one batch."""
         # Requests are ordered by time: a later one that is done covers those before it.
         if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
             self.progress = replace(self.progress, republication=Republication(wanted))

@@ -204,7 +204,7 @@ class Submission(NamedTuple):
         is_known = self.key.message in holder.written.messages
         if not is_known and not holder.written.covers(self.aged_position):
             return None
-        # Another of the same moment may have been refused, or come too late.
+        # Another submission with the same time may have been refused, or have come too late.
         is_its_own = holder.written.messages[:1] in ((), (self.key.message,))
         if is_first and is_its_own and self.key.identity == holder.identity:
             return stored_before(holder.created, is_told=holder.is_told)

@@ -137,7 +137,7 @@ async def start(broker: KafkaBroker, topics: TopicNames, growth: GrowthRepositor
 
     read_within_bounds()
     await broker.connect()
-    # Only now, as connecting sets it anew.
+    # After connecting, which resets the builder.
     build_consumers_by(broker, partial(PatientConsumer, readable=readable))
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
