@@ -1,1 +1,1 @@
-"""The rules of Plaudit, pure: no I/O, no framework, no clock of its own."""
+"""The business rules of Plaudit as pure code: no I/O, no framework, no clock of its own."""

@@ -1,4 +1,4 @@
-"""Claims: things that one review alone may have, such as the place of a customer's only review of an object."""
+"""Claims: keys that only one review can hold, such as the key of a customer's only review of an object."""
 
 import json
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from domain.stores import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim by its id, which names nobody, and the refusal of a review that comes second."""
+    """A claim: its id, which names nobody, and the reason for refusing a second review."""
 
     id: str
     refusal: Refusal
 
 
 def only_review(identity: ReviewIdentity) -> Claim:
-    """The claim of the one review that a customer may write of an object in a store."""
+    """The claim of the only review that a customer may write of an object in a store."""
     told = json.dumps([identity.store_id, *identity.entity, identity.user_id])
     return Claim(f"only-review/{sha256(told.encode()).hexdigest()}", Refusal.DUPLICATE_REVIEW)

@@ -1,4 +1,4 @@
-"""Exactly-once effects: the records that have been applied, and the messages that are owed."""
+"""Exactly-once effects: marks of the records that have been applied, and outgoing messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from typing import Final, NamedTuple, TypeVar
 T = TypeVar("T")
 
 REMEMBERED_MESSAGES: Final = 200
-"""So many of the messages that wrote a review are remembered: the first one, and the last ones."""
+"""Maximum number of messages that a review remembers having been written by: the first one, and the last ones."""
 
 
 def digest_of(told: str) -> int:
-    """The digest of what a message says, by which a repeat is known. 63 bits."""
+    """A 63-bit digest of a message's content, by which a repeat is recognised."""
     return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
 _NOWHERE: Final = -1
-"""The partition and the offset of a record whose place says nothing of its age."""
+"""Partition and offset of a record whose age follows from its timestamp alone."""
 
 
 class RecordPosition(NamedTuple):
@@ -30,44 +30,47 @@ class RecordPosition(NamedTuple):
 
     @classmethod
     def of_time(cls, timestamp: int) -> "RecordPosition":
-        """The position of a record whose age is known by this time alone, as that of a replay."""
+        """A position without partition and offset, as of a replay: its age follows from the timestamp alone."""
         return cls(_NOWHERE, _NOWHERE, timestamp)
 
     def __str__(self) -> str:
         return f"{self.partition}-{self.offset}-{self.timestamp}"
 
     def covers(self, position: "RecordPosition") -> bool:
-        """True for a record that is no newer: by its offset in the same partition, else by its time."""
+        """True for a record that is not newer: by offset and time in the same partition, else by an earlier time."""
         if position.partition == self.partition != _NOWHERE:
             return position.offset <= self.offset and position.timestamp <= self.timestamp
         return position.timestamp < self.timestamp
 
     def after(self, position: "RecordPosition") -> "RecordPosition":
-        """The given position, with the later of both times: the mark once its record has been applied on top. One that
-        is known by its time alone leaves the place as it is."""
+        """The mark after a record is applied: the record's partition and offset, and the later of both times.
+
+        A position that has only a timestamp leaves partition and offset unchanged.
+        """
         last = self if position.partition == _NOWHERE else position
         return last._replace(timestamp=max(self.timestamp, position.timestamp))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """For each partition of one topic, the last record that a thing has taken into account.
+    """The last record of each partition of one topic that has been applied to a review, a return or a store.
 
-    A topic delivers the records of a partition in order, so everything up to that record is old: a redelivery,
-    a replay, a duplicate of a consumer that was believed dead. The size is bounded by the number of partitions,
-    usually one. The timestamp is kept beside the offset because offsets start again at 0 when a topic is created
-    anew over data that stays.
+    Kafka delivers the records of a partition in order, so everything up to that record is old: a redelivery,
+    a replay, a duplicate from a consumer that was believed dead. The size is bounded by the number of partitions,
+    usually one. The timestamp is kept beside the offset because offsets restart at 0 when a topic is recreated while
+    the data stays.
     """
 
     marks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Offset and timestamp by partition."""
 
     def covers(self, position: RecordPosition) -> bool:
-        """True if the record has been taken into account."""
+        """True if the record has been applied."""
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         return position.offset <= offset and position.timestamp <= timestamp
 
     def after(self, position: RecordPosition) -> "Seen":
-        """The marks once this record, too, has been taken into account."""
+        """The marks after this record, too, has been applied."""
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         restarted = position.offset <= offset and position.timestamp > timestamp
         mark = (position.offset if restarted else max(offset, position.offset), max(timestamp, position.timestamp))
@@ -78,7 +81,7 @@ NOTHING_SEEN: Final = Seen()
 
 
 def in_turn(items: Iterable[T], position: Callable[[T], RecordPosition]) -> list[T]:
-    """Items in the order of their records: by offset within a partition, whatever their times, else by time."""
+    """Items in record order: by offset within a partition, whatever the times, and by time across partitions."""
     partitions: dict[int, list[T]] = {}
     for item in items:
         partitions.setdefault(position(item).partition, []).append(item)
@@ -87,30 +90,30 @@ def in_turn(items: Iterable[T], position: Callable[[T], RecordPosition]) -> list
 
 
 class Written(NamedTuple):
-    """The last record that wrote a review, and marks of the messages that did, the oldest first.
+    """The last record that wrote a review, and digests of the messages that wrote it, oldest first.
 
-    The first message stays among them however many there are: it is the one that is sent again most often.
+    The first message is never dropped: it is the one that is sent again most often.
     """
 
     position: RecordPosition
     messages: tuple[int, ...] = ()
 
     def covers(self, position: RecordPosition) -> bool:
-        """True for a record that is no newer: by its offset in the same partition, else by its time."""
+        """True for a record that is not newer: by offset and time in the same partition, else by an earlier time."""
         return self.position.covers(position)
 
     def after(self, position: RecordPosition, message: int) -> "Written":
-        """The same once this record has written the review."""
+        """The state after this record and message have written the review."""
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
         return Written(self.position.after(position), messages)
 
 
 NEVER_WRITTEN: Final = Written(RecordPosition(-1, -1, 0))
-"""Every record is newer."""
+"""The state before any record: every record is newer."""
 
 
 class OutgoingMessage(NamedTuple):
-    """A message on its way out: full topic name, key (None: any partition), value and headers, which can be null."""
+    """A message to publish: full topic name, key (None: any partition), value (None: a tombstone) and headers."""
 
     topic: str
     key: bytes | None

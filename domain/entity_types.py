@@ -1,6 +1,7 @@
-"""The types of objects that can be reviewed, and what is known of each.
+"""Types of objects that can be reviewed.
 
-A type needn't be registered to be reviewed; a registered one has a look, a name for its objects, and children.
+Objects of unregistered types can be reviewed, too. Registration adds a presentation, a resolver of names, and child
+types.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 RESOLVE_S: Final = 5.0
-"""A resolver may take so long: for an object that somebody asks for, or a batch of them."""
+"""Timeout of a resolver in seconds, for one requested object or for a batch."""
 
 
 class DuplicateEntityTypeError(ValueError):
@@ -16,11 +17,11 @@ class DuplicateEntityTypeError(ValueError):
 
 
 class ResolverError(Exception):
-    """Names can't be had at the moment; the message says why, without ids and names."""
+    """Names can't be resolved at the moment; the message says why, without ids and names."""
 
 
 class PartlyResolvedError(ResolverError):
-    """Some names can't be had at the moment: those of the ids in `failed`. `found` are the others."""
+    """Some names can't be resolved at the moment: `failed` holds their ids, `found` the other objects."""
 
     def __init__(self, reason: str, found: "Mapping[str, ResolvedEntity]", failed: Collection[str]) -> None:
         super().__init__(reason)
@@ -30,20 +31,20 @@ class PartlyResolvedError(ResolverError):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedEntity:
-    """The name of an object, and the address of its picture."""
+    """The name of an object, and the URL of its image."""
 
     name: str
     image_url: str | None = None
 
 
 class Resolver(Protocol):
-    """Tells names and images of objects of one type; ids that it doesn't know are left out of its answer.
+    """Resolves names and images of objects of one type.
 
-    It may raise anything, PartlyResolvedError where it knows some, and take any time: its caller sets a time-out.
+    It may raise any exception, PartlyResolvedError if it knows some, and take any time: its caller sets a timeout.
     """
 
     async def __call__(self, ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:
-        """Names and images by id."""
+        """Names and images by id, without unknown ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,7 @@ class DetailBlade:
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """A type of objects, with the registration attributes of the specification.
-
-    `purchase_item_field` names the field of an order's item that holds the id of such an object: that item is its
-    purchase. Without one, any order of the customer in the store is a purchase.
-    """
+    """A type of objects, with the registration attributes of the specification."""
 
     entity_type: str
     description: str = ""
@@ -71,6 +68,8 @@ class EntityType:
     get_entity: Resolver | None = None
     known_children_types: tuple[str, ...] = ()
     purchase_item_field: str | None = None
+    """Field of an order's item that holds the id of such an object: that item is its purchase. Without one, any order
+    of the customer in the store is a purchase."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a name that no review could have."""
@@ -94,21 +93,21 @@ class EntityTypes:
         return iter(self._types.values())
 
     def get(self, name: str) -> EntityType | None:
-        """The type of this name, None if it isn't registered."""
+        """The type with this name; None if it isn't registered."""
         return self._types.get(name)
 
     def resolver(self, name: str) -> Resolver | None:
-        """The resolver of names of this type's objects; None for a type without one or not registered."""
+        """The resolver of a type; None if the type has none or isn't registered."""
         type = self._types.get(name)
         return type.get_entity if type else None
 
     @property
     def purchase_item_fields(self) -> dict[str, str]:
-        """By type, the field of an order's item that holds the object's id; types without one are left out."""
+        """The field of an order's item that holds the object's id, by type; types without one are left out."""
         return {name: type.purchase_item_field for name, type in self._types.items() if type.purchase_item_field}
 
     def with_children(self, name: str) -> list[str]:
-        """A type, its known children, theirs, and so on: each once, registered or not, the type itself first."""
+        """A type and its known descendants, registered or not: each once, breadth-first, the type itself first."""
         found: list[str] = []
         waiting = [name]
         while waiting:
@@ -132,7 +131,7 @@ PRODUCT: Final = EntityType(
     ),
     purchase_item_field="productId",
 )
-"""The sample; the portal is the one of the reference behaviour."""
+"""The sample type; its detail blade belongs to the portal of the reference behaviour."""
 
 SAMPLE: Final = EntityTypes([PRODUCT])
-"""The types that are registered by default."""
+"""The types registered by default."""

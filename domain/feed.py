@@ -1,7 +1,7 @@
-"""Google's feed of product reviews, version 2.4: its files, and a review in it.
+"""Google's product review feed, version 2.4: its files and its review element.
 
-Elements, their order and their types: https://developers.google.com/product-review-feeds/schema. It has no place for a
-store's reply.
+Elements, their order and their types: https://developers.google.com/product-review-feeds/schema. There is no element
+for a store's reply.
 """
 
 import re
@@ -18,16 +18,16 @@ from domain.reviews_facts import Source
 from domain.timestamps import timestamp
 
 MOST_BYTES: Final = 100_000_000
-"""Of a file: https://support.google.com/merchants/answer/7075701. Beyond, a feed is several files in a zip."""
+"""Maximum bytes of a file (https://support.google.com/merchants/answer/7075701); a larger feed is a zip of several."""
 
 _ENVELOPE_BYTES: Final = 600
-"""The bytes that a review has in a feed beyond those that it takes where it is stored, about, and rather too many."""
+"""Bytes that a review takes in a feed beyond the size of its stored document: a generous estimate."""
 
 _IMAGE_BYTES: Final = 100
-"""Likewise an image."""
+"""The same estimate for each image."""
 
 MOST_REVIEWS: Final = MOST_BYTES // _ENVELOPE_BYTES
-"""So many are too large for a file, whatever they say."""
+"""Number of reviews that exceed a file whatever their texts."""
 
 _HEAD: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
@@ -43,10 +43,10 @@ _COLLECTED: Final[Mapping[Source | None, str]] = {Source.WIDGET: "unsolicited", 
 
 
 def feed_bytes(reviews: int, stored_bytes: int, images: int = 0, object_bytes: int = 0) -> int:
-    """The bytes of a feed of so many reviews with so many images, about, from the bytes of their documents, and of
-    those of the objects of each.
+    """The estimated bytes of a feed. `stored_bytes` are those of the documents of all reviews, `object_bytes` those of
+    the object of each review, in total.
 
-    An object's address comes twice, and the name of each of its codes is longer than where it is stored.
+    A feed holds the URL of an object twice, and longer names of its codes than the database.
     """
     return stored_bytes + reviews * _ENVELOPE_BYTES + images * _IMAGE_BYTES + 2 * object_bytes
 
@@ -59,23 +59,23 @@ def feed_head(store_name: str) -> str:
 
 
 def feed_foot(left_out: int) -> str:
-    """The end of a file, which tells how many reviews before it were left out."""
+    """The end of a file, with a comment on the number of reviews that were left out."""
     told = f"<!-- left out, for their objects have no url: {left_out} -->\n" if left_out else ""
     return f"{told}</feed>\n"
 
 
 def product_url(about: Description) -> str | None:
-    """The address of an object's page as the feed takes it; None where it takes none: `localhost` is none."""
+    """The URL of an object's page in the form that the feed accepts; None if there is none, as for `localhost`."""
     return _address(about.url) if about.url else None
 
 
 def is_in_feed(entity_type: str) -> bool:
-    """True for types of objects that are sold: reviews of sellers, orders and deliveries are none of products."""
+    """True for types of objects that are sold: reviews of sellers, orders and deliveries are not product reviews."""
     return schema_type(entity_type) is not None
 
 
 def review_element(review: Review, about: Description, url: str, image_root: str) -> str:
-    """A review as an element of the feed. `url` is that of the object's page; images are below `image_root`."""
+    """A review as an element of the feed. `url` is the object's page; image URLs begin with `image_root`."""
     element = Element("review")
     _add(element, "review_id", review.id)
     author = unless_blank(review.user_name)
@@ -109,7 +109,7 @@ def _add_images(review: Element, urls: Sequence[str]) -> None:
 
 
 def _add_product(product: Element, review: Review, about: Description, url: str) -> None:
-    """The object's codes; its id stands for a missing SKU."""
+    """Add the object's codes, name and URL; its id replaces a missing SKU."""
     ids = SubElement(product, "product_ids")
     gtins = [gtin for gtin in about.gtins if _GTIN.fullmatch(gtin)]
     skus = about.skus or (review.entity.id,)
@@ -124,7 +124,7 @@ def _add_product(product: Element, review: Review, about: Description, url: str)
 
 
 def _address(url: str) -> str | None:
-    """An http or https address in the characters of RFC 3986, None where its host has no dot, or a user before it."""
+    """An http or https URL in the characters of RFC 3986; None if its host has no dot or follows user information."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Feedback on reviews: replies of the store, votes of readers, and reports."""
+"""Feedback on reviews: replies by the store, votes by readers, and reports."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from domain.reviews_facts import NO_RESPONSES, Reply, Responses
 
 
 class FeedbackAction(StrEnum):
-    """An action on what others say of a review."""
+    """An action on the reply, the votes or the reports of a review."""
 
     REPLY = "reply"
     REMOVE_REPLY = "remove-reply"
@@ -44,14 +44,14 @@ class FeedbackRefusal(StrEnum):
 
 
 class VoteKey(NamedTuple):
-    """A voter has one vote on a review."""
+    """The key of a vote: each voter has one vote on a review."""
 
     review_id: str
     user_id: str
 
 
 class Vote(NamedTuple):
-    """The last vote of a voter on a review, and its record; `helpful` is None once it was withdrawn."""
+    """A voter's last vote on a review, and its record; `helpful` is None after a withdrawal."""
 
     helpful: bool | None
     position: RecordPosition
@@ -66,7 +66,7 @@ class Settlement(NamedTuple):
 
 
 class Report(NamedTuple):
-    """An objection to a review. Times are aware, in UTC. It is open until a decision about the review settles it."""
+    """An objection to a review, open until a decision about the review settles it. Times are aware, in UTC."""
 
     id: str
     review_id: str
@@ -80,25 +80,21 @@ class Report(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The origin of feedback: its record in the topic of feedback, and what came with it.
-
-    `mark` is that of its command by HTTP, `identity` that of its CloudEvent, `trace` the W3C context of its request.
-    """
+    """The origin of feedback."""
 
     position: RecordPosition
+    """Its record in the topic of feedback."""
     mark: CommandMark | None = None
+    """The mark of its HTTP command."""
     identity: str | None = None
+    """The identity of its CloudEvent."""
     trace: str = ""
+    """The W3C trace context of its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Feedback on one review, with the reply, vote or report that it is: `helpful` is None where a vote is withdrawn.
-
-    `user_id` is the voter, `moderator` who replies, `stores` are those that the sender is bound to, None for none in
-    particular. `command_id` is set if the outcome may be asked for. `text_hash` names the text of the review that it is
-    about, None for any.
-    """
+    """A command on one review, with its reply, vote or report."""
 
     review_id: str
     action: FeedbackAction
@@ -106,12 +102,18 @@ class Feedback:
     at: datetime
     reply: Reply | None = None
     user_id: str = ""
+    """The voter."""
     helpful: bool | None = None
+    """The vote; None withdraws it."""
     report: Report | None = None
     moderator: str | None = None
+    """The author of the reply."""
     command_id: str | None = None
+    """Set if the outcome can be queried."""
     stores: Collection[str] | None = None
+    """The stores that the sender is bound to; None: no restriction."""
     text_hash: str | None = None
+    """The hash of the review's text that it refers to; None: any text."""
 
     @property
     def position(self) -> RecordPosition:
@@ -120,7 +122,7 @@ class Feedback:
 
     @property
     def vote_key(self) -> VoteKey | None:
-        """The vote that it is about, if it is about one."""
+        """The key of the vote that it changes, if it changes one."""
         is_vote = self.action in (FeedbackAction.VOTE, FeedbackAction.REMOVE_VOTE)
         return VoteKey(self.review_id, self.user_id) if is_vote else None
 
@@ -130,11 +132,11 @@ class Feedback:
         return (self.command_id, self.review_id) if self.command_id else None
 
     def may_touch(self, store_id: str | None) -> bool:
-        """True if the sender may touch reviews of this store, or without one."""
+        """True if the sender may change reviews of this store (None: without a store)."""
         return is_within(self.stores, store_id)
 
     def refusal(self, review: "ReviewFeedback") -> FeedbackRefusal | None:
-        """The reason for leaving a review as it is, None where there is none."""
+        """The reason for leaving a review as it is, or None."""
         if not self.may_touch(review.store_id):
             return FeedbackRefusal.OTHER_STORE
         return FeedbackRefusal.TEXT_CHANGED if self.text_hash not in (None, review.text_hash) else None
@@ -142,20 +144,21 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class ReviewFeedback:
-    """The part of a review that feedback reads and writes. `replied` is the last record about its reply, `text_hash`
-    names its text where feedback asks for it."""
+    """The part of a review that feedback reads and writes."""
 
     entity: Entity
     store_id: str | None
     reply: Reply | None = None
     replied: RecordPosition | None = None
+    """The last record about its reply."""
     responses: Responses = NO_RESPONSES
     text_hash: str | None = None
+    """The hash of its text, set if some feedback names a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFeedback:
-    """The state that feedback is decided by: reviews, votes, the ids of reports, and the keys of answered commands."""
+    """The state that decides on feedback: reviews, votes, ids of reports, and keys of commands with an outcome."""
 
     reviews: Mapping[str, ReviewFeedback] = field(default_factory=dict)
     votes: Mapping[VoteKey, Vote] = field(default_factory=dict)
@@ -164,7 +167,7 @@ class KnownFeedback:
 
 
 class FeedbackResult(NamedTuple):
-    """The result of one command, and the review as it is after it."""
+    """The result of one command, and the review after it."""
 
     outcome: Outcome
     reason: FeedbackRefusal | None = None
@@ -173,7 +176,7 @@ class FeedbackResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TakenFeedback:
-    """The result of a batch: what is to be written, and one result for each command, None for a repeat."""
+    """The result of a batch: the changes to be written, and one result for each command, None for a repeat."""
 
     reviews: Mapping[str, ReviewFeedback]
     votes: Mapping[VoteKey, Vote]
@@ -191,19 +194,19 @@ class _Step(NamedTuple):
 
 
 def visitor_id(store_id: str, browser: str) -> str:
-    """The voter that a browser is in a store, by the random id that it keeps: `visitor:` and half of its SHA-256.
+    """The voter id of a browser in a store, by the browser's random id: `visitor:` and half of the SHA-256 of both.
 
-    No customer is meant by it, and what a browser is in one store tells nothing of it in another.
+    It identifies no customer, and the ids of a browser in two stores can't be linked.
     """
     digest = sha256(f"{store_id}\n{browser}".encode()).hexdigest()
     return f"visitor:{digest[: len(digest) // 2]}"
 
 
 def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFeedback:
-    """Apply feedback in its order.
+    """Apply feedback in order.
 
-    A review that isn't known is gone. A record that was taken into account changes nothing, nor does an older one; a
-    new record that repeats a command only moves the marks. A report is known by its id.
+    A review that isn't in `known` has been deleted. A record that was applied changes nothing, nor does an older one;
+    a new record that repeats a command only moves the marks. A repeated report is recognised by its id.
     """
     present, votes, repeats = dict(known.reviews), dict(known.votes), set(known.answered)
     reviews: dict[str, ReviewFeedback] = {}
@@ -239,7 +242,7 @@ def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFe
 
 
 def counting(responses: Responses, before: bool | None, after: bool | None) -> Responses:
-    """The responses once a vote has changed; None stands for no vote."""
+    """The responses after a vote changed; None stands for no vote."""
     helpful = responses.helpful + (after is True) - (before is True)
     not_helpful = responses.not_helpful + (after is False) - (before is False)
     return responses._replace(helpful=max(0, helpful), not_helpful=max(0, not_helpful))
@@ -260,7 +263,7 @@ def _replied(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) -> _
 
 
 def _is_older(command: Feedback, stored: Reply | None) -> bool:
-    """True for a reply that is brought along from elsewhere, and older than the one that is here."""
+    """True for an imported reply that is older than the stored one."""
     reply = command.reply
     return reply is not None and stored is not None and reply.modified < min(command.at, stored.modified)
 

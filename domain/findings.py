@@ -1,4 +1,4 @@
-"""Findings of the checks of a running service: `plaudit doctor`, and the API's health."""
+"""Findings of health checks: of `plaudit doctor`, and of the API's health endpoint."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, how it is, and what to do if it isn't well."""
+    """The result of a check, shown on one line: the check, its level and text, and advice unless all is well."""
 
     check: str
     level: Level
@@ -23,15 +23,15 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """All is well."""
+    """A finding without a problem."""
     return Finding(check, Level.OK, text)
 
 
 def warn(check: str, text: str, advice: str) -> Finding:
-    """It works, but needs attention."""
+    """A finding that needs attention while the service works."""
     return Finding(check, Level.WARN, text, advice)
 
 
 def failed(check: str, text: str, advice: str) -> Finding:
-    """The service doesn't work, or not as promised."""
+    """A finding that the service doesn't work, or not as promised."""
     return Finding(check, Level.FAIL, text, advice)

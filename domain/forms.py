@@ -1,7 +1,7 @@
-"""Forms on pages: stamps that tell when one was opened and for what, and the reasons for refusing what is sent.
+"""Forms on pages: stamps that prove when and for which object a form was opened, and reasons for refusing submissions.
 
-A stamp is the milliseconds since 1970 and an HMAC-SHA-256 in base64url, with a dot between them. The signature is over
-the object, the store and the time, so that a stamp holds for one object in one store.
+A stamp is the time in milliseconds since 1970, a dot, and an HMAC-SHA-256 in base64url. The signature covers the
+object, the store and the time, so a stamp is valid for one object in one store.
 """
 
 import hmac
@@ -16,16 +16,17 @@ from domain.objects import ObjectKey
 from domain.timestamps import from_milliseconds, milliseconds
 
 LEAST_TIME: Final = timedelta(seconds=3)
-"""Nobody reads a form, fills it in and sends it sooner."""
+"""Minimum time from opening a form to sending it: nobody reads it and fills it in faster."""
 
 MOST_TIME: Final = timedelta(hours=24)
+"""Validity of a stamp."""
 
 _STAMP: Final = "plaudit form stamp 1"
 _CHECK: Final = "plaudit form check 1"
 
 
 class FormRefusal(StrEnum):
-    """The reason for refusing what a form sends."""
+    """The reason for refusing a submitted form."""
 
     WEBSITE_FILLED = "website-filled"
     STAMP_MISSING = "stamp-missing"
@@ -38,12 +39,12 @@ class FormRefusal(StrEnum):
 
     @property
     def field(self) -> str:
-        """The field that it is about."""
+        """The field at fault."""
         return _FIELDS[self]
 
     @property
     def message(self) -> str:
-        """One sentence for the caller, with what to do about it."""
+        """One sentence for the caller, including the remedy."""
         return _MESSAGES[self]
 
 
@@ -70,7 +71,7 @@ _MESSAGES: Final = {
 
 
 def stamped(object_key: ObjectKey, at: datetime, key: bytes) -> str:
-    """The stamp of a form that is opened at that moment, as text that can stand in an address as it is."""
+    """The stamp of a form opened at that moment, as URL-safe text."""
     moment = str(milliseconds(at))
     return f"{moment}.{_signature(object_key, moment, key)}"
 
@@ -78,13 +79,13 @@ def stamped(object_key: ObjectKey, at: datetime, key: bytes) -> str:
 def refusal_of_stamp(
     text: str | None, object_key: ObjectKey, keys: Sequence[bytes], at: datetime, least: timedelta = LEAST_TIME
 ) -> FormRefusal | None:
-    """The reason against what comes with this stamp at that moment, None if there is none. `keys` are those by which
-    stamps are valid, `least` is the time that must have passed."""
+    """The reason for refusing a form with this stamp at that moment, or None. A stamp is valid if one of `keys` signed
+    it; `least` is the minimum time since the form was opened."""
     if not text:
         return FormRefusal.STAMP_MISSING
     moment, _, signature = text.partition(".")
     found = signature.encode(errors="surrogatepass")
-    # All keys are tried, so that the time tells nothing of them.
+    # Compare with every key, so that the timing reveals nothing about them.
     if not sum(hmac.compare_digest(found, _signature(object_key, moment, key).encode()) for key in keys):
         return FormRefusal.STAMP_INVALID
     age = at - from_milliseconds(int(moment))
@@ -94,7 +95,7 @@ def refusal_of_stamp(
 
 
 def check_key(object_key: ObjectKey, key: bytes) -> bytes:
-    """The key by which the challenges for an object in a store are signed."""
+    """The key that signs challenges for an object in a store."""
     return hmac.digest(key, _purpose(_CHECK, object_key), "sha256")
 
 
@@ -104,5 +105,5 @@ def _signature(object_key: ObjectKey, moment: str, key: bytes) -> str:
 
 
 def _purpose(label: str, object_key: ObjectKey, *parts: str) -> bytes:
-    """The bytes to sign: unlike anything else that these keys sign, and other for each list of parts."""
+    """The bytes to sign: distinct from anything else signed with these keys, and unique for each list of parts."""
     return f"{label}\n{json.dumps([object_key.store_id, *object_key.entity, *parts])}".encode()

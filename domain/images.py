@@ -1,4 +1,4 @@
-"""Images of reviews: uploaded by themselves, rebuilt, then claimed by one review each."""
+"""Images of reviews: uploaded separately, rebuilt, then claimed by one review each."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,27 +14,27 @@ from domain.stores import Refusal
 MAX_UPLOAD_BYTES: Final = 10 * 1024 * 1024
 MAX_PIXELS: Final = 25_000_000
 MAX_IMAGES: Final = 5
-"""Of one review."""
+"""Maximum number of images of a review."""
 
 SIZES: Final = (1_600, 320)
-"""The longest side of each size that is made, in pixels."""
+"""Longest side in pixels of each file that is made of an image."""
 
 UNUSED_FOR: Final = timedelta(hours=24)
-"""An image that no review has goes after this time, and so does one that was refused."""
+"""Time after which an image that no review has is removed, and a refused one, too."""
 
 _LOST_SINCE: Final = frozenset({Refusal.UNKNOWN_IMAGE, Refusal.REFUSED_IMAGE})
 _LOST: Final[Mapping[Source | None, Collection[Refusal]]] = {
     Source.IMPORT: _LOST_SINCE | {Refusal.IMAGE_OF_ANOTHER},
     **dict.fromkeys((Source.API, Source.WIDGET, Source.REMINDER), _LOST_SINCE),
 }
-"""The objections to an image without which a review stands, by the way on which it came; none for others."""
+"""Objections that cost a new review the image instead of refusing the review, by the review's source; else none."""
 
 _DIGEST_BYTES: Final = 16
 _HEIC: Final = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypheim", b"ftypheis")
 
 
 class ImageFormat(StrEnum):
-    """A format that is taken."""
+    """An accepted format of uploads."""
 
     JPEG = "image/jpeg"
     PNG = "image/png"
@@ -43,7 +43,7 @@ class ImageFormat(StrEnum):
 
 
 def format_of(head: bytes) -> ImageFormat | None:
-    """The format that a file begins like; None for any other. Its first 12 bytes tell."""
+    """The format of a file by its first 12 bytes; None for any other format."""
     if head.startswith(b"\xff\xd8\xff"):
         return ImageFormat.JPEG
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -54,14 +54,14 @@ def format_of(head: bytes) -> ImageFormat | None:
 
 
 def digest_of(content: bytes) -> str:
-    """The digest of an upload, which is its name in the store of images."""
+    """The digest of an upload, its name in the store of images."""
     return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class ImageState(StrEnum):
     """The state of an image.
 
-    Awaited: a review has claimed it, and it has not been rebuilt yet. Gone: its files are removed, or will be.
+    Awaited: claimed by a review, but not rebuilt yet. Gone: its files are removed, or will be.
     """
 
     AWAITED = "awaited"
@@ -71,7 +71,7 @@ class ImageState(StrEnum):
 
 
 class UploadRefusal(StrEnum):
-    """The reason for which no image is made of an upload."""
+    """The reason why no image is made of an upload."""
 
     UNREADABLE = "image-unreadable"
     ANIMATED = "image-animated"
@@ -83,30 +83,29 @@ class UploadRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image as it is stored. `at`: since when, and so, where no review has it, since when it is unused. `uploader`:
-    the person, None where a shop uploads for its customers.
-
-    `seen`: the records of commands that hid or showed it.
-    """
+    """An image as it is stored."""
 
     id: str
     state: ImageState
     at: datetime
+    """Start of this state; if no review has the image, it has been unused since then."""
     uploader: str | None = None
+    """The person; None if a shop uploads for its customers."""
     review_id: str | None = None
     width: int = 0
     height: int = 0
     refusal: UploadRefusal | None = None
     seen: Seen = field(default_factory=Seen)
+    """The applied records of commands that hid or showed it."""
 
     @property
     def is_settled(self) -> bool:
-        """True once nothing is to be made of its upload any more."""
+        """True once its upload needs no more processing."""
         return self.state is not ImageState.AWAITED
 
 
 class Rebuilt(NamedTuple):
-    """An image that was rebuilt: its size, upright, and a file for each of SIZES."""
+    """A rebuilt image: its upright size in pixels, and a file for each of SIZES."""
 
     width: int
     height: int
@@ -116,9 +115,9 @@ class Rebuilt(NamedTuple):
 def objection(
     image: StoredImage | None, review_id: str, author: str | None, *, is_uploaded: bool = False
 ) -> Refusal | None:
-    """The reason against an image in a review by this author, None if the review may have it.
+    """The reason against an image in a review by this author; None if the review may have it.
 
-    `is_uploaded`: its file is known to be there, though nothing has been made of it yet.
+    `is_uploaded`: its file is known to exist, though it hasn't been rebuilt yet.
     """
     if image is None:
         return None if is_uploaded else Refusal.UNKNOWN_IMAGE
@@ -133,16 +132,16 @@ def objection(
 
 
 def is_foreign(uploader: str | None, author: str | None) -> bool:
-    """True if both are known, and differ."""
+    """True if uploader and author are both known, and differ."""
     return uploader is not None and author is not None and uploader != author
 
 
 def settled(
     image: StoredImage | None, upload: StoredImage, result: Rebuilt | UploadRefusal, author: str | None
 ) -> StoredImage:
-    """The image after its upload; the same object where that was settled before. `author`: of the review that has it.
+    """The image after its upload was processed; the same object if it had been settled already.
 
-    One that was refused belongs to no review.
+    `author` is that of the review that has it. A refused image belongs to no review.
     """
     if image is not None and image.is_settled:
         return image
@@ -158,42 +157,42 @@ def settled(
 def chosen(
     ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[str], at: datetime | None
 ) -> tuple[ReviewImage, ...]:
-    """The images of a review that gets these at a moment, in this order: hidden ones stay hidden, and nobody has seen
-    the others with it before."""
+    """The images of a review after an edit to these ids, in this order. Images that it had keep their state; new ones
+    can be seen from `at` on if they are ready, and are pending otherwise."""
     stored = {image.id: image for image in before}
     new = {id: ReviewImage(id, ready_at=at) if id in ready else ReviewImage(id, is_pending=True) for id in ids}
     return tuple(stored.get(id) or image for id, image in new.items())
 
 
 def with_pending(ids: Sequence[str], before: Sequence[ReviewImage]) -> tuple[str, ...]:
-    """These images of a review, and behind them those of before that are being rebuilt, as many as it may have."""
+    """These images of a review, followed by its previous ones that are being rebuilt, at most MAX_IMAGES in total."""
     pending = (image.id for image in before if image.is_pending)
     return tuple(dict.fromkeys((*ids, *pending)))[:MAX_IMAGES]
 
 
 def first(ids: Iterable[str], hidden: Collection[str]) -> tuple[ReviewImage, ...]:
-    """The images of a new review, in this order, until it is known which are ready."""
+    """The images of a new review, in this order: all pending until their readiness is known."""
     return tuple(ReviewImage(id, id in hidden, is_pending=True) for id in dict.fromkeys(ids))
 
 
 def with_readiness(images: Iterable[ReviewImage], ready: Collection[str]) -> tuple[ReviewImage, ...]:
-    """The images, those pending that can't be shown yet."""
+    """The images, each pending unless it is ready."""
     return tuple(each._replace(is_pending=each.id not in ready) for each in images)
 
 
 def with_visibility(images: Sequence[ReviewImage], id: str, *, hidden: bool) -> tuple[ReviewImage, ...]:
-    """The images with this one hidden, or shown."""
+    """The images with this one hidden or shown."""
     return tuple(each._replace(is_hidden=hidden) if each.id == id else each for each in images)
 
 
 def with_unseen_hidden(images: Sequence[ReviewImage], at: datetime) -> tuple[ReviewImage, ...]:
-    """The images of a review that somebody approved at that moment: those that nobody could see by then are hidden,
-    until they are shown."""
+    """The images of a review that a moderator approved at that moment: those that couldn't be seen by then are hidden
+    until a command shows them."""
     return tuple(each if each.is_seen(at) else each._replace(is_hidden=True) for each in images)
 
 
 def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | None) -> tuple[ReviewImage, ...]:
-    """The images once this one is ready; None: without it."""
+    """The images with this one ready since `ready_at`; None removes it."""
     kept = (each for each in images if each.id != id or ready_at)
     return tuple(each._replace(is_pending=False, ready_at=ready_at) if each.id == id else each for each in kept)
 
@@ -205,9 +204,9 @@ def holders_after(
     review_id: str,
     author: str | None,
 ) -> dict[str, str] | Refusal:
-    """The images that a review by this author gets by naming these ids, each with its id; or the reason against it.
+    """The review's id for each of the images that it names; or the first reason against one of them.
 
-    `stored` are those that are known, `uploaded` the ids of others whose files are there.
+    `stored` holds the known images by id, `uploaded` the ids of others whose files exist.
     """
     for id in ids:
         if reason := objection(stored.get(id), review_id, author, is_uploaded=id in uploaded):
@@ -223,10 +222,10 @@ def without_lost(
     author: str | None,
     source: Source | None,
 ) -> tuple[str, ...]:
-    """These images of a new review without those that it stands without; an objection to one of the others refuses it.
+    """The images of a new review without those that it can do without; an objection to any other refuses the review.
 
-    An import stands without all that it can't have, for nobody is there to ask. What the facade has acknowledged stands
-    without those that are refused or gone since. What an upstream system sends is taken as it is, or not at all.
+    An imported review drops every image that it can't have, since nobody can be asked. A review that the facade has
+    acknowledged drops images that have been refused or removed since. One from an upstream system drops none.
     """
     lost = _LOST.get(source, ())
     return tuple(
@@ -235,12 +234,12 @@ def without_lost(
 
 
 def stands_without_unknown(source: Source | None) -> bool:
-    """True if a new review that came so stands without an image that is unknown."""
+    """True if a new review from this source is stored without its unknown images."""
     return Refusal.UNKNOWN_IMAGE in _LOST.get(source, ())
 
 
 def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
-    """The images once reviews have got some of them, by id."""
+    """The images by id, after reviews have claimed some of them."""
     return {**stored, **{id: _held(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}
 
 
@@ -249,11 +248,11 @@ def _held(image: StoredImage | None, id: str, review_id: str, at: datetime) -> S
 
 
 def may_come(image: StoredImage | None) -> bool:
-    """True if a review may yet get an image that it doesn't have: it is unknown so far, or nobody's."""
+    """True if a review may yet get an image that it doesn't have: the image is unknown so far, or unclaimed."""
     is_free = image is not None and image.review_id is None
     return image is None or (is_free and image.state in (ImageState.AWAITED, ImageState.READY))
 
 
 def ready_among(stored: Mapping[str, StoredImage]) -> set[str]:
-    """The ids of those that can be shown."""
+    """The ids of the images that are ready."""
     return {id for id, image in stored.items() if image.state is ImageState.READY}

@@ -1,6 +1,6 @@
-"""An object's rating and reviews as search engines read them on its page: schema.org in JSON-LD.
+"""An object's rating and reviews as structured data for search engines: schema.org in JSON-LD.
 
-The types and properties are those that Google takes for review snippets:
+Types and properties are those of Google's review snippets:
 https://developers.google.com/search/docs/appearance/structured-data/review-snippet
 """
 
@@ -13,12 +13,12 @@ from domain.ratings import HIGHEST_RATING, Entity, RatingMethod, RatingTally, ra
 from domain.reviews import Review, unless_blank
 
 NOBODY: Final = "Anonymous"
-"""The name of an author who gave none."""
+"""The displayed name of an author without one."""
 
 LOWEST_RATING: Final = 1
 
 LONGEST_AUTHOR: Final = 99
-"""Google shows no author-based snippets of a page on which an author's name has 100 characters or more."""
+"""Maximum characters of an author's name: from 100 on, Google shows no author-based snippets of the page."""
 
 _PRODUCT: Final = "Product"
 _RATED_TYPES: Final = {
@@ -44,8 +44,8 @@ _UNSAFE: Final = (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode())
 
 
 def schema_type(entity_type: str) -> str | None:
-    """The schema.org type of a type of objects, in any letter case: itself where search engines show ratings of it,
-    else Product. None for what nobody sells: sellers, whose pages may not show their own ratings, people, orders and
+    """The schema.org type of an object type, in any letter case: the same type if search engines show its ratings, else
+    Product. None for types that aren't sold: sellers, whose pages may not show their own ratings, people, orders and
     deliveries."""
     name = entity_type.lower()
     return None if name in _NOT_SOLD else _RATED_TYPES.get(name, _PRODUCT)
@@ -54,10 +54,10 @@ def schema_type(entity_type: str) -> str | None:
 def structured_data(
     entity: Entity, about: Description, tally: RatingTally, reviews: Sequence[Review]
 ) -> dict[str, Any]:
-    """The JSON-LD of an object with its rating, which is the plain average, and these reviews of it, with their texts.
-    Its name is the one that was told, else that of a review, else its id.
+    """The JSON-LD of an object with its rating, the plain average, and these reviews with their texts. The object's
+    name comes from its description, else from a review, else from its id.
 
-    Empty where search engines are to be told nothing: without reviews, and for what nobody sells.
+    Empty without reviews, and for types that aren't sold: search engines get nothing then.
     """
     type = schema_type(entity.type)
     if type is None or tally.count <= 0:
@@ -78,7 +78,7 @@ def structured_data(
 
 
 def inside_script(json: bytes) -> bytes:
-    """JSON in UTF-8 that means the same and can't end the script element around it, nor begin anything in it."""
+    """Equivalent JSON in UTF-8 that can neither end the script element around it nor start markup within."""
     for text in _UNSAFE:
         json = json.replace(text, b"\\u%04x" % ord(text.decode()))
     return json
@@ -103,7 +103,7 @@ def _review(review: Review) -> Mapping[str, Any]:
 
 
 def _shortened(name: str | None) -> str | None:
-    """The name, or as much of it as search engines take: no letter loses its marks, and no emoji falls apart."""
+    """The name, cut to LONGEST_AUTHOR characters without splitting combining marks, emoji or flags."""
     if name is None or len(name) <= LONGEST_AUTHOR:
         return name
     ends = (end for end in range(LONGEST_AUTHOR, 0, -1) if not _continues(name[end]) and name[end - 1] != _JOINER)
@@ -111,12 +111,12 @@ def _shortened(name: str | None) -> str | None:
 
 
 def _is_within_flag(name: str, end: int) -> bool:
-    """True between the two letters of a flag."""
+    """True if `end` is between the two regional indicators of a flag."""
     before = next(n for n in range(end + 1) if n == end or name[end - n - 1] not in _FLAG_LETTERS)
     return name[end] in _FLAG_LETTERS and before % 2 == 1
 
 
 def _continues(character: str) -> bool:
-    """True for what belongs to the character before it: marks, joiners, colours of skin."""
+    """True for a character that modifies the one before it: a combining mark, a joiner, a skin tone."""
     kind = category(character)
     return kind.startswith("M") or kind in {"Cf", "Sk"}

@@ -1,16 +1,16 @@
-"""Languages of texts, as BCP 47 names them."""
+"""Language tags (BCP 47), and texts for language detection."""
 
 from typing import Final
 
 DETECTABLE_FROM: Final = 21
-"""The fewest characters whose language can be told."""
+"""Minimum number of characters for language detection."""
 
 _REGION_LENGTH: Final = 2
 _SCRIPT_LENGTH: Final = 4
 
 
 def language_tag(text: str) -> str:
-    """A tag in the usual letter case, like zh-Hant-TW (RFC 5646, 2.1.1); an underscore is as good as a hyphen."""
+    """A tag in the recommended letter case, like zh-Hant-TW (RFC 5646, 2.1.1); an underscore counts as a hyphen."""
     first, *others = text.replace("_", "-").lower().split("-")
     tag, is_extension = first, False
     for part in others:
@@ -20,7 +20,7 @@ def language_tag(text: str) -> str:
 
 
 def detectable(title: str | None, text: str) -> str | None:
-    """The text by which the language of a review can be told; None where it is too short."""
+    """The text from which a review's language is detected; None if it is too short."""
     told = f"{title} {text}" if title else text
     return told if len(told) >= DETECTABLE_FROM else None
 

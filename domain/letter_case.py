@@ -1,4 +1,4 @@
-"""Texts in any letter case, also where the cases of a letter differ in length, as those of ß do: ss, SS."""
+"""Case-insensitive search for texts, also where the cases of a letter differ in length: ß, ss, SS."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,35 +6,37 @@ from functools import cache
 from typing import Final
 
 _LAST: Final = 0x20000
-"""No letter behind it has cases."""
+"""Exclusive upper bound of the code points of letters with cases."""
 
 _LONGEST: Final = 3
-"""Letters that a single one can become."""
+"""Maximum number of letters that a single character folds to."""
 
 _AT_ONCE: Final = 4
-"""Letters whose ways to be written are told one by one: few, so that a pattern stays short."""
+"""Maximum number of letters whose spellings are enumerated: few, so that patterns stay short."""
 
 _RUN: Final = 32
-"""Letters whose ways are told at all, as a whole: the pattern of a run grows with the square of its length."""
+"""Maximum number of letters of a run that is expanded as a whole: its pattern grows with the square of its length."""
 
 _SHORT: Final = 64
-"""Characters of a text whose runs are told as a whole."""
+"""Maximum number of characters of a text whose runs are expanded as a whole."""
 
 _MOST: Final = 256
-"""Characters of a text; PCRE compiles no pattern of more than 64 KiB, which one of three times as many ß would have."""
+"""Maximum number of characters of a text that is expanded: PCRE compiles at most 64 KiB, too little for 3 * _MOST ß."""
 
 _DOT: Final = "\u0307"
-"""The dot that İ has above it once it is small."""
+"""The combining dot above that İ keeps in lower case."""
 
 _DOTLESS: Final = "\u0131"
-"""The small letter without a dot, whose capital is I."""
+"""The small dotless i, whose capital is I."""
 
 
 def pattern_in_any_case(text: str) -> str:
-    """The regular expression, of Python and PCRE, to be used without regard to letter case, that finds a text literally
-    and in any case by Unicode: STRASSE finds Straße, and i each i of Turkish, dotted or not, whatever the language.
-    One of more than 64 characters is found in some of the ways of a run like sssss, and one of more than 256 in the
-    cases that have as many letters."""
+    """A regular expression, for Python and PCRE with case ignored, that finds a text literally in any Unicode case:
+    STRASSE finds Straße, and i every Turkish i, dotted or not, in any language.
+
+    In a text of more than 64 characters, a run like sssss matches only some of its spellings; a text of more than 256
+    matches only spellings of the same length.
+    """
     if len(text) > _MOST:
         return re.escape(text)
     folded, pieces, at = _folded(text), [], 0
@@ -48,8 +50,8 @@ def pattern_in_any_case(text: str) -> str:
 
 
 def _pattern(folded: str) -> str:
-    """The pattern of letters that have ways to be written in common: of many in two halves, or with one that is written
-    across the middle."""
+    """The pattern of a run of letters with joint spellings. A long run is split into halves, or around each character
+    that can span the middle."""
     if len(folded) <= _AT_ONCE:
         ways = list(_ways(folded))
     else:
@@ -68,7 +70,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _cases() -> Mapping[str, str]:
-    """The characters that fold to a text, beside itself."""
+    """All characters that fold to a text other than themselves, by that text."""
     cases: dict[str, str] = {}
     for character in map(chr, range(_LAST)):
         folded = _folded(character)
@@ -78,7 +80,7 @@ def _cases() -> Mapping[str, str]:
 
 
 def _end(folded: str, at: int, most: int) -> int:
-    """The end of the letters from `at` on that have ways to be written in common, about so many."""
+    """The end of the run from `at` on whose letters have joint spellings, after about `most` letters at the latest."""
     end, start = at + 1, at
     while start < end < at + most:
         lengths = (size for size in range(2, _LONGEST + 1) if folded[start : start + size] in _cases())
@@ -88,7 +90,7 @@ def _end(folded: str, at: int, most: int) -> int:
 
 
 def _ways(folded: str) -> Iterator[str]:
-    """The patterns of the ways in which folded letters can be written."""
+    """The patterns of all spellings of folded letters."""
     if not folded:
         yield ""
     for size in range(1, min(_LONGEST, len(folded)) + 1):
@@ -99,14 +101,14 @@ def _ways(folded: str) -> Iterator[str]:
 
 
 def _across(letters: str) -> str:
-    """The characters that are several letters."""
+    """The pattern of the single characters that fold to several letters."""
     return f"[{_cases()[letters]}]{_dot_behind(letters)}"
 
 
 def _letter(letter: str) -> str:
     if letter == "i":
         return f"[i{_cases()[letter]}]{_dot_behind(letter)}"
-    # Those of ASCII every engine knows, and it may know others less well than Python.
+    # Every engine knows the cases of ASCII; of other letters it may know fewer than Python.
     return re.escape(letter) if letter.isascii() else f"[{letter}{_cases().get(letter, '')}]"
 
 

@@ -1,6 +1,6 @@
-"""Moderation of reviews: commands, and what they make of reviews and their ratings.
+"""Moderation of reviews: commands, and their effect on reviews and ratings.
 
-What there is one of for each command is a named tuple: a frozen dataclass takes nine times as long to make.
+Types with an instance per command are named tuples: a frozen dataclass takes nine times as long to create.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,39 +30,41 @@ class ModerationRefusal(StrEnum):
 
 
 class Moderation(NamedTuple):
-    """A moderation command for one review.
-
-    `position` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
-    that of a rejection. `expected` is the status in which its sender saw the review, `text_hash` the name of the text
-    that he saw, each None for any. `command_id` is set if its outcome may be asked for, `mark` if that came by HTTP.
-    `stores` are those that its sender is bound to, None for none in particular. `trace` is the W3C context of its
-    request, empty if it has none. `restored`: of an import. `arrived`: the record by which the owner of the review's
-    place got it, None elsewhere.
-    """
+    """A moderation command for one review."""
 
     review_id: str
     action: ModerationAction
     position: RecordPosition
+    """Its record in the topic of moderation commands, also after it has been passed on."""
     at: datetime
     moderator: str | None = None
     reason: str | None = None
     expected: ReviewStatus | None = None
+    """The status in which the sender saw the review; None: any."""
     command_id: str | None = None
+    """Set if the outcome can be queried."""
     mark: CommandMark | None = None
+    """Set if the command came by HTTP."""
     stores: Collection[str] | None = None
+    """The stores that the sender is bound to; None: no restriction."""
     trace: str = ""
+    """The W3C trace context of its request; empty without one."""
     reason_code: ReasonCode | None = None
+    """The reason of a rejection."""
     restored: Restored | None = None
+    """The past that an import restores."""
     arrived: RecordPosition | None = None
+    """The record by which the owner of the review's place received it; None elsewhere."""
     text_hash: str | None = None
+    """The hash of the text that the sender saw; None: any."""
 
     @property
     def sent(self) -> datetime:
-        """The time at which its sender decided, wherever it has been passed on since."""
+        """The time of the sender's decision, also after the command has been passed on."""
         return from_milliseconds(self.position.timestamp)
 
     def may_touch(self, store_id: str | None) -> bool:
-        """True if the sender may touch reviews of this store, or without one."""
+        """True if the sender may change reviews of this store (None: without a store)."""
         return is_within(self.stores, store_id)
 
     @property
@@ -72,37 +74,40 @@ class Moderation(NamedTuple):
 
 
 class ModeratedReview(NamedTuple):
-    """The part of a review that moderation reads and writes. No status: it has been deleted.
-
-    `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
-    `imported`: when an import brought it. `restored_at`: the last change in the past that an import has `restored`; it
-    is `modified` until somebody changes the review here. `is_held`: a rule wants a moderator to see it.
-    `is_uncertain`: something is missing that its rating goes by, so that the tally has to be counted. `seen` are the
-    records of moderation that it has taken into account, `verdicts` those of classifiers.
-    """
+    """The part of a review that moderation reads and writes."""
 
     entity: Entity
     store_id: str | None
     rating: Hundredths
     status: ReviewStatus | None
+    """None: the review has been deleted."""
     seen: Seen = NOTHING_SEEN
+    """The applied records of moderation."""
     modified: datetime | None = None
     moderator: str | None = None
     reason: str | None = None
     reason_code: ReasonCode | None = None
     was_coded: bool = False
+    """True if a reason code is stored."""
     reports: int = 0
+    """Number of open reports."""
     user_id: str | None = None
     created: datetime | None = None
     imported: datetime | None = None
+    """Time of its import."""
     restored_at: datetime | None = None
+    """Time of the last change in `restored`; equal to `modified` until the review is changed here."""
     restored: Restored | None = None
+    """The past that an import has restored."""
     flags: tuple[str, ...] = ()
     is_held: bool = False
+    """True if a rule requires a moderator to see it."""
     images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
+    """True if data is missing that its rating depends on, so that the tally has to be counted."""
     text_hash: str = ""
     verdicts: Seen = NOTHING_SEEN
+    """The applied records of verdicts of classifiers."""
 
     @property
     def key(self) -> TallyKey:
@@ -111,37 +116,35 @@ class ModeratedReview(NamedTuple):
 
     @property
     def may_be_planned(self) -> bool:
-        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        """True if its approval may be planned: a rule that holds or flags it can set a time for that."""
         return self.is_held or bool(self.flags)
 
 
 class ModerationResult(NamedTuple):
-    """The result of one command. `before`, `after`: the status of the review, None where there is none or it isn't the
-    sender's business; `moderator`: who set it."""
+    """The result of one command. Statuses are None if there is no review, or the sender may not touch it."""
 
     outcome: Outcome
     reason: ModerationRefusal | None = None
     before: ReviewStatus | None = None
     after: ReviewStatus | None = None
     moderator: str | None = None
+    """The moderator who set the status `after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """The result of a batch of moderation commands.
-
-    `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
-    stayed: its marks moved. `results` has one entry for each command, in order, None for a repeat.
-    `tallies` holds what the rating of each changed review changes by, which may be nothing. `settled` has the reviews
-    whose reports were decided about, each with the command that did, also one that left the status as it was;
-    `reported` has the number of their reports.
-    """
+    """The result of a batch of moderation commands."""
 
     reviews: Mapping[str, ModeratedReview]
+    """The reviews that applied a command, as they are afterwards; also those whose marks alone moved."""
     results: Sequence[ModerationResult | None]
+    """One result for each command, in order; None for a repeat."""
     tallies: Mapping[TallyKey, RatingTally]
+    """The changes of ratings by reviews that changed their status; may be zero."""
     settled: Mapping[str, Moderation] = field(default_factory=dict)
+    """The reviews whose reports were settled, each by its command, which may have left the status as it was."""
     reported: Mapping[str, int] = field(default_factory=dict)
+    """Number of their open reports before."""
 
     @property
     def outcomes(self) -> list[Outcome | None]:
@@ -154,12 +157,12 @@ def moderate(
     reviews: Mapping[str, ModeratedReview],
     answered: Collection[tuple[str, str]] = (),
 ) -> Moderated:
-    """Apply moderation commands in their order.
+    """Apply moderation commands in order.
 
-    `reviews` are the present states by id; a review that isn't among them is unknown or gone.
-    A record that the review has already taken into account changes nothing at all. A new record that repeats a
-    command (`answered` holds the command ids and review ids that have an outcome) only moves the review's marks, and
-    so does a command that expects another status or text: delivered again, it is not decided anew.
+    `reviews` holds the current states by id; a missing review is unknown or deleted. `answered` holds pairs of command
+    id and review id that have an outcome. A record that the review has already applied changes nothing at all. A new
+    record that repeats a command only moves the review's marks, and so does a command that expects another status or
+    text: redelivered, it is not decided again.
     """
     present = dict(reviews)
     repeats = set(answered)
@@ -191,9 +194,9 @@ def moderate(
 
 
 def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
-    """Commands that came before their review, as they take effect: those that the router keeps as they stand in their
-    topic, then those that the owner of its place got, by whatever way, as it got them, also from where its place was
-    before the topic of changes grew."""
+    """Commands that came before their review, in the order in which they take effect: first those that the router
+    parked, by their order in its topic; then those that the owner of the review's place received, by either way, in the
+    order of arrival, also from partitions that had the place before the topic of changes grew."""
     kept, arrived = list[tuple[RecordPosition, Moderation]](), list[tuple[RecordPosition, Moderation]]()
     for command in commands:
         if command.arrived is None:
@@ -201,7 +204,7 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
         else:
             arrived.append((command.arrived, command))
     if any(place.partition < 0 for place, _ in arrived):
-        # Workers of the version before note the offset alone, and no topic of changes grows beside them.
+        # Workers of the previous version store the offset alone; the topic of changes doesn't grow while they run.
         arrived = [(place._replace(partition=-1), command) for place, command in arrived]
     return [command for each in (kept, arrived) for _, command in in_turn(each, itemgetter(0))]
 
@@ -237,7 +240,7 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
 
 
 def _change_of_rating(before: ModeratedReview, after: ModeratedReview) -> RatingTally:
-    """The change of its rating by a review that goes from one status to another."""
+    """The change of its rating's tally when a review changes its status."""
     is_taken_out = before.status is ReviewStatus.APPROVED
     return -counted(before.status, before.rating) if is_taken_out else counted(after.status, after.rating)
 

@@ -1,4 +1,4 @@
-"""Moderation rules of a store: which rules fire for a review, and what follows from them. They never reject."""
+"""Moderation rules of a store: the rules that fire for a review, and their effect. They never reject."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,14 +25,14 @@ from domain.reviews_facts import BY_RULE, BY_VERDICT, REJECTED_BEFORE
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
 LONGEST_WORD: Final = 128
-MOST_CHARACTERS: Final = 200_000  # of a store; some 200 bytes of memory each
+MOST_CHARACTERS: Final = 200_000  # per store; each takes about 200 bytes of memory
 LONGEST_RULE_ID: Final = 64
 MOST_PUBLISH_HOURS: Final = 336
 MOST_PIECES, LONGEST_PIECE = 5, 128
 
 
 class RuleKind(StrEnum):
-    """The thing that a rule looks for."""
+    """The criterion of a rule."""
 
     WORDS = "words"
     LINKS = "links"
@@ -46,7 +46,7 @@ class RuleKind(StrEnum):
 
 
 class RuleOutcome(StrEnum):
-    """The wish of a rule that fires."""
+    """The effect of a rule that fires."""
 
     APPROVE = "approve"
     HOLD = "hold"
@@ -55,32 +55,27 @@ class RuleOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModerationRule:
-    """A rule of a store.
-
-    `words` are those of a rule of words, `languages` the welcome ones, as BCP 47 tags. A rule of stars fires below or
-    above so many hundredths. `publish_after_hours`: a review that rules of stars alone hold is approved after that.
-    """
+    """A rule of a store. A rule of stars fires for ratings below `below` or above `above`."""
 
     id: str
     kind: RuleKind
     outcome: RuleOutcome
     words: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    """The welcome languages, as BCP 47 tags."""
     below: Hundredths | None = None
     above: Hundredths | None = None
     publish_after_hours: int | None = None
+    """Hours after which a review that only rules of stars hold or flag is approved."""
 
     @property
     def subject(self) -> str:
-        """The name under which it moderates."""
+        """The name under which the rule moderates."""
         return f"{BY_RULE}{self.id}"
 
 
 class JudgedReview(NamedTuple):
-    """The part of a review that rules look at.
-
-    `is_duplicate`: another review of the same author, or of the same object, in its store has the same text.
-    """
+    """The part of a review that rules check."""
 
     title: str | None
     text: str
@@ -88,43 +83,46 @@ class JudgedReview(NamedTuple):
     language: str | None = None
     is_verified: bool = False
     is_duplicate: bool = False
+    """True if another review by the same author, or of the same object, in its store has the same text."""
     user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The rules that fired for a review, in their order, and the flags of classifiers that object to its very text.
-    What was rejected before they made it another one is a moderator's to approve."""
+    """The result of moderation rules for a review."""
 
     fired: tuple[ModerationRule, ...] = ()
+    """The rules that fired, in their order."""
     verdicts: tuple[str, ...] = ()
+    """The flags of classifiers that object to exactly this text."""
     was_rejected: bool = False
+    """True if it was rejected before its author edited it: only a moderator can approve it."""
 
     @property
     def objections(self) -> tuple[ModerationRule, ...]:
-        """The rules that hold it back or flag it."""
+        """The rules that hold or flag the review."""
         return tuple([rule for rule in self.fired if rule.outcome is not RuleOutcome.APPROVE])
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The ids of those rules, the flags of classifiers, and that it was rejected."""
+        """The ids of the objecting rules, the flags of classifiers, and REJECTED_BEFORE if it was rejected."""
         before = (REJECTED_BEFORE,) if self.was_rejected else ()
         return (*(rule.id for rule in self.objections), *self.verdicts, *before)
 
     @property
     def is_held(self) -> bool:
-        """True if a moderator has to see it."""
+        """True if a moderator has to see the review."""
         return self.was_rejected or any(rule.outcome is RuleOutcome.HOLD for rule in self.fired)
 
     @property
     def approval(self) -> ModerationRule | None:
-        """The rule that approves it; None where it waits for a moderator."""
+        """The rule that approves the review; None if it waits for a moderator."""
         is_free = not self.objections and not self.verdicts and not self.was_rejected
         return self.fired[0] if self.fired and is_free else None
 
     @property
     def outcome(self) -> RuleOutcome | None:
-        """The outcome that wins: any hold over any flag over any approval; None where no rule fired."""
+        """The winning outcome: a hold over a flag over an approval; None if no rule fired."""
         outcomes = [rule.outcome for rule in self.fired]
         return next(
             (each for each in (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE) if each in outcomes), None
@@ -132,12 +130,12 @@ class Ruling:
 
     @property
     def status(self) -> ReviewStatus:
-        """The status that it takes."""
+        """The status that a new review takes."""
         return ReviewStatus.APPROVED if self.approval else ReviewStatus.NEW
 
     @property
     def publication(self) -> tuple[timedelta, ModerationRule] | None:
-        """The time after which it is approved, and the rule that says so: where rules of stars alone object."""
+        """The time after which it is approved, and the rule that sets it; None unless rules of stars alone object."""
         rules = self.objections
         if not rules or self.verdicts or self.was_rejected or not all(rule.publish_after_hours for rule in rules):
             return None
@@ -157,7 +155,7 @@ _MOST_FOUND: Final = 100
 
 
 class RuleSet:
-    """The rules of a store, ready to be applied to many reviews."""
+    """The rules of a store, compiled to be applied to many reviews."""
 
     def __init__(self, rules: Sequence[ModerationRule]) -> None:
         kinds = {rule.kind for rule in rules}
@@ -177,7 +175,7 @@ class RuleSet:
         return Ruling(fired) if fired else NO_RULING
 
     def evidence(self, review: JudgedReview) -> dict[str, tuple[str, ...]]:
-        """The rules that fire for a review, by id, each with the pieces of the normalised text for which it does."""
+        """The rules that fire for a review, by id, each with the pieces of the normalised text that trigger it."""
         text = searched(review.title, review.text, review.user_name)
         words = self._words.words_in(text)
 
@@ -192,7 +190,7 @@ class RuleSet:
 
 
 _Check = Callable[[JudgedReview, Collection[RuleKind], Collection[str]], bool]
-"""True if a rule fires: for a review, the kinds of detectors that found something, and the lists with a word of it."""
+"""Returns True if a rule fires, for a review, the kinds of detectors that matched, and the word lists that matched."""
 
 
 def _check(rule: ModerationRule) -> _Check:
@@ -219,7 +217,7 @@ def _check(rule: ModerationRule) -> _Check:
 
 
 def _is_welcome(tags: Collection[str], language: str) -> bool:
-    """True if a language, or one that it is a form of, is among these: the lookup of RFC 4647, 3.4."""
+    """True if a language, or a less specific tag of it, is among these: the lookup of RFC 4647, 3.4."""
     tag = _tag(language)
     while tag and tag not in tags:
         tag = tag.rpartition("-")[0]
@@ -227,8 +225,8 @@ def _is_welcome(tags: Collection[str], language: str) -> bool:
 
 
 def language_of_stranger(named: str | None, detected: str | None) -> str | None:
-    """The language by which a review is judged that comes from a page: nobody vouches for the one that its author
-    names, so it counts only as a form of the one that is detected."""
+    """The language by which rules judge a review from a public page. Nobody vouches for the language that its author
+    names, so it counts only as a variant of the detected one."""
     return named if named and detected and _is_welcome((_tag(detected),), named) else detected
 
 
@@ -237,7 +235,7 @@ def _tag(language: str) -> str:
 
 
 def text_keys(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
-    """The keys of a review's text: one as its author's, if it has one, and one as that of a review of its object."""
+    """The keys of a review's text: one for the author, if there is one, and one for the object."""
     text = normalised(text)
     of_object = text_key((identity.store_id, "object", *identity.entity), text)
     if identity.user_id is None:
@@ -246,19 +244,19 @@ def text_keys(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
 
 
 def is_duplicate(review_id: str, keys: Iterable[str], holders: Mapping[str, str]) -> bool:
-    """True if another review was the first with one of these keys of a text."""
+    """True if another review was the first with one of these text keys."""
     return any(holders.get(key, review_id) != review_id for key in keys)
 
 
 def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
-    """The part of a review that rules look at."""
+    """The part of a review that rules check."""
     facts = review.facts
     about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
     return JudgedReview(*about, is_duplicate, review.user_name)
 
 
 def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:
-    """The rulings about reviews as if they came in this order; duplicates are looked for among them alone."""
+    """The rulings about reviews as if submitted in this order; only duplicates among them are found."""
     holders: dict[str, str] = {}
     for review in reviews:
         keys = text_keys(review.identity, review.text) if rules.looks_for_duplicates else ()
@@ -268,12 +266,12 @@ def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, R
 
 
 def are_too_long(rules: Iterable[ModerationRule]) -> bool:
-    """True if words have more than MOST_CHARACTERS together."""
+    """True if the words of all rules together have more than MOST_CHARACTERS."""
     return sum(len(word) for rule in rules for word in rule.words) > MOST_CHARACTERS
 
 
 def faults(rule: ModerationRule) -> Iterable[str]:
-    """The sentences about what is wrong with a rule; none for a good one."""
+    """One sentence for each fault of a rule; none for a valid rule."""
     if rule.id.startswith(BY_VERDICT):
         yield f"`id` must not begin with {BY_VERDICT}, as the flags of classifiers do"
     if rule.id == REJECTED_BEFORE:
@@ -284,7 +282,7 @@ def faults(rule: ModerationRule) -> Iterable[str]:
         yield "`languages` belongs to the kind languages, which needs it"
     if (rule.kind is RuleKind.STARS) != (rule.below is not None or rule.above is not None):
         yield "`below` and `above` belong to the kind stars, which needs one of them"
-    # A flag keeps a new review waiting as a hold does, and few stars are no reason to wait for ever.
+    # A flagged new review waits just like a held one, and few stars are no reason to wait forever.
     waits_by_stars = rule.kind is RuleKind.STARS and rule.outcome is not RuleOutcome.APPROVE
     if waits_by_stars != (rule.publish_after_hours is not None):
         yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold or flag by stars, which needs it"

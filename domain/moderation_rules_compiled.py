@@ -1,4 +1,4 @@
-"""The compiled rules of stores, kept for those that are asked for again."""
+"""A cache of the compiled rules of stores."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -9,13 +9,13 @@ from domain.moderation_rules import MOST_CHARACTERS, ModerationRule, RuleSet
 Rules = tuple[ModerationRule, ...]
 
 _MOST: Final = 32 * MOST_CHARACTERS
-"""Characters of all kept rules together: gigabytes of memory at the very most, and thousands of usual stores."""
+"""Maximum number of characters of all cached rules: gigabytes of memory at worst, and thousands of usual stores."""
 _EACH: Final = 1_000
-"""So many characters a set counts for beside its words: also those without any are bounded."""
+"""Characters that a rule set counts for beyond its words, so that sets without words are bounded, too."""
 
 
 class RuleSets:
-    """The rule sets that were used last. For several threads: two that ask at once may compile the same one."""
+    """An LRU cache of rule sets. Thread-safe; two threads that miss at once may both compile the same set."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -24,8 +24,8 @@ class RuleSets:
         self._lock = Lock()
 
     def of(self, rules: Rules) -> RuleSet:
-        """The compiled rules, made once for each version of the settings while there is room for them. That takes
-        seconds for the most words that a store may have."""
+        """The compiled rules, compiled once per version of the settings while there is room. Compiling takes seconds
+        for the largest number of words that a store may have."""
         with self._lock:
             if kept := self._kept.get(rules):
                 self._kept.move_to_end(rules)

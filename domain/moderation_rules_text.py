@@ -1,4 +1,4 @@
-"""The text of a review as moderation rules look at it: normalised, and searched in time linear in its length."""
+"""Normalisation and search of review texts for moderation rules, in time linear in the length of the text."""
 
 import re
 import string
@@ -13,14 +13,14 @@ from unicodedata import category, combining, normalize
 from ahocorasick_rs import AhoCorasick, Implementation
 
 _BETWEEN: Final = "\0"
-"""Between title, text and name: no review holds it, and no phrase goes across it."""
+"""Separator of title, text and name: no review contains it, and no phrase matches across it."""
 
 _INVISIBLE: Final = dict.fromkeys(
     [
-        # Control characters that are no white space.
+        # Control characters other than whitespace.
         *(*range(0x01, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)),
-        # Those that Unicode wants ignored where they aren't supported (Default_Ignorable_Code_Point): what breaks
-        # lines or chooses a direction, fillers, selectors of variations, tags.
+        # Characters to ignore where unsupported (Default_Ignorable_Code_Point of Unicode): line break and direction
+        # controls, fillers, variation selectors, tags.
         *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
         *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10)),
         *(0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B)),
@@ -28,10 +28,10 @@ _INVISIBLE: Final = dict.fromkeys(
     ]
 )
 _VERY_LONG: Final = "\ufdfa"
-"""A formula in one sign, of which NFKC makes 18 others; of no other one more than 8. It stays as it is."""
+"""A ligature that NFKC expands to 18 characters, where all others yield at most 8. It is left as it is."""
 _MOST_MARKS: Final = 30
-"""Marks at one letter that count, as in Unicode's stream-safe format: no language writes as many. To bring marks into
-their order takes time by the square of their number."""
+"""Maximum number of combining marks of a letter, as in Unicode's stream-safe format: no language uses as many, and
+canonical ordering takes time quadratic in their number."""
 _DOT: Final = "\u0307"
 _DOTTED: Final = re.compile(f"i{_DOT}+")
 _UNSPACED: Final = re.compile(
@@ -40,7 +40,7 @@ _UNSPACED: Final = re.compile(
 )
 """Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 
-# Each expression begins with a fixed sign, by which it is found, and repeats nothing without a bound.
+# Each expression begins with a literal, so that the search for it is fast, and has no unbounded repetition.
 _LINKS: Final = (
     re.compile(r"://(?<=\w://)\w"),
     re.compile(r"www\.(?<!\wwww\.)\w"),
@@ -57,7 +57,7 @@ _ADDRESSES: Final = (
 )
 _PLAIN_ADDRESSES: Final = _ADDRESSES[:1]
 _NUMBER: Final = re.compile(
-    # Behind a letter, as in WhatsApp+49 or Tel.0170, a sign of the number or the end of a short form stands between.
+    # After a letter, a plus sign or the full stop of an abbreviation must precede: WhatsApp+49, Tel.0170.
     r"(?:(?<![\w.,/+-])|(?<=[^\W\d_]\.)|(?<=[^\W\d_])(?=\+))(?:\+ ?)?(?:\( ?)?"
     r"\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)"
 )
@@ -66,22 +66,22 @@ _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
 _MOST_SAME_WORDS: Final = 3
 _EDGE: Final = "\0"
-"""The mark of a place where words can begin and end. Three come together at _BETWEEN, which no word goes across."""
+"""Marks a place where words can begin and end. _BETWEEN becomes three of them, which no word matches across."""
 
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _ASCII_PUNCTUATION: Final = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctuation))
 
-# The same once more for ASCII, as nearly all of most texts is: an automaton is twenty times as fast as the expression.
+# _CHARACTERS for ASCII, which is nearly all of most texts: the automaton is twenty times as fast as the expression.
 _RUNS: Final = AhoCorasick([sign * 5 for sign in string.ascii_lowercase] + [sign * 10 for sign in string.punctuation])
 _DIGITS: Final = string.digits.encode()
 
 _FEWEST_DIGITS: Final = 7
 _FEWEST_PLAIN, _MOST_PLAIN = 10, 12
-"""Digits without anything between them: fewer are too often a price or an article, more a barcode."""
+"""Digits of a phone number without separators: fewer are often a price or an article number, more are a barcode."""
 
 
 def normalised(text: str) -> str:
-    """The text for comparisons: NFKC, case-folded, without invisible characters, white space as one blank."""
+    """The text for comparisons: NFKC, case-folded, without invisible characters, with whitespace as single spaces."""
     if text.isascii():
         if text.isprintable() and "  " not in text:
             return text.lower().strip()
@@ -93,13 +93,15 @@ def normalised(text: str) -> str:
 
 def _folded(text: str) -> str:
     folded = normalize("NFKC", text).casefold()
-    # A capital I with a dot leaves one above its small letter, which has its own.
+    # Case folding of İ leaves a combining dot above the i, which has its own.
     return normalize("NFKC", _DOTTED.sub("i", folded) if _DOT in folded else folded)
 
 
 def _with_few_marks(text: str) -> str:
-    """The text with as many marks at a letter as count. Whoever writes more of them leaves a whole stretch without a
-    letter, by which it is found."""
+    """The text with at most _MOST_MARKS combining marks per letter.
+
+    Texts stay as they are unless a slice of _MOST_MARKS characters holds marks alone, as any run of twice as many does.
+    """
     for start in range(0, len(text), _MOST_MARKS):
         if all(map(_is_mark, text[start : start + _MOST_MARKS])):
             break
@@ -114,32 +116,32 @@ def _with_few_marks(text: str) -> str:
 
 
 def _is_mark(character: str) -> bool:
-    """True for what is put at the letter before it, once it is normalised."""
+    """True for a combining mark (after NFKD)."""
     return combining(normalize("NFKD", character)[0]) > 0
 
 
 def searched(title: str | None, text: str, user_name: str | None = None) -> str:
-    """All that an author writes for others to read, normalised, as the detectors take it."""
+    """All texts that an author writes for others to read, normalised and joined for the detectors."""
     return _BETWEEN.join([normalised(each) for each in (title, text, user_name) if each])
 
 
 def text_hash(title: str | None, text: str) -> str:
-    """The hash by which verdicts name a text: SHA-256 in hexadecimal of title, a line feed and text, as stored, in
+    """The hash by which verdicts identify a text: SHA-256, in hexadecimal, of title, line feed and text as stored, in
     UTF-8; a missing title is empty."""
     return sha256(f"{title or ''}\n{text}".encode(errors="surrogatepass")).hexdigest()
 
 
 def text_key(parts: Sequence[str | None], text: str) -> str:
-    """The key under which the same normalised text of the same author, or of the same object, is found again."""
+    """The key by which a repeat of a normalised text by the same author, or about the same object, is found."""
     told = "\n".join([*map(repr, parts), text])
     return blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 class WordLists:
-    """Lists of words and phrases by name, searched for all at once.
+    """Lists of words and phrases by name, all searched at once.
 
-    Not all words that lie within each other, as `a`, `aa` and `aaa`, are told at each place of `aaaa`: one automaton
-    tells texts without any of the words, as most are, and the one of each list if it has a word between edges.
+    An automaton doesn't report all words that overlap, such as `a`, `aa` and `aaa` in `aaaa`. So one automaton of all
+    words only rules out texts without any, which most are; then one per list finds its words between edges.
     """
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
@@ -149,26 +151,26 @@ class WordLists:
         self._of_all = _automaton([*set().union(*self._words.values())]) if self._words else None
 
     def found_in(self, text: str) -> set[str]:
-        """The names of the lists of which a normalised text has a word."""
+        """The names of the lists with a word in a normalised text."""
         if self._of_all is None or not self._of_all.find_matches_as_indexes(text):
             return set()
         marked = f"{_EDGE}{text.translate(_EDGES)}{_EDGE}"
         return {name for name, each in self._of_lists.items() if each.find_matches_as_indexes(marked)}
 
     def words_in(self, text: str) -> dict[str, list[str]]:
-        """The words of each list that a normalised text has, in the order of their first places."""
+        """The words of each list in a normalised text, by first occurrence."""
         marked = f"{_EDGE}{text.translate(_EDGES)}{_EDGE}"
         places = {name: self._of_lists[name].find_matches_as_indexes(marked) for name in self.found_in(text)}
         return {name: [*dict.fromkeys(self._words[name][n] for n, _, _ in found)] for name, found in places.items()}
 
 
 def _automaton(words: Sequence[str]) -> AhoCorasick:
-    """As fast as the one that the library would choose for few words, which takes ten times the memory."""
+    """An automaton as fast as the one that the library would choose for few words, with a tenth of its memory."""
     return AhoCorasick(words, implementation=Implementation.ContiguousNFA)
 
 
 def _between_edges(word: str) -> str:
-    """A word as it stands in a text with marked edges, where it begins and ends at one."""
+    """A word as it appears in a text with marked edges: beginning and ending with an edge."""
     marked = word.translate(_EDGES)
     return f"{'' if marked[0] == _EDGE else _EDGE}{marked}{'' if marked[-1] == _EDGE else _EDGE}"
 
@@ -181,7 +183,7 @@ def _marked(code: int) -> str:
 
 
 class _Edges:
-    """The table of `str.translate` by which a text has a mark on both sides of what is within no word."""
+    """A table for `str.translate` that puts edge marks on both sides of each character outside of spaced words."""
 
     def __getitem__(self, code: int) -> str:
         return _marked(code)
@@ -191,7 +193,7 @@ _EDGES: Final = _Edges()
 
 
 def links(text: str) -> Iterator[str]:
-    """The web addresses in a normalised text, with or without a scheme, each with what no blank parts from it."""
+    """The web addresses in a normalised text, with or without a scheme, each extended to the surrounding whitespace."""
     plain = _with_full_stops(text)
     return (_around(text, match) for each in _LINKS for match in each.finditer(plain))
 
@@ -203,7 +205,7 @@ def has_link(text: str) -> bool:
 
 
 def _with_full_stops(text: str) -> str:
-    return text.replace("\u3002", ".")  # a full stop to whoever looks a domain up
+    return text.replace("\u3002", ".")  # IDNA treats the ideographic full stop as a dot
 
 
 def contacts(text: str) -> Iterator[str]:
@@ -218,7 +220,7 @@ def has_contact(text: str) -> bool:
 
 
 def _addresses(text: str) -> Sequence[re.Pattern[str]]:
-    """The expressions that may find an e-mail address: most texts have no bracket for those with a written "at"."""
+    """The expressions that can match an e-mail address: those for a written-out "at" need a bracket, which is rare."""
     return _ADDRESSES if "]" in text or ")" in text else _PLAIN_ADDRESSES
 
 
@@ -229,7 +231,7 @@ def _phones(text: str) -> Iterator[str]:
 
 
 def _around(text: str, match: re.Match[str]) -> str:
-    """The match, and what stands before and behind it up to a blank."""
+    """The match, extended to the surrounding whitespace."""
     first = max(text.rfind(sign, 0, match.start()) for sign in (" ", _BETWEEN)) + 1
     ends = (text.find(sign, match.end()) for sign in (" ", _BETWEEN))
     return text[first : min((end for end in ends if end >= 0), default=len(text))]
@@ -247,7 +249,7 @@ def _is_phone(number: str) -> bool:
 
 
 def repetitions(text: str) -> Iterator[str]:
-    """The places of a normalised text where a letter comes 5 times running, another sign 10 times, a word 4 times."""
+    """The pieces of a normalised text that repeat a letter 5 times in a row, another character 10, a word 4 times."""
     yield from (text[start:end] for _, start, end in _RUNS.find_matches_as_indexes(text))
     if not text.isascii():
         yield from (match[0] for match in _CHARACTERS.finditer(text))
@@ -265,7 +267,7 @@ def _same_words(text: str) -> Iterator[str]:
     words: Sequence[str | bytes] = (
         text.encode().translate(_ASCII_PUNCTUATION).split() if text.isascii() else text.translate(_PUNCTUATION).split()
     )
-    # Of four words in a row that are the same, two stand side by side from an even place on.
+    # Four equal words in a row contain an equal pair that begins at an even index.
     if not any(map(eq, words[::2], words[1::2])):
         return
     for word, same in groupby(words):
@@ -274,7 +276,7 @@ def _same_words(text: str) -> Iterator[str]:
 
 
 class Detector(NamedTuple):
-    """A search of normalised texts: `finds` tells whether there are `pieces`, and takes less time than they do."""
+    """A search in normalised texts. `finds` returns True if `pieces` would yield any, in less time."""
 
     finds: Callable[[str], bool]
     pieces: Callable[[str], Iterator[str]]

@@ -1,4 +1,4 @@
-"""Facts of objects, such as products, as upstream systems tell of them: in parts, late, twice, out of order."""
+"""Facts of objects, such as products, from upstream updates that are partial, late, repeated or out of order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from domain.reviews import is_blank, unless_blank
 
 Fact = str | bool | tuple[str, ...]
 Told = tuple[int, int, int]
-"""The record that a fact is of: timestamp, partition and offset. The greater one is newer."""
+"""The record of a fact: timestamp, partition and offset. The greater one is newer."""
 
 REVIEWS_ENABLED: Final = "reviewsEnabled"
 NAME: Final = "name"
@@ -23,7 +23,7 @@ BRANDS: Final = "brands"
 
 
 class ObjectKey(NamedTuple):
-    """An object in a store; without one: in all of them."""
+    """An object in a store; without a store: in all stores."""
 
     entity: Entity
     store_id: str | None
@@ -31,15 +31,15 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """The newest facts of an object by their names in the interface, and the record that told each."""
+    """The newest facts of an object by their names in the interface, and the record of each."""
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
     told: Mapping[str, Told] = field(default_factory=dict)
 
     def after(self, facts: Mapping[str, Fact], position: RecordPosition) -> "ObjectFacts":
-        """The facts once a record has told these; the same object if it tells nothing newer.
+        """The facts after a record with these; the same object if none of them is newer.
 
-        Each fact is that of its newest record, in whatever order they come.
+        Each fact is that of its newest record, whatever the order of arrival.
         """
         at = (position.timestamp, position.partition, position.offset)
         news = {name: fact for name, fact in facts.items() if name not in self.told or self.told[name] < at}
@@ -52,7 +52,7 @@ KnownObjects = Mapping[ObjectKey, ObjectFacts]
 
 
 def fact_of(objects: KnownObjects, key: ObjectKey, name: str) -> Fact | None:
-    """A fact of an object in a store: what was told for the store, else for all of them."""
+    """A fact of an object: the one given for the store, else for all stores."""
     for each in (key, ObjectKey(key.entity, None)):
         if each in objects and name in objects[each].facts:
             return objects[each].facts[name]
@@ -65,14 +65,13 @@ def is_closed(objects: KnownObjects, key: ObjectKey) -> bool:
 
 
 def object_name(objects: KnownObjects, key: ObjectKey) -> str | None:
-    """The name of the object in the store, if it was told."""
+    """The name of the object in the store, if known."""
     name = fact_of(objects, key, NAME)
     return name if isinstance(name, str) else None
 
 
 class Description(NamedTuple):
-    """The page of an object, its picture, and what it is known by elsewhere; empty where nothing was told that can be
-    seen."""
+    """The name of an object, the URLs of its page and image, and its product codes; empty where unknown or blank."""
 
     name: str | None = None
     url: str | None = None
@@ -84,7 +83,7 @@ class Description(NamedTuple):
 
 
 def description(objects: KnownObjects, key: ObjectKey) -> Description:
-    """An object as it was described for the store, else for all of them: fact by fact."""
+    """The description of an object, fact by fact: the one given for the store, else for all stores."""
 
     def text(name: str) -> str | None:
         fact = fact_of(objects, key, name)

@@ -1,4 +1,4 @@
-"""Orders as upstream systems tell of them: late, twice, out of order; and the reviews that their purchases verify."""
+"""Orders from upstream events that are late, repeated or out of order; and the reviews that their purchases verify."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,11 +10,11 @@ from domain.ratings import Entity
 
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
-"""Far more events than an order has; beyond that the oldest are forgotten."""
+"""Maximum number of observed statuses of an order, far more than usual; beyond it the oldest are dropped."""
 
 
 class Purchase(NamedTuple):
-    """That a customer bought an object in a store, or without one."""
+    """A customer's purchase of an object in a store, or without a store."""
 
     store_id: str | None
     customer_id: str
@@ -22,7 +22,7 @@ class Purchase(NamedTuple):
 
 
 class VerifiableReview(NamedTuple):
-    """A review, the purchase that verifies it, and the mark that it has; None where that isn't known."""
+    """A review, the purchase that would verify it, and its present mark; None if that is unknown."""
 
     id: str
     purchase: Purchase
@@ -40,43 +40,44 @@ class Customer:
 
     @property
     def address(self) -> str | None:
-        """The mail address; None without one that the mailer takes."""
+        """The mail address; None unless the mailer accepts it."""
         return address_in((self.email or "").strip())
 
 
 @dataclass(frozen=True, slots=True)
 class ReminderState:
-    """The reminders of an order so far.
-
-    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many of the customer's reminders, over all
-    orders, counted for the limit when this one was decided on: while the limit is no higher, and the reminder of
-    `limit_since` still counts, there is no need to decide again. `is_over` says that there is nothing to ask for as
-    the order is now, `is_viewed` that the customer has seen the request: then there never is again.
-    """
+    """The reminders of an order so far."""
 
     sent: int = 0
+    """Number of reminders sent."""
     last: datetime | None = None
+    """Time of the last reminder."""
     sent_to_customer: int = 0
+    """Number of the customer's reminders, over all orders, that counted for the limit at the last decision. No new
+    decision is needed while the limit is no higher and the reminder of `limit_since` still counts."""
     is_over: bool = False
+    """True if there is nothing to ask for in the order's present state."""
     limit_since: datetime | None = None
+    """Time of the reminder that has to leave the limit's period before another may be sent."""
     is_viewed: bool = False
+    """True if the customer has seen the request: no other is ever sent."""
 
     def counted_from(self, status_since: datetime) -> datetime:
-        """The moment from which the days are counted until the next reminder."""
+        """The moment from which the days until the next reminder are counted."""
         return max(status_since, self.last) if self.last else status_since
 
     def after_news(self) -> "ReminderState":
-        """The state once an event has changed the order: what stood in the way may not any more."""
+        """The state after an event has changed the order: obstacles may be gone."""
         return replace(self, sent_to_customer=0, limit_since=None, is_over=self.is_viewed)
 
     def viewed(self) -> "ReminderState":
-        """The state once the customer has seen the request."""
+        """The state after the customer has seen the request."""
         return replace(self, is_over=True, is_viewed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderHeader:
-    """An order without its lines. `reminders` are those to its customer."""
+    """An order without its lines. `reminders` is the state of reminders to its customer."""
 
     id: str
     number: str | None
@@ -88,12 +89,12 @@ class OrderHeader:
 
 
 NO_BODY: Final = b"null"
-"""The JSON of an order that has lost its body, or was read without it."""
+"""The body, in JSON, of an order that has lost its own or was read without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """A line item: what was ordered, how many, and at which price each."""
+    """A line item of an order; `price` is per piece."""
 
     id: str
     product_id: str | None
@@ -104,30 +105,29 @@ class OrderLine:
 
 @dataclass(frozen=True, slots=True)
 class Order(OrderHeader):
-    """An order as its newest event tells it, with what is returned of it.
-
-    `body` is the event's JSON as it came, all fields. `observations` are the statuses that events told, by their
-    `modified`, in that order. `digests` are the contents seen with the present `modified`, so that a repeat of one
-    isn't taken for news. `returned` holds the quantity returned by line id. `former_customers` had the order before an
-    event that named another one, until their reviews have been looked at.
-    """
+    """An order as of its newest event, with the returned quantities."""
 
     modified: datetime
     lines: tuple[OrderLine, ...]
     body: bytes
+    """The event's JSON as received, with all fields."""
     observations: tuple[tuple[datetime, str], ...] = ()
+    """The `modified` and the status of all events, sorted by `modified`."""
     digests: tuple[str, ...] = ()
+    """Digests of the contents seen with the present `modified`, so that a repeat isn't taken for news."""
     returned: Mapping[str, int] = field(default_factory=dict)
+    """Returned quantity by line id."""
     former_customers: tuple[str, ...] = ()
+    """Customers that events named before the present one, until their reviews have been checked."""
 
     @property
     def customer_ids(self) -> set[str]:
-        """Its customer, and those who had it before."""
+        """Its customer and its former customers."""
         return {id for id in (self.customer.id, *self.former_customers) if id is not None}
 
     @property
     def status_since(self) -> datetime:
-        """The moment of the first event of the present run of the present status."""
+        """The time of the first event in the current unbroken run of the current status."""
         since = self.modified
         for moment, status in reversed(self.observations):
             if moment <= self.modified:
@@ -138,7 +138,7 @@ class Order(OrderHeader):
 
     @property
     def products(self) -> list[str | None]:
-        """The products that were bought; a line with the quantity 0 is no purchase."""
+        """The products that were bought; a line with quantity 0 is not a purchase."""
         return [line.product_id for line in self.lines if line.quantity]
 
     def ordered(self) -> dict[str, int]:
@@ -149,11 +149,11 @@ class Order(OrderHeader):
         return ordered
 
     def prices(self) -> dict[str, float | None]:
-        """The price of one piece, by line id; of several lines with one id, that of the first."""
+        """The price of one piece, by line id; among several lines with one id, that of the first."""
         return {line.id: line.price for line in reversed(self.lines)}
 
     def available(self) -> dict[str, int]:
-        """The quantity still returnable, by line id; never below 0."""
+        """The quantity that can still be returned, by line id; never below 0."""
         return {id: max(0, quantity - self.returned.get(id, 0)) for id, quantity in self.ordered().items()}
 
 
@@ -163,16 +163,16 @@ def is_cancelled(status: str) -> bool:
 
 
 def is_of_other_store(known: Order | None, event: Order) -> bool:
-    """True if the event has the id of an order of another store."""
+    """True if the event's id is that of an order in another store."""
     return known is not None and None not in (known.store_id, event.store_id) and known.store_id != event.store_id
 
 
 def after_event(known: Order | None, event: Order, digest: str) -> Order:
-    """The order once this event is known; the same object when it tells nothing new.
+    """The order after this event; the same object if the event brings nothing new.
 
-    The newest `modified` wins; among equal ones the later record, unless it repeats one that is known.
-    Events lead to one state in whatever order they come, as long as their `modified` differ. A store that is known
-    stays, also where an event names none; `is_of_other_store` tells of events that are not to come here.
+    The newest `modified` wins; among equal ones the later record, unless it repeats a known one. Events with different
+    `modified` lead to the same state in any order. A known store stays, also if an event names none; events for which
+    `is_of_other_store` is true must not be passed in.
     """
     observation = (event.modified, event.status)
     if known is None:
@@ -190,7 +190,7 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
     if event.modified == known.modified:
         if digest in known.digests:
             return known
-        # The later record's status stands last among those of one moment.
+        # Among the observations of one moment, the later record's status comes last.
         observations = (*(o for o in observations if o != observation), observation)
         observations = tuple(sorted(observations, key=lambda o: o[0]))
         digests = (*known.digests, digest)
@@ -207,6 +207,6 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
 
 
 def to_mark(reviews: Collection[VerifiableReview], made: Collection[Purchase]) -> list[VerifiableReview]:
-    """The reviews whose mark is another than these purchases say, with the mark that they ought to have."""
+    """The reviews whose mark differs from the one that these purchases imply, with the mark corrected."""
     marks = ((review, review.purchase in made) for review in reviews)
     return [review._replace(is_verified=mark) for review, mark in marks if mark is not review.is_verified]

@@ -1,4 +1,4 @@
-"""Web origins: scheme, host and port of the pages that may speak for a shop (RFC 6454)."""
+"""Web origins (RFC 6454): scheme, host and port of the pages that may act for a shop."""
 
 import re
 from ipaddress import ip_address
@@ -6,16 +6,16 @@ from typing import Final
 from urllib.parse import urlsplit
 
 ORIGIN_LENGTH: Final = 255
-"""The most characters of an origin."""
+"""Maximum number of characters of an origin."""
 
 _HOST: Final = re.compile(r"{0}(\.{0})*|\[[0-9a-f:.]+\]".format("[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"))
 _NUMBER: Final = re.compile(r"\[.+\]|(.+\.)?([0-9]+|0x[0-9a-f]*)")
-"""Hosts that are read as addresses: a name can't end so."""
+"""Hosts that are parsed as IP addresses: a domain name can't end like this."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class InvalidOriginError(ValueError):
-    """The text is no origin; the message says why."""
+    """The text is not an origin; the message says why."""
 
 
 def check_origin(text: str) -> None:
@@ -40,7 +40,7 @@ def check_origin(text: str) -> None:
 
 
 def _is_address(host: str) -> bool:
-    """True for an IP address as it is usually written."""
+    """True for an IP address in canonical notation."""
     try:
         return str(ip_address(host)) == host
     except ValueError:
@@ -48,7 +48,7 @@ def _is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """True for a name or address of this machine alone, in small letters and without brackets, whoever looks it up."""
+    """True for a host that every resolver takes for this machine. The host is in lower case and without brackets."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -56,10 +56,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_confidential(scheme: str, host: str) -> bool:
-    """True if nobody else can listen to what a process sends to this host: TLS, or this machine."""
+    """True if nobody else can read traffic from a process to this host: by TLS, or on this machine."""
     return scheme == "https" or is_loopback(host)
 
 
 def keeps_cookies(scheme: str, host: str) -> bool:
-    """True if browsers keep our cookies of this host: to them, any name below localhost is this machine, too."""
+    """True if browsers keep our cookies for this host: they take any name below localhost for this machine, too."""
     return is_confidential(scheme, host) or host.endswith(".localhost")

@@ -39,31 +39,30 @@ _NAMES: Final = frozenset(permission.value for permission in Permission)
 
 
 def is_within(stores: Collection[str] | None, store_id: str | None) -> bool:
-    """True if a sender that is bound to these stores, None for all, may touch things of this store, or without one."""
+    """True if a sender bound to these stores (None: all) may touch things of this store (None: without a store)."""
     return stores is None or store_id in stores
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A caller: its name, None without authentication; its permissions; its stores, None for all.
-
-    A caller that is bound to stores has no part in what belongs to no store.
-    """
+    """A caller. One that is bound to stores has no access to things without a store."""
 
     subject: str | None
+    """Its name; None without authentication."""
     permissions: frozenset[Permission]
     stores: frozenset[str] | None = None
+    """The stores that it is bound to; None: all."""
 
     def may(self, permission: Permission) -> bool:
         """True if it has the permission, in its stores."""
         return permission in self.permissions
 
     def may_touch(self, store_id: str | None) -> bool:
-        """True if it may see and change things of this store, or without one."""
+        """True if it may see and change things of this store (None: without a store)."""
         return is_within(self.stores, store_id)
 
     def may_write_as(self, user_id: str | None) -> bool:
-        """True if it may write reviews as this author: None, itself, or anybody with the permission."""
+        """True if it may write reviews as this author: None, itself, or with the permission any author."""
         return user_id in (None, self.subject) or self.may(Permission.CREATE_REVIEWS_FOR_OTHERS)
 
 
@@ -71,9 +70,9 @@ ANYBODY: Final = Caller(None, ALL_PERMISSIONS)
 """Every client of a service without authentication."""
 
 STRANGER: Final = Caller(None, frozenset(), frozenset())
-"""A client that doesn't say who it is, where that matters."""
+"""An unauthenticated client of a service with authentication."""
 
 
 def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """The permissions among these names; names of other services are left out."""
+    """The permissions among these names; other names, such as those of other services, are ignored."""
     return frozenset(Permission(name) for name in names if name in _NAMES)

@@ -1,8 +1,8 @@
-"""Places of objects: buckets by which reviews, ratings and their commands are spread, and ids that tell them.
+"""Places of objects: buckets that distribute reviews, ratings and their commands, and ids that contain a bucket.
 
-An object's bucket is a number from 0 to 4095: murmur2, as Kafka's clients compute it, of `EntityType:EntityId`. The ids
-that we give are UUIDs of version 8 (RFC 9562, 5.8) with the bucket in the 12 bits behind the version, so that a command
-finds the owner of its review without a look-up. Any other id is as good, and has to be looked up.
+An object's bucket is a number from 0 to 4095: murmur2, as computed by Kafka's clients, of `EntityType:EntityId`, modulo
+4096. The ids that Plaudit assigns are UUIDs of version 8 (RFC 9562, 5.8) with the bucket in the 12 bits after the
+version, so that a command finds the owner of its review without a lookup. Any other id is valid, too, but looked up.
 """
 
 import re
@@ -25,7 +25,7 @@ _SEED: Final = 0x9747B28C
 
 
 def entity_key(entity: Entity) -> str:
-    """The key of messages about an object: its bucket follows from it."""
+    """The key of messages about an object, which determines its bucket."""
     return f"{entity.type}:{entity.id}"
 
 
@@ -35,22 +35,22 @@ def bucket_of(entity: Entity) -> int:
 
 
 def placed(id: UUID, bucket: int) -> str:
-    """This id, which is random or follows from something, with a bucket in it: 110 of its bits stay."""
+    """The id, random or derived, with a bucket embedded: 110 of its bits stay."""
     return str(UUID(int=id.int & ~_VERSION_AND_BUCKET | _VERSION | bucket << 64))
 
 
 def bucket_in(id: str) -> int | None:
-    """The bucket that an id tells; None for one that we didn't give. A forged one may tell any."""
+    """The bucket in an id; None for an id that Plaudit didn't assign. A forged id may contain any bucket."""
     return _told(id.encode(errors="surrogatepass"))
 
 
 def tells_place(key: bytes) -> bool:
-    """True for an id with a bucket."""
+    """True for a key that is an id with a bucket."""
     return _told(key) is not None
 
 
 def partition_at(key: bytes, partitions: int) -> int:
-    """The partition of the place that a key tells, an id with a bucket or that of an object: each of so many has a
+    """The partition for a key, which is an id with a bucket or the key of an object: each of the `partitions` has a
     range of buckets."""
     bucket = _told(key)
     return (_bucket(key) if bucket is None else bucket) * partitions // BUCKETS
@@ -67,7 +67,7 @@ def _bucket(key: bytes) -> int:
 
 
 def murmur2(content: bytes) -> int:
-    """The positive hash by which Kafka's clients choose a partition, 31 bits.
+    """The hash by which Kafka's clients choose a partition: positive, 31 bits.
 
     https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/utils/Utils.java
     """

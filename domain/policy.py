@@ -1,7 +1,7 @@
-"""The policy of a store about reviews, in words, and the decisions about them that it is measured by.
+"""The review policy of a store in sentences, and statistics of decisions on reviews to measure it by.
 
-EU: Directive 2005/29/EC (UCPD), Article 7(6), wants it told whether and how reviews are checked to be by buyers. US:
-16 CFR 465 forbids to suppress reviews by their rating.
+EU: Directive 2005/29/EC (UCPD), Article 7(6), requires traders to state whether and how they ensure that reviews are by
+buyers. US: 16 CFR 465 prohibits suppressing reviews because of their rating.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from domain.stores import StoreSettings
 
 
 class Writers(StrEnum):
-    """Those who may write reviews in a store."""
+    """The people who may write reviews in a store."""
 
     NOBODY = "nobody"
     CUSTOMERS = "customers"
@@ -33,7 +33,7 @@ class Proof(StrEnum):
 
 
 class Check(StrEnum):
-    """Those who decide about a review."""
+    """The party that decides on a review."""
 
     MODERATOR = "moderator"
     RULES = "rules"
@@ -41,15 +41,17 @@ class Check(StrEnum):
 
 @dataclass(slots=True)
 class Decisions:
-    """The number of reviews by status and stars, and of rejected ones by their reason, None where none was given."""
+    """Counts of reviews by the decisions on them."""
 
     by_stars: dict[ReviewStatus, dict[int, int]] = field(
         default_factory=lambda: {status: dict.fromkeys(STARS, 0) for status in ReviewStatus}
     )
+    """Number of reviews by status and stars."""
     by_reason: dict[ReasonCode | None, int] = field(default_factory=dict)
+    """Number of rejected reviews by reason; None: no reason given."""
 
     def add(self, status: ReviewStatus, stars: int, reason: ReasonCode | None = None, count: int = 1) -> None:
-        """Count reviews."""
+        """Add `count` reviews."""
         self.by_stars[status][stars] += count
         if status is ReviewStatus.REJECTED:
             self.by_reason[reason] = self.by_reason.get(reason, 0) + count
@@ -68,7 +70,7 @@ class Decisions:
         return sum(map(self.total, ReviewStatus))
 
     def rejected_share(self, stars: Iterable[int]) -> float | None:
-        """The share of the decided reviews with these stars that were rejected; None where none was decided."""
+        """The rejected share of the decided reviews with these stars; None if none was decided."""
         chosen = tuple(stars)
         rejected = self.count(ReviewStatus.REJECTED, chosen)
         decided = rejected + self.count(ReviewStatus.APPROVED, chosen)
@@ -78,13 +80,13 @@ class Decisions:
 LOW_STARS: Final = (1, 2)
 HIGH_STARS: Final = (4, 5)
 _TELLING: Final = 1.96
-"""Quantile of the normal distribution: a larger difference comes about by chance once in twenty times."""
+"""Quantile of the normal distribution, two-sided at 5%: chance exceeds it once in twenty times."""
 
 
 def rejects_low_more(decisions: Decisions) -> bool:
-    """True if reviews with few stars are rejected more often than those with many, by more than chance explains.
+    """True if reviews with few stars are rejected significantly more often than those with many.
 
-    The test of two proportions with a pooled variance, two-sided at 5%.
+    Two-proportion z-test with pooled variance, two-sided at 5%.
     """
     low_rejected = decisions.count(ReviewStatus.REJECTED, LOW_STARS)
     high_rejected = decisions.count(ReviewStatus.REJECTED, HIGH_STARS)
@@ -100,7 +102,7 @@ def rejects_low_more(decisions: Decisions) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy of a store about reviews."""
+    """The review policy of a store."""
 
     writers: Writers
     purchase_proofs: tuple[Proof, ...]
@@ -111,11 +113,11 @@ class Policy:
 
     @property
     def purchase_required(self) -> bool:
-        """True if a review is taken with a proof of purchase alone."""
+        """True if reviews are accepted only with a proof of purchase."""
         return bool(self.purchase_proofs)
 
     def sentences(self) -> Iterator[str]:
-        """The policy in plain English, a sentence for each point."""
+        """The policy in plain English, one sentence per point."""
         yield _WRITERS[self.writers]
         if self.writers is not Writers.NOBODY:
             yield _PURCHASE_REQUIRED if self.purchase_required else _PURCHASE_NOT_REQUIRED
@@ -137,7 +139,7 @@ class Policy:
 
 
 def policy_of(settings: StoreSettings) -> Policy:
-    """The policy that follows from a store's settings, moderation rules among them."""
+    """The policy that follows from a store's settings, including its moderation rules."""
     is_approved_by_rule = any(
         rule.outcome is RuleOutcome.APPROVE or rule.publish_after_hours is not None
         for rule in settings.moderation_rules
@@ -153,7 +155,7 @@ def policy_of(settings: StoreSettings) -> Policy:
 
 
 def decision_sentences(decisions: Decisions) -> Iterator[str]:
-    """The decisions so far, a sentence for each number of stars about which there were any."""
+    """The decisions so far: one sentence for each number of stars with any, most stars first."""
     approved, rejected = decisions.by_stars[ReviewStatus.APPROVED], decisions.by_stars[ReviewStatus.REJECTED]
     for stars in reversed(STARS):
         if approved[stars] or rejected[stars]:
@@ -194,7 +196,7 @@ _PURCHASE_REQUIRED: Final = (
 )
 _PURCHASE_NOT_REQUIRED: Final = "A purchase is not required, so that a review may be by somebody who bought nothing."
 _VERIFIED: Final = "A review whose author is known to have bought the product from an order is marked as verified."
-# Settings don't know of classifiers: whoever may publish verdicts has one.
+# Settings don't mention classifiers: anyone who may publish verdicts can run one.
 _CHECKED: Final = (
     "A review is published once it is approved: by a moderator, by a rule named here, or by a program that has checked "
     "its text."

@@ -1,4 +1,4 @@
-"""Erasure of a person: orders and returns without their personal data, and messages that are about them."""
+"""Erasure of a person: removal of their personal data from orders and returns, and search for messages about them."""
 
 import hmac
 import json
@@ -24,22 +24,23 @@ _PERSON_FIELDS: Final = frozenset(
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _DATA_FIELD: Final = "database64"
-"""The folded name of the data of a CloudEvent in structured mode, where they are bytes."""
+"""The normalised name of the field with binary data of a CloudEvent in structured mode."""
 
 MOST_PARSED: Final = 200
+"""Maximum number of unusual mail addresses in a message that are parsed."""
 MOST_EMBEDDED: Final = 3
-"""Levels of JSON within texts of JSON that are looked through."""
+"""Maximum number of levels of JSON within JSON strings that are searched."""
 MOST_BROKEN: Final = 10_000
-"""Texts that begin like JSON and are none; a message of more of them is searched as if it were none itself."""
+"""Maximum number of strings that begin like JSON but aren't; a message with more is searched as plain text."""
 _BEGINS: Final = ("{", "[", '"')
-"""The first characters of texts that may be JSON with names in it."""
+"""The first characters of strings that may be JSON with field names in it."""
 
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
-"""Quoted texts, and words between punctuation."""
+"""Quoted strings, and words between punctuation."""
 
 
 def is_of(customer: Customer, person: str) -> bool:
-    """True if the customer of an order is this person: by the id; a guest, who has none, by the mail address."""
+    """True if the customer of an order is this person: by id, or by mail address for a guest, who has no id."""
     if customer.id is not None:
         return customer.id == person
     told, asked = customer.address, address_in(person.strip())
@@ -47,20 +48,20 @@ def is_of(customer: Customer, person: str) -> bool:
 
 
 def forgotten_order(order: Order) -> Order:
-    """The order with its quantities and prices, and without its customer.
+    """The order with its quantities and prices, but without its customer.
 
-    Its marks stay: the events that are known can't bring the customer back. A newer one can.
+    Its marks stay, so that known events can't bring the customer back. A newer event can.
     """
     return replace(order, customer=Customer(), former_customers=(), body=_body_without_person(order))
 
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:
-    """The return with its quantities, without the customer's words and name; other names stay."""
+    """The return with its quantities, but without the customer's free text and name; other names stay."""
     return _without_words(unnamed_return(stored, customer_id))
 
 
 def without_person(stored: Return, order: Order | None, customer_id: str) -> Return:
-    """The return without somebody: their name where its order is another customer's, else their words, too."""
+    """The return without a person's name, and unless its order is another customer's, without its free text."""
     return (
         unnamed_return(stored, customer_id)
         if is_of_another(order, customer_id)
@@ -69,24 +70,24 @@ def without_person(stored: Return, order: Order | None, customer_id: str) -> Ret
 
 
 def is_of_another(order: Order | None, customer_id: str) -> bool:
-    """True if the order names another customer, be it a guest; it names none once that one was forgotten."""
+    """True if the order names another customer, guests included; an order whose customer was erased names none."""
     if order is None or not any((order.customer.id, order.customer.name, order.customer.email)):
         return False
     return not is_of(order.customer, customer_id)
 
 
 def unnamed_return(stored: Return, customer_id: str) -> Return:
-    """The return without the name of somebody who made or changed it; all words and other names stay."""
+    """The return without the name of a person who created or changed it; all free text and other names stay."""
     return _with_names(stored, lambda by: None if by == customer_id else by)
 
 
 def part_in_return(stored: Return, customer_id: str) -> Return:
-    """The part that somebody has in the return of another customer: their name, without words and other names."""
+    """A person's part in another customer's return: their name, without free text and other names."""
     return _without_words(_with_names(stored, lambda by: by if by == customer_id else None))
 
 
 def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
-    """The command about a return with its quantities, without the customer's words and name."""
+    """The command about a return with its quantities, but without the customer's free text and name."""
     command = json.loads(value)
     if command.get("user") == customer_id:
         del command["user"]
@@ -98,20 +99,20 @@ def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
 
 
 def mark_of(customer_id: str, key: bytes) -> str:
-    """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, hexadecimal."""
+    """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, in hexadecimal."""
     return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
 
 
 def unkeyed_mark_of(customer_id: str) -> str:
-    """The mark of erasures before there was a key: the SHA-256 of the id, hexadecimal."""
+    """The mark of erasures by versions without a key: the SHA-256 of the id, in hexadecimal."""
     return sha256(customer_id.encode(errors="surrogatepass")).hexdigest()
 
 
 def people_in(value: bytes) -> set[str]:
-    """The ids of the people that a message is about or comes from, in JSON of any shape, be it within texts; numbers as
-    text, and mail addresses in small letters as well.
+    """The ids of the people that a message concerns or comes from, in JSON of any shape, also within JSON strings.
+    Numbers are returned as text; mail addresses also in lower case, without names.
 
-    Of what is no JSON: all that could be an id.
+    In a message that is not JSON, every word that could be an id.
     """
     try:
         people = {id for name, id in _named(value) if name in _PERSON_FIELDS}
@@ -123,8 +124,8 @@ def people_in(value: bytes) -> set[str]:
 def is_about(
     value: bytes, customer_id: str, order_ids: Collection[str], addresses: Collection[str] = frozenset()
 ) -> bool:
-    """True if a message is about a customer, by the id or one of these mail addresses in any letter case, or about one
-    of their orders; if it is no JSON, by what stands in its text."""
+    """True if a message concerns a customer, by id or by one of these mail addresses in any letter case, or one of
+    their orders. A message that is not JSON is searched as plain text."""
     theirs = _folded(addresses)
     try:
         named = set(_named(value))
@@ -139,8 +140,8 @@ def is_about(
 
 
 def _folded(people: Collection[str]) -> set[str]:
-    """Those of these that are mail addresses, without names and in small letters. The parser takes long for unusual
-    ones, of which a text can be full: beyond MOST_PARSED they are what stands between the signs around an address."""
+    """The mail addresses among these, without names and in lower case. Parsing unusual ones is slow, and a text can be
+    full of them: beyond MOST_PARSED, the text between angle brackets is taken for the address."""
     addresses = [person for person in people if "@" in person]
     unusual = [address for address in addresses if not is_usual(address)]
     bare = map(bare_address, unusual[:MOST_PARSED])
@@ -149,7 +150,7 @@ def _folded(people: Collection[str]) -> set[str]:
 
 
 def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Return:
-    """The return with what becomes of each name."""
+    """The return with each name replaced by the result of `name`."""
     return replace(
         stored,
         created_by=name(stored.created_by),
@@ -166,11 +167,11 @@ def _without_words(stored: Return) -> Return:
 
 
 def _name_of(name: str) -> str:
-    """The name of a field however it is written: `customer_id` and `Customer-Id` are `customerid`."""
+    """The normalised name of a field: `customer_id` and `Customer-Id` are `customerid`."""
     return name.casefold().replace("_", "").replace("-", "")
 
 
-# Numbers stay as they are written, and objects keep fields that come twice. Made once, for there may be many texts.
+# Numbers stay as written, and objects keep duplicate fields. Created once, since a message may hold many strings.
 _DECODER: Final = json.JSONDecoder(
     parse_int=str,
     parse_float=lambda text: text.removesuffix(".0"),
@@ -179,8 +180,8 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _named(value: bytes) -> Iterator[tuple[str, str]]:
-    """The folded names and the texts of all fields, at any depth, also in JSON within a text or the data of an event;
-    of a field that is an object, its id. Raises ValueError and RecursionError."""
+    """The normalised names and the strings of all fields, at any depth, also in JSON within a string or event data; for
+    a field that holds an object, its id. Raises ValueError and RecursionError."""
     broken = 0
     text = value.decode(json.detect_encoding(value), "surrogatepass")
     waiting: list[tuple[Any, int]] = [(_DECODER.decode(text), MOST_EMBEDDED)]
@@ -204,7 +205,7 @@ def _named(value: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _data(content: Any) -> Any:
-    """The text that is in base64; without it the content as it is."""
+    """The text that is encoded in base64; other content unchanged."""
     try:
         return b64decode(content).decode()
     except (TypeError, ValueError):
@@ -216,7 +217,7 @@ def _text(value: bytes) -> str:
 
 
 def _occurs(id: str, text: str) -> bool:
-    """True if the id is in the text as a word of its own, as it is or escaped as in JSON; none without one."""
+    """True if the id occurs in the text as a separate word, verbatim or escaped as in JSON; False for an empty id."""
     if not id:
         return False
     written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
@@ -224,7 +225,7 @@ def _occurs(id: str, text: str) -> bool:
 
 
 def _body_without_person(order: Order) -> bytes:
-    """The fields that aren't about the customer: as they came, or from the order where it came in another form."""
+    """The JSON of fields that don't concern the customer: as received, or from the order if its body has none."""
     told = {name.casefold(): content for name, content in (json.loads(order.body) or {}).items()}
     kept = _only(told, _ORDER_FIELDS)
     items = told.get("items")
@@ -242,5 +243,5 @@ def _shown_line(line: OrderLine) -> dict[str, Any]:
 
 
 def _only(told: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Fields by their names, from a mapping by folded names."""
+    """The fields with these names, from a mapping by folded names."""
     return {name: told[name.casefold()] for name in names if name.casefold() in told}

@@ -1,4 +1,4 @@
-"""Planned approvals: reviews that only their few stars held back, until their time comes."""
+"""Planned approvals of reviews that were held back for their few stars alone."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -10,23 +10,23 @@ from domain.reviews import ReviewStatus, counted
 
 
 class Publication(NamedTuple):
-    """A review that a rule approves at some time, unless somebody decides or its author changes it before. `rule`: the
-    name under which that moderates."""
+    """A review that a rule approves at some time, unless somebody decides or its author edits it before."""
 
     review_id: str
     at: datetime
     rule: str
+    """The name under which the rule moderates."""
 
 
 class Published(NamedTuple):
-    """The reviews that are approved, by id, and changes of tallies."""
+    """The approved reviews by id, and changes of tallies."""
 
     reviews: Mapping[str, ModeratedReview]
     tallies: Mapping[TallyKey, RatingTally]
 
 
 def publish(due: Iterable[Publication], reviews: Mapping[str, ModeratedReview], now: datetime) -> Published:
-    """Approve the reviews whose time has come and that are New; one that isn't among these is gone."""
+    """Approve the due reviews that are still New; a review that isn't among `reviews` has been deleted."""
     published: dict[str, ModeratedReview] = {}
     tallies: dict[TallyKey, RatingTally] = {}
     for each in due:

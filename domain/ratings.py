@@ -1,4 +1,4 @@
-"""Ratings: what they are computed from and how."""
+"""Ratings: the tallies that they are computed from, and the formulas."""
 
 import math
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from domain.timestamps import milliseconds
 HIGHEST_RATING = 5
 
 STARS: Final = range(1, HIGHEST_RATING + 1)
-"""The stars that a rating is shown by: the rating rounded to a whole number, halves up."""
+"""The numbers of stars that a rating can have: the rating rounded to a whole number, halves up."""
 
 Histogram = tuple[int, ...]
-"""The number of ratings of each of STARS, in their order."""
+"""The number of ratings for each of STARS, in order."""
 
 NO_RATINGS: Final[Histogram] = (0,) * len(STARS)
 
@@ -29,8 +29,8 @@ _TWENTY_DECIMALS: Final = Decimal("1e-20")
 _TWO_DECIMALS: Final = Decimal("0.01")
 
 Hundredths = int
-"""A rating, 100 to 500, or a sum of ratings: in hundredths, so that it is exact. Outside of the domain it is a number
-with two decimals, and MongoDB has it in `ratingHundredths` and `sumHundredths`."""
+"""A rating (100 to 500) or a sum of ratings, in hundredths to be exact. Outside of the domain it is a number with two
+decimals; MongoDB stores it in `ratingHundredths` and `sumHundredths`."""
 
 _SCALE = 100
 
@@ -43,7 +43,7 @@ class RatingMethod(StrEnum):
 
 
 class Entity(NamedTuple):
-    """The object that is reviewed: any type, any id."""
+    """The reviewed object: any type, any id."""
 
     type: str
     id: str
@@ -58,7 +58,7 @@ def ids_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 
 class TallyKey(NamedTuple):
-    """One rating: an object in a store, or without one."""
+    """The key of a rating: an object in a store, or without a store."""
 
     entity: Entity
     store_id: str | None
@@ -66,14 +66,12 @@ class TallyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingTally:
-    """The number of approved reviews, the sum of their ratings, and how many of them have each number of stars.
-
-    No histogram: it isn't known, as in a tally from before there were histograms.
-    """
+    """The number of approved reviews, the sum of their ratings, and their histogram."""
 
     count: int = 0
     sum: Hundredths = 0
     histogram: Histogram | None = NO_RATINGS
+    """None if it is unknown, as in a tally by a version without histograms."""
 
     def __add__(self, other: "RatingTally") -> "RatingTally":
         return RatingTally(self.count + other.count, self.sum + other.sum, _added(self.histogram, other.histogram))
@@ -86,13 +84,13 @@ class RatingTally:
 
     @classmethod
     def stored(cls, count: int, sum_of_ratings: Hundredths, histogram: Iterable[int] | None) -> "RatingTally":
-        """A tally as it is stored. A histogram of another number of reviews is none: an earlier version, which knows
-        nothing of it, has written the tally since."""
+        """A tally from its stored fields. A histogram that doesn't add up to `count` is dropped: a version without
+        histograms has written the tally since."""
         numbers = tuple(histogram or ())
         return cls(count, sum_of_ratings, numbers if numbers and sum(numbers) == count else None)
 
     def after(self, change: "RatingTally") -> "RatingTally":
-        """The stored tally once it has changed. An unknown histogram is known again once no review is left."""
+        """The stored tally after a change. An unknown histogram is known again when no review is left."""
         after = self + change
         return after if after.count else RatingTally(0, after.sum)
 
@@ -105,30 +103,30 @@ class RatingTally:
 
 
 def add_change(changes: dict[TallyKey, RatingTally], key: TallyKey, change: RatingTally) -> None:
-    """Add what a rating changes by to what the ratings change by so far."""
+    """Add the change of a rating to the accumulated changes."""
     changes[key] = changes[key] + change if key in changes else change
 
 
 class ChangedTally(NamedTuple):
-    """A tally as a change has left it. Of two of one rating, that with the higher `revision` is the later."""
+    """A tally after a change. Between two of one rating, the higher `revision` is the later."""
 
     tally: RatingTally
     revision: int
 
 
 def next_revision(before: int | None, at: datetime) -> int:
-    """The revision of a change at that moment, behind the one before; None: that isn't known.
+    """The revision of a change at that moment, greater than the one before (None: unknown).
 
-    Milliseconds since 1970, or one more than before: it grows whatever clocks say, also over data that was restored
+    Milliseconds since 1970, but at least one more than before: it grows whatever clocks say, also over restored data
     (a hybrid logical clock without its own counter, Kulkarni et al. 2014).
     """
     return max((before or 0) + 1, milliseconds(at))
 
 
 def rating_value(tally: RatingTally, method: RatingMethod) -> float:
-    """The rating of an object, 0 to 5 with two decimals; 0 when nothing was counted.
+    """The rating of an object, 0 to 5 with two decimals; 0 without reviews.
 
-    Halves are rounded up, as money is: 4.125 is 4.13.
+    Halves are rounded up, as with money: 4.125 is 4.13.
     """
     if tally.count <= 0:
         return 0.0
@@ -145,65 +143,65 @@ def stars(rating: Hundredths) -> int:
 
 
 def lowest_with(stars: int) -> Hundredths:
-    """The lowest rating that has so many stars."""
+    """The lowest rating with this number of stars."""
     return stars * _SCALE - _SCALE // 2
 
 
 def highest_with(stars: int) -> Hundredths:
-    """The highest rating that has so many stars."""
+    """The highest rating with this number of stars."""
     return min(lowest_with(stars + 1) - 1, HIGHEST_RATING * _SCALE)
 
 
 def histogram_by_stars(tally: RatingTally) -> dict[str, int] | None:
-    """The histogram as the interface has it; None where it isn't known."""
+    """The histogram in the form of the interface; None if unknown."""
     if tally.histogram is None:
         return None
     return {str(number): count for number, count in zip(STARS, tally.histogram, strict=True)}
 
 
 def hundredths(rating: float) -> Hundredths:
-    """A number with two decimals at most in hundredths."""
+    """A number with at most two decimals, in hundredths."""
     return round(rating * _SCALE)
 
 
 def rating_number(rating: Hundredths) -> int | float:
-    """A rating as a number: whole where it is whole."""
+    """A rating as a number: an int if it is whole."""
     whole, rest = divmod(rating, _SCALE)
     return rating / _SCALE if rest else whole
 
 
 def lowest_from(bound: float) -> Hundredths:
-    """The lowest rating that is not below this number, which may be of any size."""
+    """The lowest rating that is not below this bound, which may be any number."""
     return math.ceil(_in_hundredths(bound))
 
 
 def highest_to(bound: float) -> Hundredths:
-    """The highest rating that is not above this number, which may be of any size."""
+    """The highest rating that is not above this bound, which may be any number."""
     return math.floor(_in_hundredths(bound))
 
 
 def _in_hundredths(bound: float) -> float:
-    # Six decimals are more than a rating has, and few enough to hide that 1.1 · 100 isn't 110.
+    # Six decimals are more than a rating has, and few enough to round away that 1.1 · 100 isn't 110.
     return round(max(0.0, min(bound, HIGHEST_RATING + 1.0)) * _SCALE, 6)
 
 
 def wilson_lower_bound(tally: RatingTally) -> Decimal:
     """Lower bound of the Wilson score interval (Wilson 1927) on the share p = sum / (5 · count), 0 to 1.
 
-    With few reviews the bound stays far below p, so one enthusiast can't put an object on top. It has 40 digits.
+    With few reviews the bound stays far below p, so one enthusiast can't put an object on top. Computed to 40 digits.
     """
     with localcontext(_PRECISION):
         n = Decimal(tally.count)
         p = tally.sum / (_SCALE * HIGHEST_RATING * n)
         z2 = Z * Z
-        # A damaged sum can be beyond what so many reviews give, and negative numbers have no root.
+        # A damaged sum can exceed 5 · count, which would make the radicand negative.
         margin = Z * (max(Decimal(0), p * (1 - p) + z2 / (4 * n)) / n).sqrt()
         return max(Decimal(0), (p + z2 / (2 * n) - margin) / (1 + z2 / n))
 
 
 @lru_cache(maxsize=4_096)
 def _wilson_value(count: int, sum_of_ratings: Hundredths) -> float:
-    """The value by Wilson, kept: most objects have few reviews, and of few reviews there are few sums."""
+    """The rating value by Wilson, cached: most objects have few reviews, and few reviews have few possible sums."""
     return float(_half_up(wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING))
 
 
@@ -214,5 +212,5 @@ def _added(one: Histogram | None, other: Histogram | None) -> Histogram | None:
 
 
 def _half_up(value: Decimal) -> Decimal:
-    # Of 40 digits the last ones are wrong: at twenty decimals a half that is exact is a half again.
+    # The last of the 40 digits are inexact; at twenty decimals an exact half is a half again.
     return value.quantize(_TWENTY_DECIMALS).quantize(_TWO_DECIMALS, ROUND_HALF_UP)

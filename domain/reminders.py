@@ -11,19 +11,19 @@ from domain.orders import OrderHeader, ReminderState
 from domain.stores import ReminderSettings, Store
 
 PRODUCT: Final = "Product"
-"""The entity type under which what was bought is reviewed."""
+"""The entity type under which purchased products are reviewed."""
 
 MOST_ITEMS: Final = 100
-"""The most products that a mail names."""
+"""Maximum number of products in a mail."""
 
 MOST_TIMES: Final = 1_000
-"""The most reminders of a customer whose times are kept: the highest limit."""
+"""Maximum number of a customer's reminders whose times are kept: the highest limit."""
 
 _REMINDERS: Final = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
 
 
 class ReviewedProduct(NamedTuple):
-    """That a customer has reviewed a product in a store, or without one."""
+    """A product that a customer has reviewed in a store, or without a store."""
 
     store_id: str | None
     customer_id: str
@@ -31,14 +31,14 @@ class ReviewedProduct(NamedTuple):
 
 
 class ProductInStore(NamedTuple):
-    """A product in a store, or without one."""
+    """A product in a store, or without a store."""
 
     store_id: str | None
     product_id: str
 
 
 class Item(NamedTuple):
-    """Something bought that can be reviewed, and the order line that it was bought by."""
+    """A purchased product that can be reviewed, and its order line."""
 
     product_id: str
     name: str
@@ -47,42 +47,42 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SentReminders:
-    """The reminders to one customer over all orders: their number, and the times of the latest, ascending."""
+    """The reminders to one customer over all orders: their number, and the times of the latest, in ascending order."""
 
     count: int = 0
     times: tuple[datetime, ...] = ()
 
     def after(self, now: datetime) -> "SentReminders":
-        """The same with one more."""
+        """The reminders after one more at that moment."""
         return SentReminders(self.count + 1, tuple(sorted((*self.times, now)))[-MOST_TIMES:])
 
     def counted(self, settings: ReminderSettings, now: datetime) -> int:
-        """The number that counts for the limit: all, or those of its period."""
+        """The number of reminders that count for the limit: all, or those within its period."""
         if settings.limit_period_days is None:
             return self.count
         since = _before(now, timedelta(days=settings.limit_period_days))
         return sum(since < at for at in self.times)
 
     def limit_since(self, settings: ReminderSettings) -> datetime | None:
-        """The time of the reminder that has to leave the limit's period before there may be another."""
+        """The time of the reminder that has to leave the limit's period before another may be sent."""
         limit = settings.max_emails_per_customer
         return self.times[-limit] if 0 < limit <= len(self.times) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewableOrder(OrderHeader):
-    """An order in any status as reminders see it: since when it has that, and the products that can be reviewed."""
+    """An order in any status, with the start of that status and the products that can be reviewed."""
 
     status_since: datetime
     items: tuple[Item, ...]
 
     @property
     def counted_from(self) -> datetime:
-        """The moment from which the days are counted until the next reminder."""
+        """The moment from which the days until the next reminder are counted."""
         return self.reminders.counted_from(self.status_since)
 
     def products(self) -> Iterator[ReviewedProduct]:
-        """The reviews that would leave nothing to ask for."""
+        """The reviews that would leave nothing to ask for; none without a customer id."""
         if self.customer.id is not None:
             for item in self.items:
                 yield ReviewedProduct(self.store_id, self.customer.id, item.product_id)
@@ -94,7 +94,7 @@ class ReviewableOrder(OrderHeader):
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """A mail to ask for reviews of the items. Worked out again, it has the same id."""
+    """A mail that asks for reviews of the items. Its id is the same whenever it is computed."""
 
     id: str
     to: str
@@ -103,7 +103,7 @@ class Reminder:
 
 
 class Skip(StrEnum):
-    """The reason for no reminder."""
+    """The reason for sending no reminder."""
 
     NOT_IN_STATUS = "not-in-status"
     NOT_YET = "not-yet"
@@ -122,12 +122,12 @@ class Skip(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """True if it stays so until an event changes the order."""
+        """True if the reason holds until an event changes the order."""
         return self in _FINAL
 
 
 class Decided(NamedTuple):
-    """A decision on an order; the order is as it is afterwards."""
+    """A decision on an order, and the order after it."""
 
     order: ReviewableOrder
     store: Store | None
@@ -144,18 +144,18 @@ _FINAL: Final = frozenset(
 
 
 def status_key(status: str) -> str:
-    """A status in a form that is the same for any letter case."""
+    """A status in a form without letter case, for comparisons."""
     return status.casefold()
 
 
 def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
-    """An order is due when its days are counted from this moment or an earlier one."""
-    # A day count of 0 must not make an order due again at the moment of its reminder.
+    """The latest `counted_from` with which an order is due."""
+    # With 0 days, an order must not be due again at the moment of its reminder.
     return _before(now, max(timedelta(days=settings.days_in_status), timedelta(microseconds=1)))
 
 
 def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | None:
-    """The moment at which an order is due; None where that is behind the year 9999."""
+    """The moment at which an order becomes due; None if that is after the year 9999."""
     try:
         return order.counted_from + timedelta(days=settings.days_in_status)
     except OverflowError:
@@ -163,12 +163,12 @@ def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | N
 
 
 def due_from(settings: ReminderSettings, now: datetime) -> datetime:
-    """An order that came into its status before this moment is never asked about."""
+    """The earliest `status_since` with which an order is due; older ones never get a reminder."""
     return _before(now, timedelta(days=settings.days_in_status + settings.max_age_days))
 
 
 def _before(now: datetime, age: timedelta) -> datetime:
-    """The moment so long before; the first one of all where that is before the year 1."""
+    """The moment `age` before `now`; the first moment of the year 1 if that is earlier."""
     try:
         return now - age
     except OverflowError:
@@ -176,7 +176,7 @@ def _before(now: datetime, age: timedelta) -> datetime:
 
 
 def takes_reviews(store_id: str | None, store: Store | None) -> bool:
-    """True if the order's store takes reviews. Without a store there is no setting, and they are taken."""
+    """True if the order's store accepts reviews. An order without a store has no such setting: reviews are accepted."""
     return store_id is None or (store is not None and store.settings.reviews_enabled)
 
 
@@ -189,11 +189,11 @@ def decide(
     now: datetime,
     closed: Collection[ProductInStore] = frozenset(),
 ) -> Reminder | Skip:
-    """The reminder that is due for an order, or why there is none.
+    """The reminder that is due for an order, or the reason for sending none.
 
-    `store` is the order's, None if it isn't registered; `reviewed` holds at least those of the order's products
-    that its customer has reviewed; `sent` are the customer's reminders over all orders; `closed` holds at least those
-    of the order's products that take no reviews.
+    `store` is the order's, None if it isn't registered; `reviewed` includes all of the order's products that its
+    customer has reviewed; `sent` are the customer's reminders over all orders; `closed` includes all of the order's
+    products that accept no reviews.
     """
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
@@ -223,7 +223,7 @@ def decide(
     if sent.counted(settings, now) >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
     if order.reminders.is_over:
-        # By a decision before, whose reason has gone since: no run looks at the order until an event changes it.
+        # Decided before, for a reason that no longer holds: runs skip the order until an event changes it.
         return Skip.OVER
     id = str(uuid5(_REMINDERS, f"{order.id}/{order.reminders.sent + 1}"))
     return Reminder(id, address, customer.id, tuple(open_items[:MOST_ITEMS]))
@@ -232,7 +232,7 @@ def decide(
 def state_after(
     state: ReminderState, decision: Reminder | Skip, sent: SentReminders, settings: ReminderSettings, now: datetime
 ) -> ReminderState:
-    """The state of an order after a decision, with what its customer has got then; the same when it has to wait."""
+    """The state of an order after a decision, given its customer's reminders by then; the same if it has to wait."""
     counted, limit_since = sent.counted(settings, now), sent.limit_since(settings)
     if isinstance(decision, Reminder):
         return replace(state, sent=state.sent + 1, last=now, sent_to_customer=counted, limit_since=limit_since)
@@ -252,8 +252,8 @@ def decide_in_turn(
 ) -> Iterator[Decided]:
     """Decide on orders, those that have waited longest first.
 
-    `sent` holds the reminders to each customer, and counts on: a customer with several orders gets no more than the
-    limit.
+    `sent` holds the reminders to each customer and is updated, so that a customer with several orders gets no more than
+    the limit.
     """
     none = SentReminders()
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
@@ -266,9 +266,9 @@ def decide_in_turn(
 
 
 def without_mail(decided: Decided, before: ReminderState) -> Decided:
-    """The decision on an order whose mail can't be written; `before` is the state that it was decided on.
+    """The decision on an order whose mail can't be written; `before` is its state before the decision.
 
-    The customer's later orders have been decided on as if it had been sent, and are to be decided on again.
+    The customer's later orders were decided on as if the mail had been sent, and have to be decided on again.
     """
     order = replace(decided.order, reminders=replace(before, is_over=True))
     return Decided(order, decided.store, Skip.MAIL_FAILED, is_changed=True)

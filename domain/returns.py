@@ -1,4 +1,4 @@
-"""Returns: stored against orders, never more than was ordered."""
+"""Returns of ordered goods, never of more than was ordered."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,7 @@ from domain.timestamps import a_millisecond_after
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return request as it is stored; the store is the first of its order, in which its number is unique. `origin` is
-    the digest of the request that created it, None where that isn't known."""
+    """A return request as it is stored."""
 
     id: str
     number: str
@@ -32,28 +31,30 @@ class Return:
     modified_by: str | None = None
     seen: Seen = field(default_factory=Seen)
     store_id: str | None = None
+    """The first known store of its order, in which its number is unique."""
     origin: int | None = None
+    """The digest of the request that created it; None if unknown."""
 
     def quantities(self) -> dict[str, int]:
-        """The quantity it takes of each order line: nothing when it is canceled."""
+        """The quantity that it takes, by order line id; none if it is canceled."""
         return {} if self.status == ReturnStatus.CANCELED else self.named()
 
     def named(self) -> dict[str, int]:
-        """The quantity that its lines name of each order line, also when it is canceled."""
+        """The quantity that its lines name, by order line id, also if it is canceled."""
         named: dict[str, int] = {}
         for line in self.lines:
             named[line.order_line_id] = named.get(line.order_line_id, 0) + line.quantity
         return named
 
     def time_of_change(self, at: datetime) -> datetime:
-        """The time of a change that is asked for at that moment: later than the last change, whatever the clocks of
-        those who ask, so that the latest is the one that counts."""
+        """The time of a change requested at that moment: always later than the last change, whatever the clocks of the
+        senders, so that the latest change counts."""
         return max(at, a_millisecond_after(self.modified))
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedReturn:
-    """The place of a return that was deleted: its id stays taken for a while, so that no redelivery brings it back."""
+    """A deleted return: its id stays taken for a while, so that no redelivery recreates it."""
 
     id: str
     seen: Seen
@@ -61,28 +62,27 @@ class DeletedReturn:
 
 @dataclass(frozen=True, slots=True)
 class ReturnRequest:
-    """A wish to create a return (`is_new`), to delete one (`is_deletion`) or to change it; what is None stays as it is.
-
-    `order_id` is that of the return that is there, where there is one; `told_order_id` is what a change says, None for
-    nothing. `expected_status` is the one in which its sender saw the return, None for any. `stores` are those that the
-    sender is bound to, None for all.
-    """
+    """A request to create a return (`is_new`), delete one (`is_deletion`) or change one, where None leaves a field."""
 
     id: str
     order_id: str
+    """The order of the stored return, else the one that the request names."""
     is_new: bool
     position: RecordPosition
     at: datetime
     by: str | None = None
     status: str | None = None
     expected_status: str | None = None
+    """The status in which the sender saw the return; None: any."""
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
     mark: CommandMark | None = None
     stores: Collection[str] | None = None
+    """The stores that the sender is bound to; None: all."""
     is_deletion: bool = False
     told_order_id: str | None = None
+    """The order that a change names; None: it names none."""
 
     @property
     def writer(self) -> LineWriter:
@@ -91,12 +91,12 @@ class ReturnRequest:
 
     @property
     def digest(self) -> int:
-        """The digest of what it asks for, apart from the order."""
+        """The digest of the requested content, without the order."""
         lines = [(line.order_line_id, line.quantity, line.reason, line.price) for line in self.lines or ()]
         return digest_of(repr((self.status and self.status.casefold(), self.resolution, lines)))
 
     def may_touch(self, order: Order) -> bool:
-        """True if the sender may touch returns of this order."""
+        """True if the sender may see and change returns of this order."""
         return is_within(self.stores, order.store_id)
 
 
@@ -113,9 +113,9 @@ def decide(
     number: str | None,
     statuses: Sequence[str] = DEFAULT_STATUSES,
 ) -> Return | DeletedReturn | list[RefusalReason] | None:
-    """The return that follows from a request, `known` itself where that stays, or every reason against the request.
+    """The return after a request (`known` itself if it stays as it is), or every reason against the request.
 
-    None: to create it there is no order, or no number.
+    None if it can't be created yet, without an order or a number.
     """
     if isinstance(known, DeletedReturn):
         return [_ID_TAKEN] if request.is_new else _unknown_return(request.id)
@@ -134,14 +134,14 @@ def decide(
 def _repeated(request: ReturnRequest, known: Return) -> Return | list[RefusalReason]:
     if request.order_id != known.order_id or not is_within(request.stores, known.store_id):
         return [_ID_TAKEN]
-    # Whatever has become of it since.
+    # A repeat of the request that created it, also if the return has changed since.
     return known if known.origin in (None, request.digest) else [_SAYS_OTHER]
 
 
 def created_return(
     request: ReturnRequest, order: Order, number: str, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
-    """The return that a request makes of an order, or every reason against it."""
+    """The return that a request creates for an order, or every reason against it."""
     if not request.may_touch(order):
         return unknown_order(order.id)
     status = status_named(request.status or ReturnStatus.NEW, statuses)
@@ -166,11 +166,11 @@ def created_return(
 def changed_return(
     known: Return, request: ReturnRequest, order: Order, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
-    """The return after a change, `known` itself where that says nothing new, or every reason against it.
+    """The return after a change (`known` itself if nothing changes), or every reason against it.
 
-    A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
-    the return takes more than before, also when it was canceled and is not any more. A status that the return has
-    already may stay, whatever the settings say by now.
+    If the change names any lines, all others are dropped. Quantities are checked again if the return takes more than
+    before, also by no longer being canceled. A status that the return already has may stay, even if the settings no
+    longer list it.
     """
     if not request.may_touch(order):
         return _unknown_return(known.id)
@@ -201,7 +201,7 @@ def changed_return(
 
 
 def with_return(order: Order, before: Return | None, after: Return | None) -> Order:
-    """The order once a return has changed to this; None: to nothing."""
+    """The order after a return changed from `before` to `after`; None: no return."""
     returned = dict(order.returned)
     for sign, version in ((-1, before), (1, after)):
         for line_id, quantity in (version.quantities() if version else {}).items():
@@ -210,7 +210,7 @@ def with_return(order: Order, before: Return | None, after: Return | None) -> Or
 
 
 def _told(version: Return) -> tuple[object, ...]:
-    """The part of a return that a change can say something new of."""
+    """The part of a return that a request can change."""
     lines = ((line.order_line_id, line.quantity, line.price, line.reason) for line in version.lines)
     return version.status, version.resolution, *lines
 
@@ -229,27 +229,27 @@ def _no_status(status: str | None, statuses: Sequence[str], field: str | None = 
 
 
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:
-    """Every reason why the order can't give what is wanted."""
+    """Every reason why the order doesn't allow the wanted return."""
     ordered = order.ordered()
     own, held = (known.quantities(), known.named()) if known else ({}, {})
     taken, named = wanted.quantities(), wanted.named()
     reasons = []
     for index, line in enumerate(wanted.lines):
         line_id = line.order_line_id
-        # Also of a line that the order has lost since: what this return has stays, and can be given back.
+        # Even if the order has lost the line since, the return may keep or reduce its quantity.
         if named[line_id] <= held.get(line_id, 0) and taken.get(line_id, 0) <= own.get(line_id, 0):
             continue
         if line_id not in ordered:
             message = f"Order {order.id} has no line {line_id}"
             reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_LINE, message, index))
             continue
-        # What this return took already is its own to take again.
+        # The quantity that this return already takes is available to it.
         available = max(0, ordered[line_id] - order.returned.get(line_id, 0) + own.get(line_id, 0))
         if taken.get(line_id, 0) > available:
             message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
         elif named[line_id] > ordered[line_id]:
-            # Of a canceled return, which takes nothing.
+            # Only for a canceled return, which takes nothing.
             message = f"{named[line_id]} of line {line_id} asked for, {ordered[line_id]} ordered"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
     return reasons

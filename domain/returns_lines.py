@@ -1,4 +1,4 @@
-"""Lines of returns: what is known of each stays with it, and each new one has an id of its own."""
+"""Lines of returns: known lines keep their ids and data, new lines get ids of their own."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,18 +29,19 @@ class ReturnLine:
 
 @dataclass(frozen=True, slots=True)
 class LineRequest:
-    """A line of a return as it is asked for. No price: the order line's; no price or reason, in a change: as it was.
-    `id`, in a change: that of the line, where several are of one order line."""
+    """A requested line of a return. In a change, a missing reason or price leaves it as it was."""
 
     order_line_id: str
     quantity: int
     reason: str | None = None
     price: float | None = None
+    """Price per piece; None in a new line: that of the order line."""
     id: str | None = None
+    """In a change, the id of the line, in case several are of one order line."""
 
 
 class LineWriter(NamedTuple):
-    """The return that lines are written in, when, and by whom."""
+    """The return whose lines are written, the time, and the person."""
 
     return_id: str
     at: datetime
@@ -48,7 +49,7 @@ class LineWriter(NamedTuple):
 
 
 def unknown_lines(asked: Sequence[LineRequest], known: Sequence[ReturnLine]) -> list[RefusalReason]:
-    """Every line that is asked for by an id that the return doesn't have: it may have had it until another change."""
+    """A reason for each line requested by an id that the return doesn't have; another change may have removed it."""
     left: set[tuple[str | None, str]] = {(line.id, line.order_line_id) for line in known}
     reasons = []
     for index, line in enumerate(asked):
@@ -62,8 +63,8 @@ def unknown_lines(asked: Sequence[LineRequest], known: Sequence[ReturnLine]) -> 
 def lines_of(
     asked: Sequence[LineRequest], known: Sequence[ReturnLine], prices: Mapping[str, float | None], writer: LineWriter
 ) -> tuple[ReturnLine, ...]:
-    """The lines that are asked for: each is the known one of its id, else the next one of its order line, else a new
-    one, at the price of that."""
+    """The requested lines: for each, the known line with its id, else the next known line of its order line, else a new
+    one at the price of the order line."""
     left: dict[tuple[str | None, str], ReturnLine] = {(line.id, line.order_line_id): line for line in known}
     named = [left.pop((line.id, line.order_line_id), None) for line in asked]
     others: dict[str, list[ReturnLine]] = {}
@@ -81,13 +82,13 @@ def lines_of(
 
 
 def _new_ids(return_id: str, order_line_id: str, taken: Collection[str]) -> Iterator[str]:
-    """The ids of new lines about an order line: the same whenever the command is worked out again."""
+    """Ids for new lines of an order line: the same whenever the command is applied again."""
     ids = (str(uuid5(_LINES, f"{return_id}/{order_line_id}/{number}")) for number in count(1))
     return (id for id in ids if id not in taken)
 
 
 def _changed_line(writer: LineWriter, asked: LineRequest, before: ReturnLine) -> ReturnLine:
-    """The line as it is asked for; `before` itself where that says nothing new of it."""
+    """The line as requested; `before` itself if nothing changes."""
     after = replace(
         before,
         quantity=asked.quantity,

@@ -1,4 +1,4 @@
-"""The numbers of returns, by a template of the store: a date, and a sequence that begins anew with each date."""
+"""Return numbers by a template of the store: a date, and a sequence that restarts with each date."""
 
 import re
 from collections.abc import Callable
@@ -22,10 +22,10 @@ class InvalidNumberTemplateError(ValueError):
 
 
 def check_template(template: str) -> None:
-    """Raises InvalidNumberTemplateError for a template that a store is not to have.
+    """Raises InvalidNumberTemplateError for a template that a store must not have.
 
-    Beyond what `return_number` asks for: the date is shown, and it and the sequence are held apart. A sequence grows
-    beyond its digits, so that without a separator nothing says where one ends and the other begins.
+    Beyond the rules of `return_number`, the date must be visible and separated from the sequence: a sequence can
+    outgrow its digits, and then nothing but a separator shows where one ends and the other begins.
     """
     return_number(template, *_SAMPLE)
     shape = _shape(template)
@@ -38,7 +38,7 @@ def check_template(template: str) -> None:
 
 
 def _shape(template: str) -> str:
-    """The template with D for a digit of the date, S for a sequence, 9 for a digit of the text, x for all else."""
+    """The template with D for each digit of the date, S for a sequence, 9 for a digit of the text, x for all else."""
     shape = ""
     for text, name, spec, _ in _parsed(template):
         shape += "".join("9" if character.isdigit() else "x" for character in text)
@@ -51,17 +51,17 @@ def _shape(template: str) -> str:
 
 
 def return_number(template: str, day: date, sequence: int) -> str:
-    """The number of a return: text with `{date:...}` (strftime) and `{sequence:...}` (an integer) in it, or the same as
-    .NET has it, `{0:yyMMdd}` and `{1:D5}`.
+    """The number of a return: a text with `{date:...}` (strftime) and `{sequence:...}` (an integer), or their .NET
+    forms `{0:yyMMdd}` and `{1:D5}`.
 
-    Raises InvalidNumberTemplateError for anything else, and when the template lacks a part without which two returns
-    would get one number.
+    Raises InvalidNumberTemplateError for other placeholders, and if one of the two is missing, since two returns could
+    then get the same number.
     """
     return _filled(template, day, lambda spec: format(sequence, spec or "d"))
 
 
 def return_series(template: str, day: date) -> str:
-    """The series of a template and a day: its numbers share one sequence, whatever their width."""
+    """The series of a template and a day, whose numbers share one sequence, whatever their width."""
     return _filled(template, day, lambda _: "#")
 
 
@@ -95,7 +95,7 @@ def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None
 
 
 def _from_net(name: str | None, spec: str | None) -> tuple[str | None, str | None]:
-    """A part with the names and formats of Python, also one that .NET has by position."""
+    """A placeholder in Python's names and formats, converted from .NET's positional form if necessary."""
     if name == "0":
         shown = [match[0] for match in _NET_DATE.finditer(spec or "")]
         if not shown or not all(each in _DATE_OF_NET or each in "-_./ " for each in shown):

@@ -19,21 +19,23 @@ class ReturnRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefusalReason:
-    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one. `field`: the
-    one that it is about, where the code doesn't tell."""
+    """One reason for a refusal."""
 
     code: ReturnRefusal
     message: str
+    """One sentence."""
     line_index: int | None = None
+    """Index in the list of line items, if it concerns one of them."""
     field: str | None = None
+    """The field that it concerns, if the code doesn't imply it."""
 
 
 def unknown_order(order_id: str) -> list[RefusalReason]:
-    """The reason against a return of an order that isn't known, or not to its sender."""
+    """The reason against a return of an order that is unknown, or hidden from its sender."""
     return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]
 
 
 def crowded_order(order_id: str) -> list[RefusalReason]:
-    """The reason against one more command that would wait for an order."""
+    """The reason against a command that would be one too many to wait for an order."""
     message = f"Order {order_id} is unknown, and too many commands wait for it: send it again once the order is there"
     return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, message)]

@@ -1,4 +1,4 @@
-"""Statuses of returns: those of the settings, of which two mean something to the service."""
+"""Statuses of returns: those of the settings, two of which have a meaning to the service."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ReturnStatus(StrEnum):
-    """The statuses of returns, unless the settings have others. Any status may follow any."""
+    """The statuses of returns, unless the settings list others. Any status may follow any other."""
 
     NEW = "New"
     APPROVED = "Approved"
@@ -17,15 +17,15 @@ class ReturnStatus(StrEnum):
 
 DEFAULT_STATUSES: Final = tuple(status.value for status in ReturnStatus)
 FIXED_STATUSES: Final = (ReturnStatus.NEW, ReturnStatus.CANCELED)
-"""Statuses that mean something: a return begins as New, and a Canceled one takes nothing."""
+"""Statuses with a meaning: a return begins as New, and a Canceled one takes no quantity."""
 
 
 class InvalidStatusesError(ValueError):
-    """Returns can't have these statuses; the message says why."""
+    """The list of statuses can't be used; the message says why."""
 
 
 def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
-    """The statuses that returns may have, those of `ReturnStatus` spelled as there. Raises InvalidStatusesError."""
+    """The statuses for returns, those of `ReturnStatus` spelled as there. Raises InvalidStatusesError."""
     statuses = tuple(status_named(name, DEFAULT_STATUSES) or name.strip() for name in names)
     if not all(statuses):
         raise InvalidStatusesError("A status has a name")
@@ -38,5 +38,5 @@ def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def status_named(name: str, statuses: Iterable[str]) -> str | None:
-    """The status of this name in any letter case; None if there is none."""
+    """The status with this name in any letter case; None if there is none."""
     return next((status for status in statuses if status.casefold() == name.strip().casefold()), None)

@@ -1,7 +1,7 @@
-"""Review tokens: they prove, without a login, that their bearer bought what an order line holds.
+"""Review tokens: proof, without a login, that their bearer bought the product of an order line.
 
-A token is a payload and its HMAC-SHA-256, both in base64url, with a dot between them. The payload is a JSON array. The
-signature is over the payload as it is written, so that a token has one spelling.
+A token is a payload, a dot and the payload's HMAC-SHA-256, both parts in base64url. The payload is a JSON array. The
+signature covers the encoded payload, so that a token has exactly one spelling.
 """
 
 import hmac
@@ -19,13 +19,13 @@ from domain.stores import Refusal
 
 VALIDITY: Final = timedelta(days=90)
 KEY_LENGTH: Final = 32
-"""The fewest characters of a key."""
+"""Minimum number of characters of a key."""
 
 _LABEL: Final = b"plaudit review token 1\n"
 
 
 class TokenLine(NamedTuple):
-    """An order line and its product: a token is used up for it. Several lines of an order may have one id."""
+    """An order line and its product, for which a token can be used once. Several lines of an order may share an id."""
 
     order_id: str
     line_id: str
@@ -34,7 +34,7 @@ class TokenLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReviewToken:
-    """The purchase that a token proves: a product, bought in a store or without one by a customer's order line."""
+    """The purchase that a token proves: of a product, by a customer's order line, in a store or without a store."""
 
     store_id: str | None
     order_id: str
@@ -50,7 +50,7 @@ class ReviewToken:
 
     @property
     def identity(self) -> ReviewIdentity:
-        """The review that it is for."""
+        """The identity of the review that the token is for."""
         return ReviewIdentity(Entity(PRODUCT, self.product_id), self.store_id, self.customer_id)
 
 
@@ -63,7 +63,7 @@ def tokens_of(reminder: Reminder, order: ReviewableOrder, now: datetime) -> list
 
 
 def signed(token: ReviewToken, key: bytes) -> str:
-    """The token as text that can stand in an address as it is. Its expiry has whole seconds."""
+    """The token as URL-safe text. Its expiry is in whole seconds."""
     fields = [token.store_id, token.order_id, token.line_id, token.product_id, token.customer_id]
     written = json.dumps([*fields, int(token.expires.timestamp())], ensure_ascii=False, separators=(",", ":"))
     payload = base64url.encoded(written.encode())
@@ -71,10 +71,10 @@ def signed(token: ReviewToken, key: bytes) -> str:
 
 
 def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
-    """The token in a text that was signed by one of these keys, or why it proves nothing at that moment."""
+    """The token in a text signed by one of these keys, or the reason why it proves nothing at that moment."""
     payload, _, signature = text.partition(".")
     found = signature.encode(errors="replace")
-    # All keys are tried, so that the time tells nothing of them.
+    # Compare with every key, so that the timing reveals nothing about them.
     if not sum(hmac.compare_digest(found, _signature(payload, key).encode()) for key in keys):
         return Refusal.INVALID_PROOF
     store_id, order_id, line_id, product_id, customer_id, expires = json.loads(base64url.decoded(payload))
@@ -83,7 +83,7 @@ def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusa
 
 
 def proof(text: str, review: ReviewIdentity, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
-    """The token that comes with a review, or why it proves nothing for it. The author may be left out."""
+    """The token that comes with a review, or the reason why it doesn't prove it. The review may omit its author."""
     token = read(text, keys, at)
     if isinstance(token, Refusal):
         return token

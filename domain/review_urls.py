@@ -1,4 +1,4 @@
-"""The address of the page where a customer writes a review, by the template of a store."""
+"""The URL of the page where a customer writes a review, by the template of a store."""
 
 from collections.abc import Iterator
 from string import Formatter
@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 from domain.review_tokens import ReviewToken
 
 URL_LENGTH: Final = 1_024
-"""The most characters of a template."""
+"""Maximum number of characters of a template."""
 
 _SAMPLE: Final = "x"
 _LANGUAGE: Final = "languageCode"
@@ -16,13 +16,13 @@ _PLACEHOLDERS: Final = ("productId", "token", "storeId", "orderId", "orderLineIt
 
 
 class InvalidUrlError(ValueError):
-    """The template of an address can't be used; the message says why."""
+    """The template of a URL can't be used; the message says why."""
 
 
 def check_review_url(template: str) -> None:
-    """Raises InvalidUrlError for a template that is no http or https address with placeholders behind its host.
+    """Raises InvalidUrlError unless the template is an http or https URL with placeholders only after its host.
 
-    An empty one is none, and passes.
+    An empty template means none, and passes.
     """
     if not template:
         return
@@ -48,9 +48,9 @@ def check_review_url(template: str) -> None:
 
 
 def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str | None:
-    """The address for what a token is for; `text` is the token as it is signed. The template has been checked.
+    """The URL for the review that a token is for; `text` is the signed token. The template has been checked.
 
-    None where it names a language, and there is none.
+    None if the template needs a language, and there is none.
     """
     if not language_code and _LANGUAGE in _fields(template):
         return None
@@ -63,7 +63,7 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 
 def _fields(template: str) -> Iterator[str]:
-    """The names in a template. Raises InvalidUrlError for one with a format or a conversion."""
+    """The names of the placeholders in a template. Raises InvalidUrlError for one with a format or a conversion."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Reviews and their moderation."""
+"""Reviews and their moderation status."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from domain.reviews_facts import (
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
 _UNSEEN_OTHERS: Final = frozenset(
-    # Letters, marks and a symbol that are drawn as nothing: fillers, joiners, variation selectors, empty braille.
+    # Letters, marks and a symbol without a visible glyph: fillers, joiners, variation selectors, blank braille.
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
 )
@@ -37,24 +37,24 @@ class ReviewStatus(IntEnum):
 
     @cached_property
     def label(self) -> str:
-        """The name of the interface: New, Approved, Rejected."""
+        """The name in the interface: New, Approved, Rejected."""
         return self.name.capitalize()
 
 
 def is_blank(text: str) -> bool:
-    """True if nothing of a text can be seen: it is empty, or has spaces and characters of no width alone."""
+    """True if nothing of a text is visible: it is empty, or consists of spaces and characters without a glyph."""
     if "!" <= text[:1] <= "~":
-        return False  # as nearly always
+        return False  # the usual case
     return all(category(each) in _UNSEEN or each in _UNSEEN_OTHERS for each in text)
 
 
 def unless_blank(text: str | None) -> str | None:
-    """The text, None where nothing of it can be seen."""
+    """The text; None if nothing of it is visible."""
     return None if text is None or is_blank(text) else text
 
 
 def review_status(value: object) -> ReviewStatus | None:
-    """The status that a name stands for, in any letter case, or a number; None for anything else."""
+    """The status with this name, in any letter case, or this number; None for anything else."""
     if isinstance(value, str):
         word = value.strip().lower()
         return next((status for status in ReviewStatus if word in (status.label.lower(), str(status.value))), None)
@@ -74,7 +74,7 @@ class ModerationAction(StrEnum):
 
 
 class Content(NamedTuple):
-    """The part of a review that an edit can change. In an edit None means left out: it stays."""
+    """The part of a review that an edit can change. In an edit, None leaves a field unchanged."""
 
     text: str
     rating: Hundredths
@@ -88,13 +88,8 @@ class Content(NamedTuple):
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
-    `submitted`: when it came, where that isn't when it was created: an import keeps the date that it was written.
-    `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
-    `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
-    moderation rules that held it back or flagged it, and sources of verdicts. `is_held`: a rule wants a moderator to
-    see it. `is_told`: its submission was told in the transaction that stored it. `written`: what it was written by.
-    Those who only read a review load neither `written` nor `submitted`.
-    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
+    `moderator` and `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. Reads for
+    display load neither `written` nor `submitted`.
     """
 
     id: str
@@ -110,6 +105,7 @@ class Review:
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
     name_wanted: bool = False
+    """True if the object's name is missing, and a resolver can supply it."""
     moderator: str | None = None
     moderation_reason: str | None = None
     reason_code: ReasonCode | None = None
@@ -117,38 +113,44 @@ class Review:
     reply: Reply | None = None
     responses: Responses = NO_RESPONSES
     flags: tuple[str, ...] = ()
+    """Ids of the moderation rules that held or flagged it, and sources of verdicts."""
     images: tuple[ReviewImage, ...] = ()
     is_held: bool = False
+    """True if a rule requires a moderator to see it."""
     is_told: bool = False
+    """True if the transaction that stored it also emitted its event `ReviewSubmitted`."""
     written: Written = NEVER_WRITTEN
+    """The last record and the messages that wrote it."""
     submitted: datetime | None = None
+    """Time of arrival if it differs from `created`: an import keeps the date on which the review was written."""
     is_uncertain: bool = False
+    """True if data is missing that its rating depends on, so that the tally has to be counted."""
 
     @property
     def identity(self) -> "ReviewIdentity":
-        """The part of it that stays as it is."""
+        """The part of the review that never changes."""
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
     @property
     def content(self) -> Content:
-        """The part of it that an edit can change."""
+        """The part of the review that an edit can change."""
         images = tuple(image.id for image in self.images)
         return Content(self.text, self.rating, self.title, self.user_name, self.entity_name, images)
 
     @property
     def may_be_planned(self) -> bool:
-        """True if its approval may be planned: rules that hold it back or flag it can say when it is approved."""
+        """True if its approval may be planned: a rule that holds or flags it can set a time for that."""
         return self.is_held or bool(self.flags)
 
     @property
     def was_rejected(self) -> bool:
-        """True if a moderator has rejected it, and hasn't approved it since."""
+        """True if a moderator has rejected it, and has not approved it since."""
         is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags
         return self.status is ReviewStatus.REJECTED or is_edited_since
 
 
 class ReviewIdentity(NamedTuple):
-    """The part of a review that stays as it is: its object, its store and its author. An id stands for one of them."""
+    """The part of a review that never changes: object, store and author. A review id stands for one identity."""
 
     entity: Entity
     store_id: str | None
@@ -161,7 +163,7 @@ class ReviewIdentity(NamedTuple):
 
 
 def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus | None:
-    """The status a review takes, None when it is gone; the same status means that the action changes nothing."""
+    """The status after an action, None if the review is deleted; the same status means that nothing changes."""
     match action:
         case ModerationAction.APPROVE:
             return ReviewStatus.APPROVED
@@ -176,5 +178,5 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
 
 
 def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
-    """The tally of one review in this status: itself if approved, else nothing."""
+    """The tally of one review in this status: its rating if approved, else nothing."""
     return RatingTally.of([rating]) if status is ReviewStatus.APPROVED else RatingTally()

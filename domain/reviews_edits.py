@@ -1,4 +1,4 @@
-"""Edits: a submission with the id of a stored review changes what its author wrote."""
+"""Edits: a submission with the id of a stored review changes the review's content."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,40 +19,42 @@ from domain.stores import Refusal
 
 
 class EditRight(StrEnum):
-    """The right by which somebody edits a review: as its author, or as a moderator."""
+    """The right to edit a review: as its author, or as a moderator."""
 
     AUTHOR = "author"
     MODERATOR = "moderator"
 
 
 _FIELDS: Final = ("review", "rating", "title", "userName", "entityName", "images")
-"""The names of the interface, in the order of Content."""
+"""The names of the fields of Content in the interface, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A submission for a stored review. `target` is what it names of the review's identity.
-
-    No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
-    `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
-    against its images, whoever sends it; `ready` are the ids of those that can be shown, from `effective` on, when it
-    takes effect. `keeps_pending`: its images are beside those that are being rebuilt, which its sender can't see.
-    """
+    """A submission for a stored review."""
 
     review_id: str
     target: ReviewIdentity
+    """The identity of the review as far as the submission names it."""
     content: Content
     position: RecordPosition
     message: int
+    """The mark of its message, by which a repeat is recognised."""
     at: datetime
     right: EditRight | None = EditRight.AUTHOR
+    """None: the sender has no right to edit."""
     editor: str | None = None
     stores: Collection[str] | None = None
     refusal: Refusal | None = None
+    """The objection of the store's rules, which bind authors only."""
     image_refusal: Refusal | None = None
+    """The objection to its images, which binds every sender."""
     ready: Collection[str] = ()
+    """The ids of its images that can be shown, from `effective` on."""
     effective: datetime | None = None
+    """The time at which the edit takes effect."""
     keeps_pending: bool = False
+    """True if the images being rebuilt, which the sender can't see, are kept beside its images."""
     command_id: str | None = None
     mark: CommandMark | None = None
     trace: str = ""
@@ -68,27 +70,26 @@ class Edit:
 
 
 Judge = Callable[[str, Review], Ruling | None]
-"""Gives the ruling about a review, by its id and as an author's edit leaves it; None in a store without rules."""
+"""Returns the ruling about a review, given its id and the review after an edit; None in a store without rules."""
 
 Languages = Mapping[str, str | None]
-"""The languages of reviews by id, None where it can't be detected."""
+"""The languages of reviews by id; None if undetectable."""
 
 NO_LANGUAGES: Final[Languages] = MappingProxyType({})
 
 
 class Edited(NamedTuple):
-    """The result of one edit: the names of the changed fields, and the status before and after.
-
-    `ruling`: that of moderation rules, which can change the status once more; None where they weren't asked.
-    """
+    """The result of one edit, with the status before and after."""
 
     outcome: Outcome
     reason: Refusal | None = None
     fields: tuple[str, ...] = ()
+    """The names of the changed fields in the interface."""
     before: ReviewStatus = ReviewStatus.NEW
     after: ReviewStatus = ReviewStatus.NEW
     is_repeat: bool = False
     ruling: Ruling | None = None
+    """The ruling of the moderation rules, which can change the status `after` again; None if they weren't asked."""
 
     @property
     def is_approved(self) -> bool:
@@ -98,7 +99,7 @@ class Edited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EditedReviews:
-    """The result of a batch of edits: the reviews that were written, one result for each edit, changes of tallies."""
+    """The result of a batch of edits: the written reviews by id, one result for each edit, and changes of tallies."""
 
     reviews: Mapping[str, Review]
     results: Sequence[Edited]
@@ -108,7 +109,7 @@ class EditedReviews:
 def right_to_edit(caller: Caller, user_id: str | None, author: str | None) -> EditRight | None:
     """The right of a caller, who names this user, to edit a review of this author.
 
-    Without authentication everybody may everything: who names the author is the author.
+    Without authentication everything is allowed: a caller who names a user counts as the author.
     """
     if caller.subject is None:
         return EditRight.AUTHOR if user_id is not None else EditRight.MODERATOR
@@ -121,14 +122,15 @@ def right_to_edit(caller: Caller, user_id: str | None, author: str | None) -> Ed
 
 
 def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRight | None) -> bool:
-    """True if a submission names nothing else than the stored review does; an author names the author, too."""
+    """True if the identity that a submission names fits the stored one. The store may be omitted, and by moderators the
+    author."""
     is_author = target.user_id == stored.user_id or (target.user_id is None and right is EditRight.MODERATOR)
     return target.entity == stored.entity and target.store_id in (None, stored.store_id) and is_author
 
 
 def message_mark(identity: str | None, content: Content) -> int:
-    """The mark of a message: of its CloudEvents identity, else of what it says. 63 bits."""
-    # As it was before reviews had images where it says nothing of them.
+    """The mark of a message, 63 bits: the digest of its CloudEvents identity, else of its content."""
+    # Without images, the mark is the same as in versions that knew no images.
     told = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
     return digest_of(told)
 
@@ -141,11 +143,11 @@ def edit_reviews(
     judge: Judge = lambda *_: None,
     languages: Languages = NO_LANGUAGES,
 ) -> EditedReviews:
-    """Apply edits in their order; moderation rules judge what authors change.
+    """Apply edits in order; moderation rules judge the edits of authors.
 
-    `reviews` are the present states by id; one that isn't among them is gone. `answered` holds the command ids and
-    review ids that have an outcome: a command never edits twice. `keeping_status` are the stores in which an author's
-    edit leaves the status as it is. `languages` are those of the reviews whose words are others afterwards.
+    `reviews` holds the current states by id; a missing review has been deleted. `answered` holds pairs of command id
+    and review id that have an outcome: a command never edits twice. `keeping_status` are the stores in which an
+    author's edit leaves the status unchanged. `languages` holds the languages of reviews whose text changes.
     """
     present, repeats = dict(reviews), set(answered)
     touched: dict[str, Review] = {}
@@ -164,7 +166,7 @@ def edit_reviews(
             repeats.add(each.answer_key)
         keeps_status = review.identity.store_id in keeping_status
         gone = dropped.setdefault(each.review_id, set())
-        # As in a later batch: an image that a review has dropped is gone, and so doesn't come back unhidden.
+        # As across batches: an image that a review has dropped is gone, so that it can't come back unhidden.
         is_known = gone.isdisjoint(each.content.images or ())
         wanted = each if is_known else replace(each, image_refusal=Refusal.UNKNOWN_IMAGE)
         after, result = apply_edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
@@ -188,11 +190,11 @@ def apply_edit(
     judge: Judge = lambda *_: None,
     languages: Languages = NO_LANGUAGES,
 ) -> tuple[Review, Edited]:
-    """Apply one edit: the review as it is then, the same object if nothing is to be written.
+    """Apply one edit; returns the review after it, the same object if nothing has to be written.
 
-    An older record, or a message that wrote the review before, changes nothing. An author's edit makes the review New
-    unless the store keeps the status, or a rule holds it back; a moderator's leaves it. One that was rejected is
-    approved by no rule then.
+    An older record, or a message that has written the review before, changes nothing. An author's edit makes the review
+    New if the store doesn't keep the status, or if a rule holds it; a moderator's edit leaves the status. After a
+    rejection, no rule approves the edited review.
     """
     if not wanted.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
@@ -205,11 +207,11 @@ def apply_edit(
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
     written = review.written.after(wanted.position, wanted.message)
     if not fields:
-        # Taken into account, so that the same message doesn't come back over what is written behind it.
+        # Recorded, so that a redelivery of this message can't overwrite later edits.
         return replace(review, written=written), Edited(Outcome.UNCHANGED)
     refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
     if refusal:
-        # Taken into account, so that a redelivery isn't taken once the store allows it.
+        # Recorded, so that a redelivery isn't accepted once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     images = chosen(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
@@ -230,8 +232,8 @@ def apply_edit(
 
 
 def with_ruling(review: Review, ruling: Ruling) -> Review:
-    """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count,
-    but for those that the ruling has."""
+    """The review after a ruling: approved if it is New and a rule approves it. The ruling's flags replace all previous
+    ones."""
     after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
     if ruling.approval and review.status is ReviewStatus.NEW:
         approver = ruling.approval.subject
@@ -240,12 +242,12 @@ def with_ruling(review: Review, ruling: Ruling) -> Review:
 
 
 def untold_language(before: Review, after: Review) -> bool:
-    """True if the language of an edited review is to be detected anew: its words are others, and nobody gave it."""
+    """True if the language of an edited review has to be detected again: its text changed, and no sender named one."""
     return not after.facts.is_language_given and (after.title, after.text) != (before.title, before.text)
 
 
 def merged(stored: Content, given: Content, beside: Sequence[ReviewImage] = ()) -> Content:
-    """The content with what an edit gives; what it leaves out stays, and so do those of `beside` that are pending."""
+    """The stored content with the fields of an edit; omitted ones stay, and so do the pending images of `beside`."""
     if beside and given.images is not None:
         given = given._replace(images=with_pending(given.images, beside))
     return stored._replace(**{name: new for name, new in given._asdict().items() if new is not None})

@@ -1,4 +1,4 @@
-"""The parts of a review beyond its text: where it comes from, what others answered, its images."""
+"""The parts of a review beyond its text: its facts, the responses to it, its images."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -6,15 +6,16 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 BY_RULE: Final = "rule:"
+"""Prefix of the names under which rules moderate; their flags have no prefix."""
 BY_VERDICT: Final = "verdict:"
-"""The names begin so under which classifiers moderate and flag; those of flags of rules don't."""
+"""Prefix of the names under which classifiers moderate and flag."""
 
 REJECTED_BEFORE: Final = "rejected-before"
-"""The flag of a review that its author has edited since a moderator rejected it: it waits for one again."""
+"""The flag of a review that its author edited after a moderator rejected it: it waits for a moderator again."""
 
 
 class Source(StrEnum):
-    """The way on which a review came."""
+    """The channel by which a review was submitted."""
 
     API = "api"
     KAFKA = "kafka"
@@ -24,11 +25,11 @@ class Source(StrEnum):
 
 
 BY_STRANGERS: Final = frozenset((Source.WIDGET, Source.REMINDER))
-"""The ways from pages, on which no shop vouches for what is said beside the text."""
+"""The channels from public pages: no shop vouches for the claims beside the text."""
 
 
 class ReasonCode(StrEnum):
-    """The reason for a rejection. A low rating is none."""
+    """The reason for a rejection. A low rating is not one of them."""
 
     SPAM = "spam"
     OFFENSIVE = "offensive"
@@ -41,19 +42,20 @@ class ReasonCode(StrEnum):
 
 
 class Facts(NamedTuple):
-    """Facts about a review. `verified_purchase` is worked out from orders, or true for good where a review token came
-    (`is_proven`); `language` is a BCP 47 tag, detected unless the sender gave it."""
+    """Facts about a review."""
 
     verified_purchase: bool = False
+    """Derived from orders, but permanently true after a review token (`is_proven`)."""
     incentivized: bool = False
     source: Source | None = None
     language: str | None = None
+    """A BCP 47 tag, detected unless the sender named it (`is_language_given`)."""
     is_proven: bool = False
     is_language_given: bool = False
 
     @property
     def is_language_of_stranger(self) -> bool:
-        """True if its author alone names its language."""
+        """True if only the author vouches for the language."""
         return self.is_language_given and self.source in BY_STRANGERS
 
 
@@ -72,31 +74,33 @@ def verdict_flags(flags: Iterable[str]) -> tuple[str, ...]:
 
 
 _CLOCKS_APART: Final = timedelta(seconds=2)
-"""The clock of a facade, which says when somebody approved, may be so far ahead of MongoDB's, which says when an image
-became ready. `plaudit doctor` warns beyond."""
+"""Tolerated lead of a facade's clock, which dates approvals, over MongoDB's clock, which dates the readiness of images.
+`plaudit doctor` warns about more."""
 
 
 class ReviewImage(NamedTuple):
-    """An image of a review; a moderator can hide it. Pending: it has not been rebuilt yet, and isn't shown. `ready_at`:
-    since when it can be seen, by MongoDB's clock, where the review was there before."""
+    """An image of a review."""
 
     id: str
     is_hidden: bool = False
+    """True if a moderator has hidden it."""
     is_pending: bool = False
+    """True if it has not been rebuilt yet, and so isn't shown."""
     ready_at: datetime | None = None
+    """Time since which it can be seen, by MongoDB's clock, if the review is older."""
 
     @property
     def is_shown(self) -> bool:
-        """True if everybody sees it once the review is approved."""
+        """True if it is public once the review is approved."""
         return not self.is_hidden and not self.is_pending
 
     def is_seen(self, at: datetime) -> bool:
-        """True if whoever looked at the review at that moment could certainly see it."""
+        """True if anyone looking at the review at that moment could certainly see it."""
         return not self.is_pending and (self.ready_at is None or self.ready_at + _CLOCKS_APART < at)
 
 
 class Responses(NamedTuple):
-    """The number of votes of each kind about a review, and of reports."""
+    """The numbers of votes of each kind on a review, and of reports."""
 
     helpful: int = 0
     not_helpful: int = 0

@@ -1,4 +1,4 @@
-"""The past that an import brings along: a review becomes what it was in the installation that it comes from."""
+"""The past of imported reviews: a review takes the state that it had in its original installation."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,36 +12,35 @@ if TYPE_CHECKING:
 
 
 class Restored(NamedTuple):
-    """The past of a review: its status, the time of its last change, the rules that held it back, and its facts.
-
-    `flags`: None where they are not known: those that there are stay. `is_verified`: its purchase was proven there; the
-    orders that did are not here, so it stays proven.
-    """
+    """The past of a review: its status and last change, the rules that held it, and its facts."""
 
     status: ReviewStatus
     modified: datetime
+    """Time of the last change."""
     flags: tuple[str, ...] | None = None
+    """None: unknown, and the present flags stay."""
     source: Source | None = None
     language: str | None = None
     is_verified: bool = False
+    """True if its purchase was proven there: it stays proven, since the orders that prove it are not here."""
 
     @property
     def is_held(self) -> bool:
-        """True if a rule held it back or flagged it there: while it is New, no classifier approves it here."""
+        """True if a rule held or flagged it there: while it is New, no classifier approves it here."""
         flags = self.flags or ()
         return len(flags) > len(verdict_flags(flags))
 
     def behind(self, earlier: "Restored") -> "Restored":
-        """This past once it has come behind an earlier one: flags that it doesn't know stay, and so does a proof."""
+        """This past applied after an earlier one: flags that it doesn't know stay, and so does a proven purchase."""
         flags = earlier.flags if self.flags is None else self.flags
         return self._replace(flags=flags, is_verified=self.is_verified or earlier.is_verified)
 
 
 def restore(review: "ModeratedReview", command: "Moderation", restored: Restored, seen: "Seen") -> "ModeratedReview":
-    """The review as it was; one that wasn't imported, began here later, has a past that isn't older, or has changed
-    here since then, stays as it is. Its reports and the flags of classifiers stay.
+    """The review with its past restored. Its reports and the flags of classifiers stay.
 
-    A repeat comes to the same. No change is from the future.
+    It stays as it is if it wasn't imported, was created here after that past, already has a past that isn't older, or
+    was changed here since. A repeat changes nothing. A change in the future is dated at the command.
     """
     modified = min(restored.modified, command.at)
     if not _takes(review, restored.status, modified):
@@ -61,9 +60,9 @@ def restore(review: "ModeratedReview", command: "Moderation", restored: Restored
 
 
 def _takes(review: "ModeratedReview", status: ReviewStatus, modified: datetime) -> bool:
-    """True if the review takes a past with this status, of that moment.
+    """True if the review takes a past with this status, from that moment.
 
-    A classifier's approval is no decision against one that a moderator made there.
+    A classifier's approval here doesn't prevail over a decision that a moderator made there.
     """
     is_by_verdict = (review.moderator or "").startswith(BY_VERDICT) and status is not ReviewStatus.NEW
     if review.modified is None:

@@ -1,7 +1,7 @@
-"""The schema of the database: its steps, and the versions of the service that run on it.
+"""The schema of the database: its migration steps, and the versions of the service that run on it.
 
-A step expands (adds what the next version needs, and the version before runs on it) or contracts (takes away what only
-older versions need). So one version can be rolled out beside the one before it, and rolled back.
+A step expands (adds what the next version needs, while the previous version still runs) or contracts (removes what only
+older versions need). So a version can be rolled out beside the previous one, and rolled back.
 """
 
 from enum import StrEnum
@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 
 class Step(NamedTuple):
-    """A step to a schema: its number, a sentence on it, and the least schema whose services run while it is made and
-    after it, the one before unless it contracts."""
+    """A step to a schema, with a sentence that describes it."""
 
     number: int
     sentence: str
     least: int
+    """The lowest schema whose services run during and after the step: the previous one unless it contracts."""
 
 
 _PLACES: Final = 2
@@ -26,19 +26,19 @@ STEPS: Final = (
     Step(_PLACES, "Give reviews ids that tell their place, and send their moderation straight there.", _PLACES),
     Step(_QUEUE, "Find unapproved reviews by an index of their own, which approvals leave alone.", _QUEUE),
 )
-"""In their order, numbered from 1 on without a gap."""
+"""All steps in order, numbered from 1 without gaps."""
 
 NEWEST: Final = len(STEPS)
 """The schema that this version of the service writes."""
 
 _OF_THIS_RELEASE: Final = 3
-"""So many of the steps came with this release: it runs on the schema of the one before."""
+"""Number of steps that are new in this release, which still runs on the schema of the previous one."""
 
 
 class SchemaMark(NamedTuple):
-    """The mark in the database: all steps up to `version` are made, and services that know schema `least` run on it.
+    """The mark in the database: all steps up to `version` are done, and services that know schema `least` run on it.
 
-    A database without a mark is from before there were any: version 0.
+    A database without a mark is older than marks: version 0.
     """
 
     version: int = 0
@@ -46,13 +46,13 @@ class SchemaMark(NamedTuple):
 
     @property
     def has_places(self) -> bool:
-        """True if the ids that we give tell places, and messages about objects go to them. All processes that start
-        know by this what others do."""
+        """True if new ids contain places, and messages about objects go to these. Processes that start learn from it
+        how the others work."""
         return self.version >= _PLACES
 
     @property
     def has_queue(self) -> bool:
-        """True if every unapproved review is in the queue, by which lists find them."""
+        """True if every unapproved review is in the queue, by which lists find it."""
         return self.version >= _QUEUE
 
 
@@ -67,8 +67,8 @@ class Standing(StrEnum):
 
 
 def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
-    """The standing of a service that writes schema `known`: it runs on that one, on that of the release before, and on
-    later ones whose steps leave it what it needs."""
+    """The standing of a service that writes schema `known`: it runs on that one, on the previous release's, and on
+    later ones whose steps keep what it needs."""
     if mark.least > known:
         return Standing.TOO_NEW
     if mark.version > known:
@@ -79,28 +79,28 @@ def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
 
 
 def begun(mark: SchemaMark, step: Step) -> SchemaMark:
-    """The mark once a step has begun: services that it leaves behind must not start any more."""
+    """The mark after a step has begun: services that it leaves behind must not start any more."""
     return SchemaMark(mark.version, max(mark.least, step.least))
 
 
 def done(mark: SchemaMark, step: Step) -> SchemaMark:
-    """The mark once a step is made."""
+    """The mark after a step is done."""
     return SchemaMark(max(mark.version, step.number), max(mark.least, step.least))
 
 
 def missing_steps(mark: SchemaMark, *, compatible: bool = False) -> tuple[Step, ...]:
-    """The steps that are still to be made, in their order; or those up to the first that contracts."""
+    """The steps that are still to be done, in order; if `compatible`, only those before the first that contracts."""
     missing = (step for step in STEPS if step.number > mark.version)
     return tuple(takewhile(lambda step: not compatible or step.least < step.number, missing))
 
 
 def fresh_mark() -> SchemaMark:
-    """The mark of a database that nothing was written to yet."""
+    """The mark of an empty database."""
     return SchemaMark(NEWEST, max(step.least for step in STEPS))
 
 
 def refusal(mark: SchemaMark, known: int = NEWEST) -> str | None:
-    """The reason against running on this database, and the way on; None if there is none."""
+    """The reason why this version can't run on this database, with the remedy; None if it can."""
     match standing(mark, known):
         case Standing.TOO_NEW:
             return (

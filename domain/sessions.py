@@ -1,4 +1,4 @@
-"""Sessions of the console: who signed in, by what, and for how long that holds."""
+"""Sessions of the console: visitor, credential and lifetime."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,17 +7,17 @@ from typing import Final
 from domain import base64url
 
 LIFETIME: Final = timedelta(hours=8)
-"""After it a visitor signs in again, also one who never left."""
+"""Time after which a visitor has to sign in again, even an active one."""
 
 KEY_BYTES: Final = 32
-"""Of a key that seals cookies: AES-256."""
+"""Bytes of a key that seals cookies: AES-256."""
 
 _IN_URLS: Final = {ord("+"): "-", ord("/"): "_"}
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A visitor who is signed in. `credential` is the API key or the token that the API is asked with."""
+    """A signed-in visitor. `credential` is the API key or the token for requests to the API."""
 
     id: str
     credential: str
@@ -25,12 +25,12 @@ class Session:
     issued: datetime
 
     def is_over(self, at: datetime) -> bool:
-        """True if its time has passed at that moment."""
+        """True if the session has expired at that moment."""
         return at - self.issued >= LIFETIME
 
 
 def cookie_key(text: str) -> bytes:
-    """A key from its base64, in either alphabet, with padding or without. Raises ValueError: not 32 bytes in base64."""
+    """The key in a base64 text, of either alphabet, with or without padding. Raises ValueError if it isn't 32 bytes."""
     try:
         key = base64url.decoded(text.strip().rstrip("=").translate(_IN_URLS))
     except ValueError:

@@ -21,16 +21,16 @@ class UnknownSortError(ValueError):
 
 
 def parse_direction(word: str) -> Direction | None:
-    """The direction that a word means, by how it begins: `asc`, `Ascending`, `DESC`; None for any other word."""
+    """The direction that a word begins with: `asc`, `Ascending`, `DESC`; None for any other word."""
     beginnings = (direction for direction in Direction if word.strip().lower().startswith(direction))
     return next(beginnings, None)
 
 
 def parse_sort(expression: str, fields: type[F]) -> list[tuple[F, Direction]]:
-    """The sort keys, most significant first; an empty expression gives an empty list.
+    """The sort keys, most significant first; an empty list for an empty expression.
 
-    A direction is any word of `parse_direction`, behind a colon or a hyphen. Letter case doesn't matter. A field named
-    twice counts where it stands first. Raises UnknownSortError, whose message names what there is.
+    A direction is any word that `parse_direction` knows, after a colon or a hyphen. Letter case doesn't matter. Of a
+    field named twice, the first place counts. Raises UnknownSortError, whose message lists the choices.
     """
     known = {field.value.lower(): field for field in fields}
     keys: dict[F, Direction] = {}

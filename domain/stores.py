@@ -1,4 +1,4 @@
-"""Stores, their settings, and who may leave a review there."""
+"""Stores, their settings, and the rules by which they accept reviews."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
 from domain.returns_statuses import DEFAULT_STATUSES
 
 GENERAL: Final = "general"
-"""The id of the general settings, where those of a store have its id; the key of messages that concern all stores."""
+"""The id of the general settings, in place of a store's id; the key of messages that concern all stores."""
 
 
 class Refusal(StrEnum):
-    """The reason for refusing a review: a rule of its store, or an id that is taken."""
+    """The reason for refusing a review, such as a rule of its store or an id that is taken."""
 
     UNKNOWN_STORE = "unknown-store"
     REVIEWS_DISABLED = "reviews-disabled"
@@ -33,7 +33,7 @@ class Refusal(StrEnum):
 
     @property
     def message(self) -> str:
-        """One sentence for the caller, with what to do about it."""
+        """A message for the caller, including the remedy if there is one."""
         return _REFUSAL_MESSAGES[self]
 
 
@@ -101,13 +101,13 @@ class ReminderSettings:
 RuleFields = Mapping[str, str | int | float | Sequence[str]]
 Setting = str | int | bool | Sequence[str] | Sequence[RuleFields] | None
 Changes = Mapping[str, Setting | Mapping[str, Setting]]
-"""New values of a store or of the general settings by the names of the interface; `settings` and `reminder` hold a
-mapping of their own. What isn't named stays as it is."""
+"""New values of a store or of the general settings by their names in the interface; `settings` and `reminder` hold
+nested mappings. Omitted values stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralSettings:
-    """The settings that hold for all stores."""
+    """The settings that apply to all stores."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
     return_number_template: str = DEFAULT_NUMBER_TEMPLATE
@@ -141,11 +141,11 @@ def refusals(
     has_reviewed: Callable[[], bool],
     is_import: bool = False,
 ) -> Iterator[Refusal]:
-    """Every reason for which the store, None if it isn't registered, doesn't take a review by this author.
+    """Every reason why the store (None: not registered) doesn't accept a review by this author.
 
-    `has_purchased` and `has_reviewed` are asked only when the answer depends on them, and only once the reasons are
-    read so far. `has_reviewed` tells if the author has another review of the object there. An import brings what was
-    taken elsewhere, under other rules: the store has to be known, and one review per customer holds.
+    `has_purchased` and `has_reviewed` are called lazily, and only if a reason depends on them. `has_reviewed` returns
+    True if the author has another review of the object there. An import brings reviews accepted elsewhere under other
+    rules: the store has to be registered, and one review per customer applies.
     """
     if store is None:
         yield Refusal.UNKNOWN_STORE
@@ -169,7 +169,7 @@ def refusal(
     has_reviewed: Callable[[], bool],
     is_import: bool = False,
 ) -> Refusal | None:
-    """The first of `refusals`, or None when the store takes the review."""
+    """The first of `refusals`; None if the store accepts the review."""
     found = refusals(
         store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed, is_import=is_import
     )
@@ -177,6 +177,6 @@ def refusal(
 
 
 def is_open_to_customers(store: Store) -> bool:
-    """True if the store takes every review that names its author: `refusals` has nothing to look up."""
+    """True if the store accepts every review that names its author: `refusals` has nothing to look up."""
     settings = store.settings
     return settings.reviews_enabled and not settings.purchase_required and not settings.one_review_per_customer

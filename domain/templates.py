@@ -1,4 +1,4 @@
-"""Templates of mails: which one a mail is written by."""
+"""Mail templates, and the choice of the template for a mail."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ class MailTemplate:
 
 
 def template_id(name: str, store_id: str | None, language: str | None) -> str:
-    """The id of a template: its name and its scope, as in the address of the template."""
+    """The id of a template: its name and scope, as in the URL of the template."""
     scope = {"storeId": store_id, "languageCode": canonical_language(language)}
     query = urlencode({field: value for field, value in scope.items() if value})
     return f"{name}?{query}" if query else name
 
 
 def canonical_language(code: str | None) -> str | None:
-    """A language code as BCP 47 writes it, "de-AT" for "DE_at"; None for none."""
+    """A language code in the letter case of BCP 47, "de-AT" for "DE_at"; None for none."""
     if not code:
         return None
     language, *rest = code.replace("_", "-").split("-")
@@ -43,7 +43,7 @@ def _subtag(part: str) -> str:
 
 
 def fallbacks(store_id: str | None, language: str | None) -> Iterator[TemplateScope]:
-    """The scopes in which to look for a template, the best first.
+    """The scopes in which to look for a template, best first.
 
     The store in that language, in its base language ("de" for "de-AT"), in any; then the same for all stores.
     """
@@ -59,7 +59,7 @@ def fallbacks(store_id: str | None, language: str | None) -> Iterator[TemplateSc
 def by_preference(
     templates: Mapping[TemplateScope, MailTemplate], store_id: str | None, language: str | None
 ) -> Iterator[tuple[TemplateScope, MailTemplate]]:
-    """The templates for a mail of that store in that language, the best first, and where they hold.
+    """The templates for a mail of that store in that language with their scopes, best first.
 
     The languages of `templates` are canonical.
     """

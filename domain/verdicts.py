@@ -1,4 +1,4 @@
-"""Verdicts of classifiers outside about the text of a review. They approve or flag, and never reject."""
+"""Verdicts of external classifiers on the text of a review. They approve or flag, and never reject."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from domain.reviews import ReviewStatus, counted
 from domain.reviews_facts import BY_VERDICT, verdict_flags
 
 MOST_SOURCES: Final = 50
-"""Sources that can flag one review."""
+"""Maximum number of sources that can flag one review."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict about the text with this hash. `labels` and `score` are the classifier's own, for the audit log."""
+    """A verdict on the text with this hash. `labels` and `score` are the classifier's own, for the audit log."""
 
     review_id: str
     text_hash: str
@@ -33,19 +33,19 @@ class Verdict:
 
     @property
     def subject(self) -> str:
-        """The name under which it moderates, and its flag."""
+        """The name under which the classifier moderates, and its flag."""
         return f"{BY_VERDICT}{self.source}"
 
 
 class Judgement(NamedTuple):
-    """The result of one verdict; `is_approved`: it has approved its review."""
+    """The result of one verdict; `is_approved` is true if it approved its review."""
 
     outcome: Outcome
     is_approved: bool = False
 
 
 class Judged(NamedTuple):
-    """The reviews that took verdicts into account, one result for each verdict, and changes of tallies."""
+    """The reviews that applied verdicts, by id, one result for each verdict, and changes of tallies."""
 
     reviews: Mapping[str, ModeratedReview]
     results: Sequence[Judgement]
@@ -53,7 +53,7 @@ class Judged(NamedTuple):
 
 
 def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -> Judged:
-    """Apply verdicts in their order. A review that isn't among these is gone."""
+    """Apply verdicts in order. A review that isn't among `reviews` has been deleted."""
     present, touched = dict(reviews), dict[str, ModeratedReview]()
     results: list[Judgement] = []
     tallies: dict[TallyKey, RatingTally] = {}
@@ -77,7 +77,7 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -
 
 
 def _judged(review: ModeratedReview, verdict: Verdict) -> ModeratedReview:
-    """The review after a verdict; one about another text changes nothing."""
+    """The review after a verdict; a verdict on another text changes nothing."""
     if verdict.text_hash != review.text_hash:
         return review
     others = tuple(flag for flag in review.flags if flag != verdict.subject)

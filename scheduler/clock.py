@@ -1,4 +1,4 @@
-"""The schedule of the job: runs it by the cron expression of the settings, in one scheduler at a time."""
+"""The schedule of the job: runs it by the cron expression in the settings, in one scheduler at a time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -17,20 +17,20 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 _MAKE_UP: Final = timedelta(hours=1)
-"""An unfinished run is repeated by the next active scheduler within this time: its hour was chosen on purpose."""
+"""Maximum age of an unfinished run that the next active scheduler makes up for: its hour was chosen on purpose."""
 
 _AGAIN: Final = timedelta(seconds=30)
-"""After a run that failed because MongoDB or Kafka was away, or that was cut off because the lease had run out."""
+"""Delay before repeating a run that failed while MongoDB or Kafka was unavailable, or that outlasted the lease."""
 
 GRACE_S: Final = 7.0
-"""At a stop, how long a batch in hand may take; a transaction that is cut off has no effect."""
+"""Seconds that a batch in progress may take at shutdown; a transaction that is cut off has no effect."""
 
 
 class ReminderClock:
-    """Runs the job whenever the cron expression says so, while this scheduler holds the lease.
+    """Runs the job by the cron expression while this scheduler holds the lease.
 
-    The lease is renewed and the settings are read ten times within its duration: a change of settings takes effect
-    within a tenth of it. A standby takes over at most 1.1 times its duration after the active scheduler dies.
+    It renews the lease and reads the settings ten times per lease duration, so a change of settings takes effect within
+    a tenth of it. A standby takes over at most 1.1 lease durations after the active scheduler dies.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ReminderClock:
         self._holder = holder
         self._lease_s = lease_s
         self.next_run: datetime | None = None
-        """None while this scheduler has nothing planned."""
+        """Time of the next run; None while this scheduler has none planned."""
         self._running: asyncio.Task[None] | None = None
         self._told = ""
         self._cron = ""
@@ -50,10 +50,10 @@ class ReminderClock:
         self._taken_over: Hold | None = None
         self._stopping = False
         self._noted: str | None = ""
-        """The schedule that was noted last; empty before that."""
+        """The cron expression noted last, None for no schedule; empty before the first note."""
 
     async def keep(self) -> None:
-        """Run the job on schedule until cancelled; then finish the batch in hand and release the lease."""
+        """Run the job on schedule until cancelled; then finish the batch in progress and release the lease."""
         try:
             while True:
                 try:
@@ -67,7 +67,7 @@ class ReminderClock:
             await self._stop()
 
     async def _look(self) -> None:
-        """Take or renew the lease, and follow the settings."""
+        """Acquire or renew the lease, and follow the settings."""
         asked = asyncio.get_running_loop().time()
         hold = await self._leases.take(REMINDERS, self._holder, self._lease_s)
         if hold is None:
@@ -83,7 +83,7 @@ class ReminderClock:
         await self._note(self._cron if settings.enabled else None)
 
     async def _note(self, cron: str | None) -> None:
-        """Note the schedule, so that others can tell if it is kept."""
+        """Note the schedule beside the lease, so that health checks see if it is kept."""
         if cron not in ("", self._noted):
             await self._leases.note_schedule(REMINDERS, cron)
             self._noted = cron
@@ -98,7 +98,7 @@ class ReminderClock:
             try:
                 check_cron(settings.cron)
             except InvalidCronError as error:
-                # Only by a change in the database itself: messages with such an expression are refused.
+                # Only a direct change of the database leads here: messages with such an expression are refused.
                 log.error("invalid cron expression; the previous one stays", cron=settings.cron, error=str(error))
             else:
                 self._cron = settings.cron
@@ -114,7 +114,7 @@ class ReminderClock:
         log.info("next reminders", at=str(self.next_run), cron=self._cron)
 
     def _is_overdue(self, hold: Hold, now: datetime) -> bool:
-        """True if the schedule had a run since it is noted that was not done, and is to be made up for."""
+        """True if a run was missed since the schedule was noted, at most _MAKE_UP ago."""
         if hold.since is not None and hold.cron != self._cron:
             return False
         return next_time(self._cron, max(hold.done, hold.since or hold.done, now - _MAKE_UP)) <= now
@@ -125,7 +125,7 @@ class ReminderClock:
             log.info("no reminders planned", reason=reason)
 
     def _start_if_due(self) -> float:
-        """Start the run that is due, unless one is under way; returns seconds to wait until the next look."""
+        """Start the due run, unless one is in progress; returns the seconds until the next check."""
         pause = self._lease_s / 10
         if self.next_run is None or (self._running is not None and not self._running.done()):
             return pause
@@ -158,7 +158,7 @@ class ReminderClock:
             log.info("reminders sent", **counts)
 
     def _repeat(self) -> None:
-        """Plan what a run has left, unless nothing is planned any more: another scheduler has it then."""
+        """Plan a repeat of an unfinished run, unless nothing is planned: then another scheduler has taken over."""
         if self.next_run is not None:
             self.next_run = datetime.now(UTC) + _AGAIN
 

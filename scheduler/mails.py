@@ -1,4 +1,4 @@
-"""Reminders as mails."""
+"""Mail commands for reminders."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,25 +28,25 @@ from storage.templates import TemplateRepository
 log = structlog.get_logger()
 
 LINKS_LENGTH: Final = 50_000
-"""Characters of all links of a mail in HTML, far beyond those of usual ids; what doesn't fit any more goes without."""
+"""Maximum number of characters of all links in a mail's HTML, far more than usual; further items go without a link."""
 
 _MOST_CHARACTERS: Final = 4_000_000
-"""Characters of the templates that are kept in memory, where each takes up to four bytes."""
+"""Maximum number of characters of cached templates, each of up to four bytes in memory."""
 
 _ENTRY_CHARACTERS: Final = 500
-"""A store and language counts as so many characters beside its templates, of which most have none."""
+"""Characters that a store and language count for beyond their templates, since most have none."""
 
 Templates = Mapping[TemplateScope, MailTemplate]
 
 
 class UnwritableMailError(Exception):
-    """No mail can be made of this order. The text says why, and holds nothing personal."""
+    """No mail can be written for this order. The message says why, without personal data."""
 
 
 class SavedTemplates:
-    """Reads the templates of a run, once for each store and language as far as they fit into memory.
+    """Reads the templates of a run, once for each store and language while the cache has room.
 
-    Their number has no bound: stores have as many as they like, in languages that nobody speaks.
+    Their number is unbounded: stores may have any number, also in languages that nobody speaks.
     """
 
     def __init__(self, templates: TemplateRepository) -> None:
@@ -55,7 +55,7 @@ class SavedTemplates:
         self._characters = 0
 
     async def usable(self, order: ReviewableOrder, store: Store | None) -> Templates:
-        """Those that the mail about an order can be written by, by where they hold."""
+        """The templates by which the mail about an order can be written, by scope."""
         scope = order.store_id, _language(order, store)
         if scope not in self._read:
             found = await self._templates.usable(ORDER_REVIEW_REQUEST, *scope)
@@ -70,22 +70,24 @@ class SavedTemplates:
 
 @dataclass(frozen=True, slots=True)
 class MailWriter:
-    """Writes the reminders of a run by the templates that were saved, which are to be read before.
+    """Writes the reminders of a run by saved templates, which the caller reads beforehand.
 
-    A template that fails is told of once, and the next better one takes its place. `sender` is the address of mails
-    that no store sends; None: that of the mailer. Links have tokens that are signed by `token_key` at `now`.
+    A failing template is logged once, and the next best one takes its place.
     """
 
     templates: SavedTemplates
     sender: str | None
+    """Sender of mails if the store has no address; None: the mailer's."""
     token_key: bytes
+    """The key that signs the tokens in links."""
     now: datetime
+    """The time from which these tokens are valid for their period."""
     _failed: set[TemplateScope] = field(default_factory=set)
 
     def command(
         self, reminder: Reminder, order: ReviewableOrder, store: Store | None, usable: Templates
     ) -> MailCommand:
-        """The command to send a reminder: CPU time that grows with its template. Raises UnwritableMailError."""
+        """The command that sends a reminder; its CPU time grows with the template. Raises UnwritableMailError."""
         try:
             mail = self._rendered(reminder, order, store, usable)
             return MailCommand(
@@ -112,7 +114,7 @@ class MailWriter:
     def _items(
         self, reminder: Reminder, order: ReviewableOrder, store: Store | None
     ) -> Iterator[tuple[str, str, str | None]]:
-        """The id and name of each item, and the address to write a review of it at, where the store has such a page."""
+        """The id and name of each item, and the URL to write a review of it, if the store has such a page."""
         template, room = store.settings.review_url if store else None, LINKS_LENGTH
         language = _language(order, store)
         for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
@@ -150,6 +152,6 @@ class MailWriter:
 
 
 def _language(order: ReviewableOrder, store: Store | None) -> str | None:
-    """The language of the order, else the first of its store, as a tag."""
+    """The language of the order, else the first language of its store, as a tag."""
     told = (order.customer.language_code or "").strip()
     return next(map(language_tag, [told] if told else store.languages if store else ()), None)

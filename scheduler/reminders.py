@@ -1,4 +1,4 @@
-"""The job: ask for reviews of what is due."""
+"""The reminder job: asks for reviews of due orders."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,41 +30,42 @@ from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 log = structlog.get_logger()
 
 BATCH: Final = 200
-"""Orders of one transaction, at most: those of many lines are fewer."""
+"""Maximum number of orders in a transaction; fewer if they have many lines."""
 
 _PROGRESS: Final = 1_000
-"""Orders from one line in the log to the next."""
+"""Orders between two lines of progress in the log."""
 
 _WRITING_S: Final = 5.0
-"""So long mails are written for one transaction, which workers end once it has stood still for twice as long; the next
-one has the rest."""
+"""Seconds of writing mails in a transaction, which workers abort after twice as long without activity; the next one
+continues."""
 
 _WRITTEN_BYTES: Final = 8 * 1024 * 1024
-"""So many bytes of mails, or one mail more, are written for one transaction: until its end they are in memory, here and
-at MongoDB."""
+"""Bytes of mails in a transaction, exceeded by at most one mail: until its end all are in memory, here and in MongoDB.
+"""
 
 _MOST_ASIDE: Final = 10_000
-"""A run that could do nothing for more orders than these ends as failed: what it asks MongoDB for would become too
-large. They are damaged, or fail, or another process is faster, which may have the rest."""
+"""Maximum number of orders that a run leaves as they were before it ends as failed: its query, which excludes them,
+would become too large. They are damaged, or fail, or another process is faster, which may do the rest."""
 
 
 @dataclass(slots=True)
 class RunReport:
-    """The result of a run: reminders sent, and orders that got none, by reason.
-
-    `failed` orders met an error of ours, and `damaged` ones can't be read: both wait for a later run. `is_cut`: it
-    could do nothing for so many that it didn't look at those behind them.
-    """
+    """The result of a run. Failed and damaged orders wait for a later run."""
 
     reminders: int = 0
+    """Number of reminders sent."""
     skipped: Counter[Skip] = field(default_factory=Counter)
+    """Number of orders without a reminder, by reason."""
     failed: int = 0
+    """Number of orders that met an error of ours."""
     damaged: int = 0
+    """Number of orders that can't be read."""
     is_cut: bool = False
+    """True if the run left so many orders as they were that it stopped before the rest."""
 
     @property
     def is_failure(self) -> bool:
-        """True if the run is not done: it was cut, or sent nothing and had errors of ours."""
+        """True if the run is not done: it was cut short, or had errors of ours and sent nothing."""
         return self.is_cut or (self.failed > 0 and not self.reminders)
 
     @property
@@ -73,7 +74,7 @@ class RunReport:
         return self.reminders + self.skipped.total()
 
     def add(self, batch: "_Batch") -> None:
-        """Count what a transaction did, also in the metric."""
+        """Add the result of a transaction, also to the metric."""
         for each in batch.decided:
             if isinstance(each.decision, Skip):
                 self.skipped[each.decision] += 1
@@ -88,27 +89,28 @@ class RunReport:
 
 @dataclass(slots=True)
 class _Batch:
-    """The result of a transaction: decisions, the errors of orders that are damaged, and the ids of those whose mails
-    couldn't be written by an error of ours."""
+    """The result of a transaction."""
 
     decided: list[Decided] = field(default_factory=list)
     damaged: Sequence[StoredDocumentError] = ()
+    """The errors of damaged orders."""
     unwritten: set[str] = field(default_factory=set)
+    """The ids of orders whose mails couldn't be written because of an error of ours."""
 
     def aside(self) -> set[str]:
-        """The orders that are as they were: this run would find them due again."""
+        """The ids of orders left as they were, which this run would find due again."""
         unchanged = {each.order.id for each in self.decided if not each.is_changed}
         return unchanged | self.unwritten | {str(error.id) for error in self.damaged}
 
 
 class ReminderJob:
-    """Sends the reminders that are due, each once.
+    """Sends the due reminders, each once.
 
-    A batch is one transaction: it reads the orders anew, decides, and writes how far their reminders have come, what
-    each customer has got, and the mails that are owed. Killed before its end it has done nothing; after it, others
-    publish what is owed, with the same ids. Two jobs at once conflict on the orders or on the customers: one of them
-    repeats, and finds that nothing is due any more. Orders that are damaged, or that nobody can write a mail about by
-    an error of ours, wait for a later run, and keep none behind them from theirs.
+    A batch is one transaction: it reads the orders again, decides, and writes the reminder states of the orders, the
+    reminders of each customer, and the mails to the outbox. If the process is killed before the commit, nothing has
+    happened; after it, others publish the outbox, with the same ids. Two jobs at once conflict on the orders or on the
+    customers: one of them retries and finds nothing due. Orders that are damaged, or whose mail fails by an error of
+    ours, wait for a later run without blocking others.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class ReminderJob:
         self._transactions = Transactions(database, repositories, publisher.publish)
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
-        """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
+        """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
         report, told, aside = RunReport(), 0, set[str]()
         await self._transactions.outbox.settle_overdue()
         writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
@@ -157,7 +159,7 @@ class ReminderJob:
     async def _decide(
         self, ids: Sequence[str], settings: ReminderSettings, writer: MailWriter, now: datetime
     ) -> _Batch:
-        """Decide on these orders and do what follows."""
+        """Decide on these orders in a transaction, and write the results."""
 
         async def decide(work: UnitOfWork) -> _Batch:
             orders, damaged = await self._decisions.reminders.readable(ids, work.session)
@@ -166,7 +168,7 @@ class ReminderJob:
             failed, written = set[str | None](), 0
             for each in await self._decisions.on(orders, settings, now, session=work.session):
                 if each.order.customer.id in failed:
-                    # Decided on as if the mail had been sent: the next batch does it anew.
+                    # Decided on as if the failed mail had been sent: the next batch decides again.
                     continue
                 try:
                     if isinstance(each.decision, Reminder):
@@ -187,7 +189,7 @@ class ReminderJob:
                     failed.add(each.order.customer.id)
                 if monotonic() > until or written > _WRITTEN_BYTES:
                     break
-            # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
+            # All writes come last: a process killed between them and the commit leaves the orders locked for a while.
             await self._decisions.reminders.save([d.order for d in batch.decided if d.is_changed], work.session)
             await self._decisions.reminders.add_sent(_reminded(batch.decided), now, work.session)
             work.emit(messages)
@@ -198,7 +200,7 @@ class ReminderJob:
     def _messages(
         self, decided: Decided, reminder: Reminder, writer: MailWriter, usable: Templates, now: datetime
     ) -> list[OutgoingMessage]:
-        """The messages that follow from the decision to send a reminder. Raises UnwritableMailError."""
+        """The mail command and the event of a reminder. Raises UnwritableMailError."""
         order, store, *_ = decided
         mail = mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store, usable))
         if len(mail.value or b"") > MAX_MESSAGE_BYTES:
@@ -209,5 +211,5 @@ class ReminderJob:
 
 
 def _reminded(decided: Iterable[Decided]) -> list[str]:
-    """The customers of these reminders, as often as each is reminded."""
+    """The customer ids of these reminders, one for each reminder."""
     return [each.decision.customer_id for each in decided if isinstance(each.decision, Reminder)]
