@@ -18,7 +18,7 @@ _USUAL: Final = re.compile(
 _ASCII_LABEL: Final = re.compile("[a-z0-9_-]+")
 _DOMAIN: Final = re.compile(r'[^\[\]()<>@,:;"\\\s]+|\[(IPv6:)?[0-9A-Fa-f:.]+\]')
 """A domain name or an IP literal without address delimiters, which encoded words can hide from the parser."""
-_NO_TEXT: Final = re.compile(
+_INVISIBLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200b\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 """Control characters, line separators, surrogates, the zero-width space, and bidirectional controls."""
@@ -87,4 +87,4 @@ def one_line(text: str) -> str:
 
     Joiners stay, since Persian, Sinhala and emoji depend on them.
     """
-    return " ".join(_NO_TEXT.sub(" ", text).split())
+    return " ".join(_INVISIBLE.sub(" ", text).split())

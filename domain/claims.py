@@ -18,5 +18,5 @@ class Claim:
 
 def only_review(identity: ReviewIdentity) -> Claim:
     """The claim of the only review that a customer may write of an object in a store."""
-    told = json.dumps([identity.store_id, *identity.entity, identity.user_id])
-    return Claim(f"only-review/{sha256(told.encode()).hexdigest()}", Refusal.DUPLICATE_REVIEW)
+    identity_json = json.dumps([identity.store_id, *identity.entity, identity.user_id])
+    return Claim(f"only-review/{sha256(identity_json.encode()).hexdigest()}", Refusal.DUPLICATE_REVIEW)

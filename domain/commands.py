@@ -32,10 +32,10 @@ class CommandOutcome(StrEnum):
 
 def command_outcome(outcomes: Collection[Outcome]) -> CommandOutcome:
     """The outcome of a command, from the outcomes of all its items."""
-    good = sum(outcome in (Outcome.APPLIED, Outcome.UNCHANGED) for outcome in outcomes)
-    if good == len(outcomes):
+    successful = sum(outcome in (Outcome.APPLIED, Outcome.UNCHANGED) for outcome in outcomes)
+    if successful == len(outcomes):
         return CommandOutcome.APPLIED
-    return CommandOutcome.PARTIAL if good else CommandOutcome.REFUSED
+    return CommandOutcome.PARTIAL if successful else CommandOutcome.REFUSED
 
 
 @dataclass(frozen=True, slots=True)

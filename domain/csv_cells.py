@@ -5,7 +5,7 @@ from typing import Final
 
 # Prefixes that a spreadsheet drops or takes for a formula, also full-width or after whitespace. Leading apostrophes
 # belong to them: a text that looks protected gets another apostrophe, so that removing one is always exact.
-_OBEYED: Final = re.compile(r"'*(?:[\t\r\n]|[\s\x00-\x1f]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_INTERPRETED: Final = re.compile(r"'*(?:[\t\r\n]|[\s\x00-\x1f]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 _CONTROL: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 # Escapes of Office Open XML (ECMA-376, ST_Xstring): _x001B_, and _x005F_ for a _ that looks like the start of one.
 _TO_ESCAPE: Final = re.compile(rf"[{_CONTROL}]|_(?=x[0-9A-F]{{4}}[_{_CONTROL}])")
@@ -15,10 +15,10 @@ _ESCAPED: Final = re.compile(r"_x(00(?:[0189][0-9A-F]|5F|7F))_")
 def cell_of(text: str) -> str:
     """The text as a cell: an apostrophe before a would-be formula, and control characters as `_x001B_`."""
     cell = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
-    return f"'{cell}" if _OBEYED.match(cell) else cell
+    return f"'{cell}" if _INTERPRETED.match(cell) else cell
 
 
 def text_of(cell: str) -> str:
     """The inverse of `cell_of`. Cells of other programs keep their text, unless they use the same escapes."""
-    bare = cell[1:] if cell.startswith("'") and _OBEYED.match(cell) else cell
+    bare = cell[1:] if cell.startswith("'") and _INTERPRETED.match(cell) else cell
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), bare)

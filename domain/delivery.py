@@ -12,9 +12,9 @@ REMEMBERED_MESSAGES: Final = 200
 """Maximum number of messages that a review remembers having been written by: the first one, and the last ones."""
 
 
-def digest_of(told: str) -> int:
+def digest_of(content: str) -> int:
     """A 63-bit digest of a message's content, by which a repeat is recognised."""
-    return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
+    return int.from_bytes(blake2b(content.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
 _NOWHERE: Final = -1

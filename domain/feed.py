@@ -38,8 +38,11 @@ _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U001
 _GTIN: Final = re.compile(r"[0-9][0-9 -]{5,}[0-9xX]")
 _HOST: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:[0-9]{1,5})?")
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
-_KEPT_IN_URLS: Final = "%/:@!$&'()*+,;=~"
-_COLLECTED: Final[Mapping[Source | None, str]] = {Source.WIDGET: "unsolicited", Source.REMINDER: "post_fulfillment"}
+_SAFE_IN_URLS: Final = "%/:@!$&'()*+,;=~"
+_COLLECTION_METHODS: Final[Mapping[Source | None, str]] = {
+    Source.WIDGET: "unsolicited",
+    Source.REMINDER: "post_fulfillment",
+}
 
 
 def feed_bytes(reviews: int, stored_bytes: int, images: int = 0, object_bytes: int = 0) -> int:
@@ -55,13 +58,13 @@ def feed_head(store_name: str) -> str:
     """The beginning of a file, before its reviews."""
     publisher = Element("publisher")
     _add(publisher, "name", store_name)
-    return _HEAD + _written(publisher)
+    return _HEAD + _to_xml(publisher)
 
 
 def feed_foot(left_out: int) -> str:
     """The end of a file, with a comment on the number of reviews that were left out."""
-    told = f"<!-- left out, for their objects have no url: {left_out} -->\n" if left_out else ""
-    return f"{told}</feed>\n"
+    comment = f"<!-- left out, for their objects have no url: {left_out} -->\n" if left_out else ""
+    return f"{comment}</feed>\n"
 
 
 def product_url(about: Description) -> str | None:
@@ -94,10 +97,10 @@ def review_element(review: Review, about: Description, url: str, image_root: str
     _add(SubElement(element, "ratings"), "overall", str(rating_number(review.rating)), **scale)
     _add_product(SubElement(SubElement(element, "products"), "product"), review, about, url)
     _add(element, "is_spam", _boolean(False))
-    method = "post_fulfillment" if review.facts.is_proven else _COLLECTED.get(review.facts.source)
+    method = "post_fulfillment" if review.facts.is_proven else _COLLECTION_METHODS.get(review.facts.source)
     if method:
         _add(element, "collection_method", method)
-    return _written(element)
+    return _to_xml(element)
 
 
 def _add_images(review: Element, urls: Sequence[str]) -> None:
@@ -132,7 +135,7 @@ def _address(url: str) -> str | None:
     if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc):
         return None
     path, query, fragment = (
-        quote(_BARE_PERCENT.sub("%25", part), safe=_KEPT_IN_URLS + more)
+        quote(_BARE_PERCENT.sub("%25", part), safe=_SAFE_IN_URLS + more)
         for part, more in ((parts.path, ""), (parts.query, "?"), (parts.fragment, "?"))
     )
     return parts._replace(path=path, query=query, fragment=fragment).geturl()
@@ -146,5 +149,5 @@ def _boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _written(element: Element) -> str:
+def _to_xml(element: Element) -> str:
     return tostring(element, encoding="unicode") + "\n"

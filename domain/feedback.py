@@ -223,12 +223,12 @@ def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFe
             continue
         key, is_repeat = command.vote_key, command.answer_key in repeats
         if key:
-            step = _voted(review, votes.get(key), command, is_repeat=is_repeat)
+            step = _apply_vote(review, votes.get(key), command, is_repeat=is_repeat)
         elif command.report:
             is_known = command.report.id in known.reports or command.report.id in reports
-            step = _reported(review, command.report, is_repeat=is_repeat or is_known)
+            step = _apply_report(review, command.report, is_repeat=is_repeat or is_known)
         else:
-            step = _replied(review, command, is_repeat=is_repeat)
+            step = _apply_reply(review, command, is_repeat=is_repeat)
         if command.answer_key:
             repeats.add(command.answer_key)
         if step.review != review:
@@ -248,13 +248,13 @@ def counting(responses: Responses, before: bool | None, after: bool | None) -> R
     return responses._replace(helpful=max(0, helpful), not_helpful=max(0, not_helpful))
 
 
-def _replied(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) -> _Step:
+def _apply_reply(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) -> _Step:
     if review.replied and review.replied.covers(command.position):
         return _Step(review, None)
     seen = replace(review, replied=review.replied.after(command.position) if review.replied else command.position)
     if is_repeat:
         return _Step(seen, None)
-    if _words(review.reply) == _words(command.reply) or _is_older(command, review.reply):
+    if _text_and_author(review.reply) == _text_and_author(command.reply) or _is_older(command, review.reply):
         return _Step(seen, Outcome.UNCHANGED)
     reply = command.reply
     if reply and review.reply:
@@ -268,11 +268,11 @@ def _is_older(command: Feedback, stored: Reply | None) -> bool:
     return reply is not None and stored is not None and reply.modified < min(command.at, stored.modified)
 
 
-def _words(reply: Reply | None) -> tuple[str, str | None] | None:
+def _text_and_author(reply: Reply | None) -> tuple[str, str | None] | None:
     return (reply.text, reply.author) if reply else None
 
 
-def _voted(review: ReviewFeedback, stored: Vote | None, command: Feedback, *, is_repeat: bool) -> _Step:
+def _apply_vote(review: ReviewFeedback, stored: Vote | None, command: Feedback, *, is_repeat: bool) -> _Step:
     if stored and stored.position.covers(command.position):
         return _Step(review, None)
     before = stored.helpful if stored else None
@@ -284,7 +284,7 @@ def _voted(review: ReviewFeedback, stored: Vote | None, command: Feedback, *, is
     return _Step(after, outcome, Vote(command.helpful, position))
 
 
-def _reported(review: ReviewFeedback, report: Report, *, is_repeat: bool) -> _Step:
+def _apply_report(review: ReviewFeedback, report: Report, *, is_repeat: bool) -> _Step:
     if is_repeat:
         return _Step(review, None)
     responses = review.responses._replace(reports=review.responses.reports + (report.settled is None))

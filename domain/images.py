@@ -22,10 +22,10 @@ SIZES: Final = (1_600, 320)
 UNUSED_FOR: Final = timedelta(hours=24)
 """Time after which an image that no review has is removed, and a refused one, too."""
 
-_LOST_SINCE: Final = frozenset({Refusal.UNKNOWN_IMAGE, Refusal.REFUSED_IMAGE})
-_LOST: Final[Mapping[Source | None, Collection[Refusal]]] = {
-    Source.IMPORT: _LOST_SINCE | {Refusal.IMAGE_OF_ANOTHER},
-    **dict.fromkeys((Source.API, Source.WIDGET, Source.REMINDER), _LOST_SINCE),
+_UNAVAILABLE: Final = frozenset({Refusal.UNKNOWN_IMAGE, Refusal.REFUSED_IMAGE})
+_DROPPABLE: Final[Mapping[Source | None, Collection[Refusal]]] = {
+    Source.IMPORT: _UNAVAILABLE | {Refusal.IMAGE_OF_ANOTHER},
+    **dict.fromkeys((Source.API, Source.WIDGET, Source.REMINDER), _UNAVAILABLE),
 }
 """Objections that cost a new review the image instead of refusing the review, by the review's source; else none."""
 
@@ -227,23 +227,23 @@ def without_lost(
     An imported review drops every image that it can't have, since nobody can be asked. A review that the facade has
     acknowledged drops images that have been refused or removed since. One from an upstream system drops none.
     """
-    lost = _LOST.get(source, ())
+    droppable = _DROPPABLE.get(source, ())
     return tuple(
-        id for id in ids if objection(stored.get(id), review_id, author, is_uploaded=id in uploaded) not in lost
+        id for id in ids if objection(stored.get(id), review_id, author, is_uploaded=id in uploaded) not in droppable
     )
 
 
 def stands_without_unknown(source: Source | None) -> bool:
     """True if a new review from this source is stored without its unknown images."""
-    return Refusal.UNKNOWN_IMAGE in _LOST.get(source, ())
+    return Refusal.UNKNOWN_IMAGE in _DROPPABLE.get(source, ())
 
 
 def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
     """The images by id, after reviews have claimed some of them."""
-    return {**stored, **{id: _held(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}
+    return {**stored, **{id: _claimed(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}
 
 
-def _held(image: StoredImage | None, id: str, review_id: str, at: datetime) -> StoredImage:
+def _claimed(image: StoredImage | None, id: str, review_id: str, at: datetime) -> StoredImage:
     return replace(image or StoredImage(id, ImageState.AWAITED, at), review_id=review_id)
 
 

@@ -91,13 +91,13 @@ def _codes(about: Description) -> Mapping[str, Any]:
 
 
 def _review(review: Review) -> Mapping[str, Any]:
-    told = {"name": unless_blank(review.title), "inLanguage": review.facts.language}
+    optional = {"name": unless_blank(review.title), "inLanguage": review.facts.language}
     return {
         "@type": "Review",
         "author": {"@type": "Person", "name": unless_blank(_shortened(review.user_name)) or NOBODY},
         "datePublished": review.created.date().isoformat(),
         "reviewRating": {"@type": "Rating", "ratingValue": rating_number(review.rating), **_SCALE},
-        **{key: text for key, text in told.items() if text},
+        **{key: text for key, text in optional.items() if text},
         "reviewBody": review.text,
     }
 
@@ -106,7 +106,7 @@ def _shortened(name: str | None) -> str | None:
     """The name, cut to LONGEST_AUTHOR characters without splitting combining marks, emoji or flags."""
     if name is None or len(name) <= LONGEST_AUTHOR:
         return name
-    ends = (end for end in range(LONGEST_AUTHOR, 0, -1) if not _continues(name[end]) and name[end - 1] != _JOINER)
+    ends = (end for end in range(LONGEST_AUTHOR, 0, -1) if not _is_modifier(name[end]) and name[end - 1] != _JOINER)
     return name[: next((end for end in ends if not _is_within_flag(name, end)), LONGEST_AUTHOR)]
 
 
@@ -116,7 +116,7 @@ def _is_within_flag(name: str, end: int) -> bool:
     return name[end] in _FLAG_LETTERS and before % 2 == 1
 
 
-def _continues(character: str) -> bool:
+def _is_modifier(character: str) -> bool:
     """True for a character that modifies the one before it: a combining mark, a joiner, a skin tone."""
     kind = category(character)
     return kind.startswith("M") or kind in {"Cf", "Sk"}

@@ -14,18 +14,18 @@ def language_tag(text: str) -> str:
     first, *others = text.replace("_", "-").lower().split("-")
     tag, is_extension = first, False
     for part in others:
-        tag += f"-{part if is_extension else _cased(part)}"
+        tag += f"-{part if is_extension else _in_tag_case(part)}"
         is_extension = is_extension or len(part) == 1
     return tag
 
 
 def detectable(title: str | None, text: str) -> str | None:
     """The text from which a review's language is detected; None if it is too short."""
-    told = f"{title} {text}" if title else text
-    return told if len(told) >= DETECTABLE_FROM else None
+    whole = f"{title} {text}" if title else text
+    return whole if len(whole) >= DETECTABLE_FROM else None
 
 
-def _cased(part: str) -> str:
+def _in_tag_case(part: str) -> str:
     if len(part) == _REGION_LENGTH:
         return part.upper()
     return part.capitalize() if len(part) == _SCRIPT_LENGTH and part.isalpha() else part

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
-_LAST: Final = 0x20000
+_CASES_END: Final = 0x20000
 """Exclusive upper bound of the code points of letters with cases."""
 
 _LONGEST: Final = 3
@@ -17,11 +17,11 @@ _AT_ONCE: Final = 4
 _RUN: Final = 32
 """Maximum number of letters of a run that is expanded as a whole: its pattern grows with the square of its length."""
 
-_SHORT: Final = 64
+_LONGEST_WITH_RUNS: Final = 64
 """Maximum number of characters of a text whose runs are expanded as a whole."""
 
-_MOST: Final = 256
-"""Maximum number of characters of a text that is expanded: PCRE compiles at most 64 KiB, too little for 3 * _MOST ß."""
+_LONGEST_EXPANDED: Final = 256
+"""Maximum number of characters of a text that is expanded: PCRE compiles at most 64 KiB, too little for 768 ß."""
 
 _DOT: Final = "\u0307"
 """The combining dot above that İ keeps in lower case."""
@@ -37,10 +37,10 @@ def pattern_in_any_case(text: str) -> str:
     In a text of more than 64 characters, a run like sssss matches only some of its spellings; a text of more than 256
     matches only spellings of the same length.
     """
-    if len(text) > _MOST:
+    if len(text) > _LONGEST_EXPANDED:
         return re.escape(text)
     folded, pieces, at = _folded(text), [], 0
-    most = _RUN if len(text) <= _SHORT else _AT_ONCE
+    most = _RUN if len(text) <= _LONGEST_WITH_RUNS else _AT_ONCE
     while at < len(folded):
         end = _end(folded, at, most)
         pieces.append(_pattern(folded[at:end]))
@@ -60,7 +60,9 @@ def _pattern(folded: str) -> str:
         for start in range(middle - _LONGEST + 1, middle):
             for end in range(middle + 1, start + _LONGEST + 1):
                 if folded[start:end] in _cases():
-                    ways.append(_pattern(folded[:start]) + _across(folded[start:end]) + _pattern(folded[end:]))
+                    ways.append(
+                        _pattern(folded[:start]) + _class_of_several(folded[start:end]) + _pattern(folded[end:])
+                    )
     return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
 
 
@@ -72,7 +74,7 @@ def _folded(text: str) -> str:
 def _cases() -> Mapping[str, str]:
     """All characters that fold to a text other than themselves, by that text."""
     cases: dict[str, str] = {}
-    for character in map(chr, range(_LAST)):
+    for character in map(chr, range(_CASES_END)):
         folded = _folded(character)
         if folded != character:
             cases[folded] = cases.get(folded, "") + character
@@ -96,21 +98,21 @@ def _ways(folded: str) -> Iterator[str]:
     for size in range(1, min(_LONGEST, len(folded)) + 1):
         head = folded[:size]
         if size == 1 or head in _cases():
-            written = _letter(head) if size == 1 else _across(head)
+            written = _class_of_letter(head) if size == 1 else _class_of_several(head)
             yield from (written + rest for rest in _ways(folded[size:]))
 
 
-def _across(letters: str) -> str:
+def _class_of_several(letters: str) -> str:
     """The pattern of the single characters that fold to several letters."""
-    return f"[{_cases()[letters]}]{_dot_behind(letters)}"
+    return f"[{_cases()[letters]}]{_optional_dot(letters)}"
 
 
-def _letter(letter: str) -> str:
+def _class_of_letter(letter: str) -> str:
     if letter == "i":
-        return f"[i{_cases()[letter]}]{_dot_behind(letter)}"
+        return f"[i{_cases()[letter]}]{_optional_dot(letter)}"
     # Every engine knows the cases of ASCII; of other letters it may know fewer than Python.
     return re.escape(letter) if letter.isascii() else f"[{letter}{_cases().get(letter, '')}]"
 
 
-def _dot_behind(letters: str) -> str:
+def _optional_dot(letters: str) -> str:
     return f"{_DOT}?" if letters.endswith("i") else ""

@@ -12,7 +12,7 @@ from unicodedata import category, combining, normalize
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
-_BETWEEN: Final = "\0"
+_SEPARATOR: Final = "\0"
 """Separator of title, text and name: no review contains it, and no phrase matches across it."""
 
 _INVISIBLE: Final = dict.fromkeys(
@@ -27,7 +27,7 @@ _INVISIBLE: Final = dict.fromkeys(
         *range(0xE0000, 0xE1000),
     ]
 )
-_VERY_LONG: Final = "\ufdfa"
+_LONG_LIGATURE: Final = "\ufdfa"
 """A ligature that NFKC expands to 18 characters, where all others yield at most 8. It is left as it is."""
 _MOST_MARKS: Final = 30
 """Maximum number of combining marks of a letter, as in Unicode's stream-safe format: no language uses as many, and
@@ -66,7 +66,7 @@ _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
 _MOST_SAME_WORDS: Final = 3
 _EDGE: Final = "\0"
-"""Marks a place where words can begin and end. _BETWEEN becomes three of them, which no word matches across."""
+"""Marks a place where words can begin and end. _SEPARATOR becomes three of them, which no word matches across."""
 
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _ASCII_PUNCTUATION: Final = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctuation))
@@ -87,7 +87,7 @@ def normalised(text: str) -> str:
             return text.lower().strip()
         return " ".join(text.translate(_INVISIBLE).lower().split())
     seen = _with_few_marks(text.translate(_INVISIBLE))
-    folded = _VERY_LONG.join(map(_folded, seen.split(_VERY_LONG))) if _VERY_LONG in seen else _folded(seen)
+    folded = _LONG_LIGATURE.join(map(_folded, seen.split(_LONG_LIGATURE))) if _LONG_LIGATURE in seen else _folded(seen)
     return " ".join(folded.split())
 
 
@@ -122,7 +122,7 @@ def _is_mark(character: str) -> bool:
 
 def searched(title: str | None, text: str, user_name: str | None = None) -> str:
     """All texts that an author writes for others to read, normalised and joined for the detectors."""
-    return _BETWEEN.join([normalised(each) for each in (title, text, user_name) if each])
+    return _SEPARATOR.join([normalised(each) for each in (title, text, user_name) if each])
 
 
 def text_hash(title: str | None, text: str) -> str:
@@ -133,8 +133,8 @@ def text_hash(title: str | None, text: str) -> str:
 
 def text_key(parts: Sequence[str | None], text: str) -> str:
     """The key by which a repeat of a normalised text by the same author, or about the same object, is found."""
-    told = "\n".join([*map(repr, parts), text])
-    return blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    content = "\n".join([*map(repr, parts), text])
+    return blake2b(content.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 class WordLists:
@@ -195,7 +195,7 @@ _EDGES: Final = _Edges()
 def links(text: str) -> Iterator[str]:
     """The web addresses in a normalised text, with or without a scheme, each extended to the surrounding whitespace."""
     plain = _with_full_stops(text)
-    return (_around(text, match) for each in _LINKS for match in each.finditer(plain))
+    return (_extended(text, match) for each in _LINKS for match in each.finditer(plain))
 
 
 def has_link(text: str) -> bool:
@@ -210,7 +210,7 @@ def _with_full_stops(text: str) -> str:
 
 def contacts(text: str) -> Iterator[str]:
     """The e-mail addresses and phone numbers in a normalised text."""
-    yield from (_around(text, match) for each in _addresses(text) for match in each.finditer(text))
+    yield from (_extended(text, match) for each in _addresses(text) for match in each.finditer(text))
     yield from _phones(text)
 
 
@@ -230,10 +230,10 @@ def _phones(text: str) -> Iterator[str]:
     yield from (match[0] for match in _NUMBER.finditer(text) if _is_phone(match[0]))
 
 
-def _around(text: str, match: re.Match[str]) -> str:
+def _extended(text: str, match: re.Match[str]) -> str:
     """The match, extended to the surrounding whitespace."""
-    first = max(text.rfind(sign, 0, match.start()) for sign in (" ", _BETWEEN)) + 1
-    ends = (text.find(sign, match.end()) for sign in (" ", _BETWEEN))
+    first = max(text.rfind(sign, 0, match.start()) for sign in (" ", _SEPARATOR)) + 1
+    ends = (text.find(sign, match.end()) for sign in (" ", _SEPARATOR))
     return text[first : min((end for end in ends if end >= 0), default=len(text))]
 
 

@@ -34,9 +34,9 @@ def check_origin(text: str) -> None:
         raise InvalidOriginError("Write an address as browsers do, like 127.0.0.1 or [::1]")
     if port == 0:
         raise InvalidOriginError("No page has the port 0")
-    own = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
-    if text != (right := f"{parts.scheme}://{shown}{own}"):
-        raise InvalidOriginError(f"An origin has no path, user or usual port: {right}")
+    suffix = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
+    if text != (canonical := f"{parts.scheme}://{shown}{suffix}"):
+        raise InvalidOriginError(f"An origin has no path, user or usual port: {canonical}")
 
 
 def _is_address(host: str) -> bool:

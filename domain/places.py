@@ -15,7 +15,7 @@ from domain.ratings import Entity
 
 BUCKETS: Final = 4096
 
-_OURS: Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_ASSIGNED_ID: Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _VERSION_AND_BUCKET: Final = 0xFFFF << 64
 _VERSION: Final = 8 << 76
 
@@ -41,23 +41,23 @@ def placed(id: UUID, bucket: int) -> str:
 
 def bucket_in(id: str) -> int | None:
     """The bucket in an id; None for an id that Plaudit didn't assign. A forged id may contain any bucket."""
-    return _told(id.encode(errors="surrogatepass"))
+    return _embedded_bucket(id.encode(errors="surrogatepass"))
 
 
 def tells_place(key: bytes) -> bool:
     """True for a key that is an id with a bucket."""
-    return _told(key) is not None
+    return _embedded_bucket(key) is not None
 
 
 def partition_at(key: bytes, partitions: int) -> int:
     """The partition for a key, which is an id with a bucket or the key of an object: each of the `partitions` has a
     range of buckets."""
-    bucket = _told(key)
+    bucket = _embedded_bucket(key)
     return (_bucket(key) if bucket is None else bucket) * partitions // BUCKETS
 
 
-def _told(id: bytes) -> int | None:
-    found = _OURS.fullmatch(id)
+def _embedded_bucket(id: bytes) -> int | None:
+    found = _ASSIGNED_ID.fullmatch(id)
     return int(found[1], 16) if found else None
 
 

@@ -43,8 +43,8 @@ def is_of(customer: Customer, person: str) -> bool:
     """True if the customer of an order is this person: by id, or by mail address for a guest, who has no id."""
     if customer.id is not None:
         return customer.id == person
-    told, asked = customer.address, address_in(person.strip())
-    return told is not None and asked is not None and told.casefold() == asked.casefold()
+    address, wanted = customer.address, address_in(person.strip())
+    return address is not None and wanted is not None and address.casefold() == wanted.casefold()
 
 
 def forgotten_order(order: Order) -> Order:
@@ -57,7 +57,7 @@ def forgotten_order(order: Order) -> Order:
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:
     """The return with its quantities, but without the customer's free text and name; other names stay."""
-    return _without_words(unnamed_return(stored, customer_id))
+    return _without_free_text(unnamed_return(stored, customer_id))
 
 
 def without_person(stored: Return, order: Order | None, customer_id: str) -> Return:
@@ -83,7 +83,7 @@ def unnamed_return(stored: Return, customer_id: str) -> Return:
 
 def part_in_return(stored: Return, customer_id: str) -> Return:
     """A person's part in another customer's return: their name, without free text and other names."""
-    return _without_words(_with_names(stored, lambda by: by if by == customer_id else None))
+    return _without_free_text(_with_names(stored, lambda by: by if by == customer_id else None))
 
 
 def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
@@ -115,10 +115,10 @@ def people_in(value: bytes) -> set[str]:
     In a message that is not JSON, every word that could be an id.
     """
     try:
-        people = {id for name, id in _named(value) if name in _PERSON_FIELDS}
+        people = {id for name, id in _named_strings(value) if name in _PERSON_FIELDS}
     except (ValueError, RecursionError):
-        people = {word for words in _WORDS.findall(_text(value)) for word in words if word}
-    return people | _folded(people)
+        people = {word for words in _WORDS.findall(_decoded(value)) for word in words if word}
+    return people | _folded_addresses(people)
 
 
 def is_about(
@@ -126,20 +126,20 @@ def is_about(
 ) -> bool:
     """True if a message concerns a customer, by id or by one of these mail addresses in any letter case, or one of
     their orders. A message that is not JSON is searched as plain text."""
-    theirs = _folded(addresses)
+    theirs = _folded_addresses(addresses)
     try:
-        named = set(_named(value))
+        named = set(_named_strings(value))
     except (ValueError, RecursionError):
-        text = _text(value)
+        text = _decoded(value)
         folded = text.casefold()
         return any(_occurs(id, text) for id in (customer_id, *order_ids)) or any(_occurs(a, folded) for a in theirs)
     people = {id for name, id in named if name in _PERSON_FIELDS}
     orders = {id for name, id in named if name in _ORDER_ID_FIELDS}
-    is_theirs = customer_id in people or not _folded(people).isdisjoint(theirs)
+    is_theirs = customer_id in people or not _folded_addresses(people).isdisjoint(theirs)
     return is_theirs or not orders.isdisjoint(order_ids)
 
 
-def _folded(people: Collection[str]) -> set[str]:
+def _folded_addresses(people: Collection[str]) -> set[str]:
     """The mail addresses among these, without names and in lower case. Parsing unusual ones is slow, and a text can be
     full of them: beyond MOST_PARSED, the text between angle brackets is taken for the address."""
     addresses = [person for person in people if "@" in person]
@@ -161,7 +161,7 @@ def _with_names(stored: Return, name: Callable[[str | None], str | None]) -> Ret
     )
 
 
-def _without_words(stored: Return) -> Return:
+def _without_free_text(stored: Return) -> Return:
     lines = tuple(replace(line, reason=None) for line in stored.lines)
     return replace(stored, resolution=None, origin=None, lines=lines)
 
@@ -175,36 +175,36 @@ def _name_of(name: str) -> str:
 _DECODER: Final = json.JSONDecoder(
     parse_int=str,
     parse_float=lambda text: text.removesuffix(".0"),
-    object_pairs_hook=lambda fields: tuple((_name_of(name), told) for name, told in fields),
+    object_pairs_hook=lambda fields: tuple((_name_of(name), content) for name, content in fields),
 )
 
 
-def _named(value: bytes) -> Iterator[tuple[str, str]]:
+def _named_strings(value: bytes) -> Iterator[tuple[str, str]]:
     """The normalised names and the strings of all fields, at any depth, also in JSON within a string or event data; for
     a field that holds an object, its id. Raises ValueError and RecursionError."""
     broken = 0
     text = value.decode(json.detect_encoding(value), "surrogatepass")
     waiting: list[tuple[Any, int]] = [(_DECODER.decode(text), MOST_EMBEDDED)]
     while waiting:
-        told, levels = waiting.pop()
-        if isinstance(told, list):
-            waiting += [(each, levels) for each in told]
-        elif isinstance(told, str):
-            if levels and told.lstrip()[:1] in _BEGINS:
+        node, levels = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(each, levels) for each in node]
+        elif isinstance(node, str):
+            if levels and node.lstrip()[:1] in _BEGINS:
                 try:
-                    waiting.append((_DECODER.decode(told), levels - 1))
+                    waiting.append((_DECODER.decode(node), levels - 1))
                 except ValueError:
                     broken += 1
                     if broken > MOST_BROKEN:
                         raise
-        elif isinstance(told, tuple):
-            for name, content in told:
+        elif isinstance(node, tuple):
+            for name, content in node:
                 ids = [id for key, id in content if key == "id"] if isinstance(content, tuple) else [content]
                 yield from ((name, id) for id in ids if id and isinstance(id, str))
-                waiting.append((_data(content) if name == _DATA_FIELD else content, levels))
+                waiting.append((_from_base64(content) if name == _DATA_FIELD else content, levels))
 
 
-def _data(content: Any) -> Any:
+def _from_base64(content: Any) -> Any:
     """The text that is encoded in base64; other content unchanged."""
     try:
         return b64decode(content).decode()
@@ -212,7 +212,7 @@ def _data(content: Any) -> Any:
         return content
 
 
-def _text(value: bytes) -> str:
+def _decoded(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
@@ -226,12 +226,12 @@ def _occurs(id: str, text: str) -> bool:
 
 def _body_without_person(order: Order) -> bytes:
     """The JSON of fields that don't concern the customer: as received, or from the order if its body has none."""
-    told = {name.casefold(): content for name, content in (json.loads(order.body) or {}).items()}
-    kept = _only(told, _ORDER_FIELDS)
-    items = told.get("items")
+    fields = {name.casefold(): content for name, content in (json.loads(order.body) or {}).items()}
+    kept = _selected(fields, _ORDER_FIELDS)
+    items = fields.get("items")
     if isinstance(items, list):
         lines = [{n.casefold(): content for n, content in item.items()} for item in items if isinstance(item, Mapping)]
-        kept["items"] = [_only(line, _ITEM_FIELDS) for line in lines]
+        kept["items"] = [_selected(line, _ITEM_FIELDS) for line in lines]
     elif order.lines:
         known = {"id": order.id, "number": order.number, "status": order.status, "storeId": order.store_id}
         kept = {**known, "items": [_shown_line(line) for line in order.lines]}
@@ -242,6 +242,6 @@ def _shown_line(line: OrderLine) -> dict[str, Any]:
     return dict(zip(_ITEM_FIELDS, (line.id, line.product_id, line.name, line.quantity, line.price), strict=True))
 
 
-def _only(told: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _selected(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """The fields with these names, from a mapping by folded names."""
-    return {name: told[name.casefold()] for name in names if name.casefold() in told}
+    return {name: fields[name.casefold()] for name in names if name.casefold() in fields}

@@ -74,7 +74,9 @@ class RatingTally:
     """None if it is unknown, as in a tally by a version without histograms."""
 
     def __add__(self, other: "RatingTally") -> "RatingTally":
-        return RatingTally(self.count + other.count, self.sum + other.sum, _added(self.histogram, other.histogram))
+        return RatingTally(
+            self.count + other.count, self.sum + other.sum, _sum_of_histograms(self.histogram, other.histogram)
+        )
 
     def __neg__(self) -> "RatingTally":
         return RatingTally(-self.count, -self.sum, self.histogram and tuple(-each for each in self.histogram))
@@ -202,15 +204,15 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
 @lru_cache(maxsize=4_096)
 def _wilson_value(count: int, sum_of_ratings: Hundredths) -> float:
     """The rating value by Wilson, cached: most objects have few reviews, and few reviews have few possible sums."""
-    return float(_half_up(wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING))
+    return float(_rounded_half_up(wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING))
 
 
-def _added(one: Histogram | None, other: Histogram | None) -> Histogram | None:
+def _sum_of_histograms(one: Histogram | None, other: Histogram | None) -> Histogram | None:
     if one is None or other is None:
         return None
     return tuple([a + b for a, b in zip(one, other, strict=True)])
 
 
-def _half_up(value: Decimal) -> Decimal:
+def _rounded_half_up(value: Decimal) -> Decimal:
     # The last of the 40 digits are inexact; at twenty decimals an exact half is a half again.
     return value.quantize(_TWENTY_DECIMALS).quantize(_TWO_DECIMALS, ROUND_HALF_UP)

@@ -15,8 +15,8 @@ def folded(text: str) -> str:
     """The words of a text without letter case, accents and punctuation, at most KEY_LENGTH characters: `Łódź-2 Café`
     becomes `łodz 2 cafe`."""
     # Styled letters have a case only after NFKD, and case folding can yield letters that NFKD has to decompose.
-    same = normalize("NFKD", normalize("NFKD", text).casefold())
-    plain = "".join(sign for sign in same if not combining(sign))
+    decomposed = normalize("NFKD", normalize("NFKD", text).casefold())
+    plain = "".join(character for character in decomposed if not combining(character))
     return " ".join(filter(None, _BETWEEN_WORDS.split(plain)))[:KEY_LENGTH].rstrip()
 
 

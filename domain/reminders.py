@@ -60,7 +60,7 @@ class SentReminders:
         """The number of reminders that count for the limit: all, or those within its period."""
         if settings.limit_period_days is None:
             return self.count
-        since = _before(now, timedelta(days=settings.limit_period_days))
+        since = _moment_before(now, timedelta(days=settings.limit_period_days))
         return sum(since < at for at in self.times)
 
     def limit_since(self, settings: ReminderSettings) -> datetime | None:
@@ -151,7 +151,7 @@ def status_key(status: str) -> str:
 def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
     """The latest `counted_from` with which an order is due."""
     # With 0 days, an order must not be due again at the moment of its reminder.
-    return _before(now, max(timedelta(days=settings.days_in_status), timedelta(microseconds=1)))
+    return _moment_before(now, max(timedelta(days=settings.days_in_status), timedelta(microseconds=1)))
 
 
 def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | None:
@@ -164,10 +164,10 @@ def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | N
 
 def due_from(settings: ReminderSettings, now: datetime) -> datetime:
     """The earliest `status_since` with which an order is due; older ones never get a reminder."""
-    return _before(now, timedelta(days=settings.days_in_status + settings.max_age_days))
+    return _moment_before(now, timedelta(days=settings.days_in_status + settings.max_age_days))
 
 
-def _before(now: datetime, age: timedelta) -> datetime:
+def _moment_before(now: datetime, age: timedelta) -> datetime:
     """The moment `age` before `now`; the first moment of the year 1 if that is earlier."""
     try:
         return now - age

@@ -101,7 +101,7 @@ class ReturnRequest:
 
 
 _ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
-_SAYS_OTHER: Final = RefusalReason(
+_CREATED_BY_OTHER_REQUEST: Final = RefusalReason(
     ReturnRefusal.ID_TAKEN, "The return is there, and was created by another request: change it, or choose another id"
 )
 
@@ -121,7 +121,7 @@ def decide(
         return [_ID_TAKEN] if request.is_new else _unknown_return(request.id)
     if known is not None:
         if request.is_new:
-            return _repeated(request, known)
+            return _decide_repeat(request, known)
         if order is not None and request.is_deletion and request.may_touch(order):
             return DeletedReturn(known.id, known.seen.after(request.position))
         if order is not None and not request.is_deletion:
@@ -131,11 +131,11 @@ def decide(
     return _unknown_return(request.id)
 
 
-def _repeated(request: ReturnRequest, known: Return) -> Return | list[RefusalReason]:
+def _decide_repeat(request: ReturnRequest, known: Return) -> Return | list[RefusalReason]:
     if request.order_id != known.order_id or not is_within(request.stores, known.store_id):
         return [_ID_TAKEN]
     # A repeat of the request that created it, also if the return has changed since.
-    return known if known.origin in (None, request.digest) else [_SAYS_OTHER]
+    return known if known.origin in (None, request.digest) else [_CREATED_BY_OTHER_REQUEST]
 
 
 def created_return(
@@ -179,7 +179,7 @@ def changed_return(
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         is_status = status_named(request.expected_status, statuses) is not None
         changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")
-        return [changed if is_status else _no_status(request.expected_status, statuses, "expectedStatus")]
+        return [changed if is_status else _unknown_status_reason(request.expected_status, statuses, "expectedStatus")]
     request = replace(request, at=known.time_of_change(request.at))
     status = status_named(request.status or known.status, (*statuses, known.status))
     lines = known.lines
@@ -197,7 +197,7 @@ def changed_return(
     unknown = _unknown_status(request, status, statuses) + unknown_lines(request.lines or (), known.lines)
     if reasons := unknown + _objections(wanted, known, order):
         return reasons
-    return known if _told(wanted) == _told(known) else wanted
+    return known if _changeable_part(wanted) == _changeable_part(known) else wanted
 
 
 def with_return(order: Order, before: Return | None, after: Return | None) -> Order:
@@ -209,7 +209,7 @@ def with_return(order: Order, before: Return | None, after: Return | None) -> Or
     return replace(order, returned={line_id: quantity for line_id, quantity in returned.items() if quantity})
 
 
-def _told(version: Return) -> tuple[object, ...]:
+def _changeable_part(version: Return) -> tuple[object, ...]:
     """The part of a return that a request can change."""
     lines = ((line.order_line_id, line.quantity, line.price, line.reason) for line in version.lines)
     return version.status, version.resolution, *lines
@@ -220,10 +220,10 @@ def _unknown_return(id: str) -> list[RefusalReason]:
 
 
 def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequence[str]) -> list[RefusalReason]:
-    return [] if found is not None else [_no_status(request.status, statuses)]
+    return [] if found is not None else [_unknown_status_reason(request.status, statuses)]
 
 
-def _no_status(status: str | None, statuses: Sequence[str], field: str | None = None) -> RefusalReason:
+def _unknown_status_reason(status: str | None, statuses: Sequence[str], field: str | None = None) -> RefusalReason:
     message = f"{status} is no status of returns. There are: {', '.join(statuses)}"
     return RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message, field=field)
 

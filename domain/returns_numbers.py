@@ -43,7 +43,7 @@ def _shape(template: str) -> str:
     for text, name, spec, _ in _parsed(template):
         shape += "".join("9" if character.isdigit() else "x" for character in text)
         if name == "date":
-            shown = _date(spec, _SAMPLE[0])
+            shown = _formatted_date(spec, _SAMPLE[0])
             shape += "".join("D" if character.isdigit() else "x" for character in shown)
         elif name == "sequence":
             shape += "S"
@@ -72,17 +72,17 @@ def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
         number += text
         used.add(name)
         if name == "date" and _DATE_PART.fullmatch(spec or ""):
-            number += _date(spec, day)
+            number += _formatted_date(spec, day)
         elif name == "sequence" and _SEQUENCE_PART.fullmatch(spec or ""):
             number += sequence(spec or "")
         elif name is not None:
-            raise _unusable(name, spec)
+            raise _unusable_error(name, spec)
     if not {"date", "sequence"} <= used:
         raise InvalidNumberTemplateError("The template needs both {date:%y%m%d} and {sequence:05d}")
     return number
 
 
-def _date(spec: str | None, day: date) -> str:
+def _formatted_date(spec: str | None, day: date) -> str:
     return day.strftime(spec or "%y%m%d")
 
 
@@ -99,18 +99,18 @@ def _from_net(name: str | None, spec: str | None) -> tuple[str | None, str | Non
     if name == "0":
         shown = [match[0] for match in _NET_DATE.finditer(spec or "")]
         if not shown or not all(each in _DATE_OF_NET or each in "-_./ " for each in shown):
-            raise _unusable(name, spec)
+            raise _unusable_error(name, spec)
         return "date", "".join(_DATE_OF_NET.get(each, each) for each in shown)
     if name == "1":
         digits = _NET_SEQUENCE.fullmatch(spec or "")
         if digits is None:
-            raise _unusable(name, spec)
+            raise _unusable_error(name, spec)
         width = int(digits[1] or 0) or len(digits[2] or "")
         return "sequence", f"0{width}d" if width else "d"
     return name, spec
 
 
-def _unusable(name: str, spec: str | None) -> InvalidNumberTemplateError:
+def _unusable_error(name: str, spec: str | None) -> InvalidNumberTemplateError:
     return InvalidNumberTemplateError(
         f"Use {{date:%y%m%d}} and {{sequence:05d}}, or {{0:yyMMdd}} and {{1:D5}}, not {{{name}:{spec}}}"
     )

@@ -20,8 +20,8 @@ from domain.reviews_facts import (
     ReviewImage,
 )
 
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
-_UNSEEN_OTHERS: Final = frozenset(
+_INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
+_INVISIBLE_CHARACTERS: Final = frozenset(
     # Letters, marks and a symbol without a visible glyph: fillers, joiners, variation selectors, blank braille.
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
@@ -45,7 +45,7 @@ def is_blank(text: str) -> bool:
     """True if nothing of a text is visible: it is empty, or consists of spaces and characters without a glyph."""
     if "!" <= text[:1] <= "~":
         return False  # the usual case
-    return all(category(each) in _UNSEEN or each in _UNSEEN_OTHERS for each in text)
+    return all(category(each) in _INVISIBLE_CATEGORIES or each in _INVISIBLE_CHARACTERS for each in text)
 
 
 def unless_blank(text: str | None) -> str | None:

@@ -131,8 +131,8 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
 def message_mark(identity: str | None, content: Content) -> int:
     """The mark of a message, 63 bits: the digest of its CloudEvents identity, else of its content."""
     # Without images, the mark is the same as in versions that knew no images.
-    told = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
-    return digest_of(told)
+    marked = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
+    return digest_of(marked)
 
 
 def edit_reviews(
@@ -215,8 +215,8 @@ def apply_edit(
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     images = chosen(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
-    said = content._asdict() | {"images": images}
-    after = replace(review, **said, facts=facts, written=written, modified=wanted.at)
+    changes = content._asdict() | {"images": images}
+    after = replace(review, **changes, facts=facts, written=written, modified=wanted.at)
     if wanted.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
     is_same_text = (content.title, content.text) == (stored.title, stored.text)

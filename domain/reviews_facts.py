@@ -73,7 +73,7 @@ def verdict_flags(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag.startswith(BY_VERDICT))
 
 
-_CLOCKS_APART: Final = timedelta(seconds=2)
+_CLOCK_SKEW: Final = timedelta(seconds=2)
 """Tolerated lead of a facade's clock, which dates approvals, over MongoDB's clock, which dates the readiness of images.
 `plaudit doctor` warns about more."""
 
@@ -96,7 +96,7 @@ class ReviewImage(NamedTuple):
 
     def is_seen(self, at: datetime) -> bool:
         """True if anyone looking at the review at that moment could certainly see it."""
-        return not self.is_pending and (self.ready_at is None or self.ready_at + _CLOCKS_APART < at)
+        return not self.is_pending and (self.ready_at is None or self.ready_at + _CLOCK_SKEW < at)
 
 
 class Responses(NamedTuple):

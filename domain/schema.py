@@ -31,7 +31,7 @@ STEPS: Final = (
 NEWEST: Final = len(STEPS)
 """The schema that this version of the service writes."""
 
-_OF_THIS_RELEASE: Final = 3
+_NEW_STEPS: Final = 3
 """Number of steps that are new in this release, which still runs on the schema of the previous one."""
 
 
@@ -75,7 +75,7 @@ def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
         return Standing.AHEAD
     if mark.version == known:
         return Standing.NEWEST
-    return Standing.BEHIND if mark.version >= known - _OF_THIS_RELEASE else Standing.TOO_OLD
+    return Standing.BEHIND if mark.version >= known - _NEW_STEPS else Standing.TOO_OLD
 
 
 def begun(mark: SchemaMark, step: Step) -> SchemaMark:
@@ -110,7 +110,7 @@ def refusal(mark: SchemaMark, known: int = NEWEST) -> str | None:
         case Standing.TOO_OLD:
             return (
                 f"The database has schema {mark.version}; this version of Plaudit runs on schemas "
-                f"{known - _OF_THIS_RELEASE} to {known}. Run `plaudit migrate` of this version first."
+                f"{known - _NEW_STEPS} to {known}. Run `plaudit migrate` of this version first."
             )
         case _:
             return None

@@ -65,7 +65,7 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -
         if review.verdicts.covers(verdict.position):
             results.append(Judgement(Outcome.UNCHANGED))
             continue
-        after = _judged(review, verdict)
+        after = _apply_verdict(review, verdict)
         is_same = (after.status, after.flags) == (review.status, review.flags)
         is_approved = after.status is not review.status
         results.append(Judgement(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
@@ -76,7 +76,7 @@ def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -
     return Judged(touched, results, tallies)
 
 
-def _judged(review: ModeratedReview, verdict: Verdict) -> ModeratedReview:
+def _apply_verdict(review: ModeratedReview, verdict: Verdict) -> ModeratedReview:
     """The review after a verdict; a verdict on another text changes nothing."""
     if verdict.text_hash != review.text_hash:
         return review

@@ -49,7 +49,7 @@ class ReminderClock:
         self._held_until = float("-inf")
         self._taken_over: Hold | None = None
         self._stopping = False
-        self._noted: str | None = ""
+        self._noted_cron: str | None = ""
         """The cron expression noted last, None for no schedule; empty before the first note."""
 
     async def keep(self) -> None:
@@ -57,7 +57,7 @@ class ReminderClock:
         try:
             while True:
                 try:
-                    await self._look()
+                    await self._refresh()
                 except Exception as error:
                     if not is_unavailable(error):
                         raise
@@ -66,32 +66,32 @@ class ReminderClock:
         finally:
             await self._stop()
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         """Acquire or renew the lease, and follow the settings."""
-        asked = asyncio.get_running_loop().time()
+        asked_at = asyncio.get_running_loop().time()
         hold = await self._leases.take(REMINDERS, self._holder, self._lease_s)
         if hold is None:
-            self._plan_nothing("another scheduler works")
+            self._cancel_plan("another scheduler works")
             return
-        self._held_until = asked + self._lease_s
+        self._held_until = asked_at + self._lease_s
         if hold.is_new:
             self._taken_over = hold if self.next_run is None else None
-            self._noted = ""
+            self._noted_cron = ""
             log.info("this scheduler is active", holder=self._holder)
         settings = (await self._stores.general()).reminder
         self._follow(settings)
-        await self._note(self._cron if settings.enabled else None)
+        await self._note_schedule(self._cron if settings.enabled else None)
 
-    async def _note(self, cron: str | None) -> None:
+    async def _note_schedule(self, cron: str | None) -> None:
         """Note the schedule beside the lease, so that health checks see if it is kept."""
-        if cron not in ("", self._noted):
+        if cron not in ("", self._noted_cron):
             await self._leases.note_schedule(REMINDERS, cron)
-            self._noted = cron
+            self._noted_cron = cron
 
     def _follow(self, settings: ReminderSettings) -> None:
         if not settings.enabled:
             self._taken_over = None
-            self._plan_nothing("reminders are disabled")
+            self._cancel_plan("reminders are disabled")
             return
         if settings.cron != self._told:
             self._told = settings.cron
@@ -102,11 +102,11 @@ class ReminderClock:
                 log.error("invalid cron expression; the previous one stays", cron=settings.cron, error=str(error))
             else:
                 self._cron = settings.cron
-                self._plan_nothing("another cron expression")
+                self._cancel_plan("another cron expression")
         if self.next_run is None and self._cron:
-            self._plan()
+            self._plan_next()
 
-    def _plan(self) -> None:
+    def _plan_next(self) -> None:
         now = datetime.now(UTC)
         hold, self._taken_over = self._taken_over, None
         is_overdue = hold is not None and self._is_overdue(hold, now)
@@ -119,7 +119,7 @@ class ReminderClock:
             return False
         return next_time(self._cron, max(hold.done, hold.since or hold.done, now - _MAKE_UP)) <= now
 
-    def _plan_nothing(self, reason: str) -> None:
+    def _cancel_plan(self, reason: str) -> None:
         if self.next_run is not None:
             self.next_run = None
             log.info("no reminders planned", reason=reason)
@@ -139,7 +139,7 @@ class ReminderClock:
         try:
             report = await self._job.run(now, self._may_go_on)
             if not self._may_go_on():
-                self._repeat()
+                self._plan_repeat()
             elif not report.is_failure:
                 await self._leases.note_done(REMINDERS, now)
         except Exception as error:
@@ -147,7 +147,7 @@ class ReminderClock:
                 log.exception("reminder run failed")
                 return
             note_wait("scheduler", error, consequence="reminder run failed; it will be repeated")
-            self._repeat()
+            self._plan_repeat()
             return
         seconds = round((datetime.now(UTC) - now).total_seconds(), 3)
         counts: dict[str, object] = {"sent": report.reminders, "skipped": dict(report.skipped), "failed": report.failed}
@@ -157,7 +157,7 @@ class ReminderClock:
         else:
             log.info("reminders sent", **counts)
 
-    def _repeat(self) -> None:
+    def _plan_repeat(self) -> None:
         """Plan a repeat of an unfinished run, unless nothing is planned: then another scheduler has taken over."""
         if self.next_run is not None:
             self.next_run = datetime.now(UTC) + _AGAIN

@@ -52,7 +52,7 @@ class SavedTemplates:
     def __init__(self, templates: TemplateRepository) -> None:
         self._templates = templates
         self._read: dict[TemplateScope, Templates] = {}
-        self._characters = 0
+        self._cached_characters = 0
 
     async def usable(self, order: ReviewableOrder, store: Store | None) -> Templates:
         """The templates by which the mail about an order can be written, by scope."""
@@ -61,10 +61,10 @@ class SavedTemplates:
             found = await self._templates.usable(ORDER_REVIEW_REQUEST, *scope)
             texts = [getattr(template, part) for template in found.values() for part in PARTS]
             size = _ENTRY_CHARACTERS + sum(map(len, texts))
-            if self._characters + size > _MOST_CHARACTERS:
-                self._read, self._characters = {}, 0
+            if self._cached_characters + size > _MOST_CHARACTERS:
+                self._read, self._cached_characters = {}, 0
             self._read[scope] = found
-            self._characters += size
+            self._cached_characters += size
         return self._read[scope]
 
 
@@ -89,7 +89,7 @@ class MailWriter:
     ) -> MailCommand:
         """The command that sends a reminder; its CPU time grows with the template. Raises UnwritableMailError."""
         try:
-            mail = self._rendered(reminder, order, store, usable)
+            mail = self._render(reminder, order, store, usable)
             return MailCommand(
                 id=reminder.id,
                 template=ORDER_REVIEW_REQUEST,
@@ -125,7 +125,7 @@ class MailWriter:
                 room -= len(escape(url or ""))
             yield item.product_id, item.name, url if room >= 0 else None
 
-    def _rendered(
+    def _render(
         self, reminder: Reminder, order: ReviewableOrder, store: Store | None, usable: Templates
     ) -> RenderedMail:
         language = _language(order, store)
@@ -153,5 +153,5 @@ class MailWriter:
 
 def _language(order: ReviewableOrder, store: Store | None) -> str | None:
     """The language of the order, else the first language of its store, as a tag."""
-    told = (order.customer.language_code or "").strip()
-    return next(map(language_tag, [told] if told else store.languages if store else ()), None)
+    code = (order.customer.language_code or "").strip()
+    return next(map(language_tag, [code] if code else store.languages if store else ()), None)

@@ -133,7 +133,7 @@ class ReminderJob:
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
-        report, told, aside = RunReport(), 0, set[str]()
+        report, logged, aside = RunReport(), 0, set[str]()
         await self._transactions.outbox.settle_overdue()
         writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
         while not report.is_cut and may_go_on():
@@ -151,8 +151,8 @@ class ReminderJob:
                 log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_ASIDE
-            if report.orders - told >= _PROGRESS:
-                told = report.orders
+            if report.orders - logged >= _PROGRESS:
+                logged = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())
         return report
 
@@ -164,7 +164,7 @@ class ReminderJob:
         async def decide(work: UnitOfWork) -> _Batch:
             orders, damaged = await self._decisions.reminders.readable(ids, work.session)
             batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
-            before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
+            before, deadline = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
             failed, written = set[str | None](), 0
             for each in await self._decisions.on(orders, settings, now, session=work.session):
                 if each.order.customer.id in failed:
@@ -187,11 +187,12 @@ class ReminderJob:
                     log.exception("reminder failed; its order waits for the next run", order=each.order.id)
                     batch.unwritten.add(each.order.id)
                     failed.add(each.order.customer.id)
-                if monotonic() > until or written > _WRITTEN_BYTES:
+                if monotonic() > deadline or written > _WRITTEN_BYTES:
                     break
             # All writes come last: a process killed between them and the commit leaves the orders locked for a while.
-            await self._decisions.reminders.save([d.order for d in batch.decided if d.is_changed], work.session)
-            await self._decisions.reminders.add_sent(_reminded(batch.decided), now, work.session)
+            changed = [each.order for each in batch.decided if each.is_changed]
+            await self._decisions.reminders.save(changed, work.session)
+            await self._decisions.reminders.add_sent(_reminded_customers(batch.decided), now, work.session)
             work.emit(messages)
             return batch
 
@@ -210,6 +211,6 @@ class ReminderJob:
         return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
 
 
-def _reminded(decided: Iterable[Decided]) -> list[str]:
+def _reminded_customers(decided: Iterable[Decided]) -> list[str]:
     """The customer ids of these reminders, one for each reminder."""
     return [each.decision.customer_id for each in decided if isinstance(each.decision, Reminder)]
