@@ -83,7 +83,7 @@ class ReviewImage(NamedTuple):
 
     id: str
     is_hidden: bool = False
-    """True if a moderator has hidden it."""
+    """True if it is hidden until a moderator shows it."""
     is_pending: bool = False
     """True if it has not been rebuilt yet, and so isn't shown."""
     ready_at: datetime | None = None
