@@ -14,7 +14,18 @@ import yaml
 
 from plaudit.config import Settings
 from tests.support.documents import blocks_of
-from tests.support.manifests import CHART, RELEASE, ROOT, VALUES, Document, containers, helm, kept, rendered
+from tests.support.manifests import (
+    CHART,
+    PROCESSES,
+    RELEASE,
+    ROOT,
+    VALUES,
+    Document,
+    containers,
+    helm,
+    kept,
+    rendered,
+)
 from tests.support.variables import variables
 from tests.unit.test_kubernetes import OF_OPERATORS
 
@@ -171,14 +182,48 @@ def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str,
 
 
 def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
-    page = ROOT / "docs" / "operations.md"
-    told = page.read_text().partition("Upgrade, each part")[2].partition("Roll back by one version")[0]
-    blocks = [block.text.replace("\\\n", "") for block in blocks_of(page, told)]
-    commands = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
+    commands = [command.split() for command in told("Upgrade, each part", "Roll back by one version")]
     helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
     assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
     up = ["up", "-d"]
     assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
+
+
+def told(begin: str, end: str) -> list[str]:
+    """The commands of docs/operations.md between two texts, each on one line, without comments."""
+    page = ROOT / "docs" / "operations.md"
+    text = page.read_text().partition(begin)[2].partition(end)[0]
+    lines = [line for block in blocks_of(page, text) for line in block.text.replace("\\\n", "").splitlines()]
+    return [command for command in (line.split("#")[0].strip() for line in lines) if command]
+
+
+@pytest.mark.parametrize("clients", [("docker compose",), ("helm", "kubectl")])
+def test_a_restore_starts_the_scheduler_after_reminders_could_be_switched_off(clients: tuple[str, ...]) -> None:
+    """A scheduler makes up for a run that it missed, by its lease that was put back, as soon as it starts."""
+
+    def starts_reminders(command: str) -> bool:
+        if "compose up -d" in command:
+            return command.endswith("-d") or "scheduler" in command or "mailer" in command
+        nobody = "paused=true" in command or ("scheduler.replicas=0" in command and "mailer.replicas=0" in command)
+        return command.startswith("helm upgrade") and not nobody
+
+    commands = [command for command in told("## Backup and restore", "## Alerts") if command.startswith(clients)]
+    assert [at for at, command in enumerate(commands, start=1) if starts_reminders(command)] == [len(commands)]
+    assert "reminders preview" in commands[-2]
+
+
+def test_a_restore_scales_all_but_workers_to_nothing() -> None:
+    (said,) = [command for command in told("## Backup and restore", "## Alerts") if "api.replicas=0" in command]
+    said = said.partition("--set ")[2].split()[0]
+    made = rendered(VALUES["production"], said)
+    replicas = {
+        process: made.named("Deployment", f"{RELEASE}-{process}")["spec"].get("replicas") for process in PROCESSES
+    }
+    # The number of workers is KEDA's.
+    assert replicas == {"api": 0, "worker": None, "scheduler": 0, "mailer": 0}
+    assert [rule["metadata"]["name"] for rule in made.of("HorizontalPodAutoscaler", "ScaledObject")] == [
+        f"{RELEASE}-worker"
+    ]
 
 
 def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
