@@ -246,6 +246,19 @@ def test_nobody_runs_while_a_backup_is_put_back() -> None:
     assert 'file="plaudit-20261101T011700Z.archive.gz"' in only["args"][0]
 
 
+@pytest.mark.parametrize(("values", "is_warned"), [("minimal", False), ("production", True), ("restore", True)])
+def test_who_has_backups_hears_that_a_restore_is_of_the_whole_replica_set(values: str, is_warned: bool) -> None:
+    assert ("puts the whole replica set back" in notes(VALUES[values])) is is_warned
+
+
+def notes(values: Path, *others: str) -> str:
+    """What Helm says at the end of an installation by values, and by others as `a.b=1`."""
+    said = [part for other in others for part in ("--set", other)]
+    made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *said)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.partition("\nNOTES:\n")[2]
+
+
 @pytest.mark.parametrize("has_room", [True, False])
 def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
     made = rendered(VALUES["production"], "backup.keepDays=7")
