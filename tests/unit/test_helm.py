@@ -189,6 +189,14 @@ def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
     assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
 
 
+def test_upgrades_and_rollbacks_take_over_what_others_have_set() -> None:
+    """A field that somebody else has set since stops Helm half-way: the number of pods by `kubectl scale`."""
+    commands = [command for command in told("# Operations", "## What was tested") if command.startswith("helm ")]
+    changing = [command for command in commands if command.split()[1] in ("install", "upgrade", "rollback")]
+    assert len(changing) > 5
+    assert [command for command in changing if "--force-conflicts" not in command] == []
+
+
 def told(begin: str, end: str) -> list[str]:
     """The commands of docs/operations.md between two texts, each on one line, without comments."""
     page = ROOT / "docs" / "operations.md"
