@@ -81,6 +81,7 @@ def test_helm_finds_no_fault(values: str) -> None:
         ("config.PLAUDIT_MONGO__URI=mongodb://user:secret@host", "additional properties 'PLAUDIT_MONGO__URI'"),
         ("config.PLAUDIT_AUTH__MODE=jwt", "missing properties 'PLAUDIT_AUTH__JWT__ISSUER'"),
         ("externalSecret.enabled=true", "at '/externalSecret/key'"),
+        ("backup.enabled=true", "at '/backup/uri/secret'"),
         ("mailer.replicas=1", "config.PLAUDIT_SMTP__HOST is missing"),
         ("config.PLAUDIT_SMTP__HOST=mail", "config.PLAUDIT_SMTP__SENDER is missing"),
         (
