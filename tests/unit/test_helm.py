@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -128,6 +129,13 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
 def test_the_alerts_are_those_of_prometheus() -> None:
     (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+
+
+def test_the_alert_about_backups_has_the_name_of_the_release() -> None:
+    made = helm("template", "shop", CHART, "--set", "monitoring.rules=true", "--show-only", "templates/monitoring.yaml")
+    rules = [rule for group in yaml.safe_load(made.stdout)["spec"]["groups"] for rule in group["rules"]]
+    (expression,) = [rule["expr"] for rule in rules if rule.get("alert") == "PlauditBackupFails"]
+    assert set(re.findall(r'cronjob="([\w-]+)"', expression)) == {"shop-backup"}
 
 
 @pytest.mark.parametrize(("values", "mailers"), [("minimal", 0), ("existing", 0), ("tls", None), ("production", None)])
