@@ -57,6 +57,15 @@ def test_the_api_answers_to_the_name_of_its_container() -> None:
     assert SERVICES["api"]["environment"]["PLAUDIT_HTTP__ALLOWED_HOSTS"] == '["api"]'
 
 
+def test_the_doctor_finds_the_images_where_pages_have_it_run() -> None:
+    """In the facade's container, and in the mailer's, which alone knows the mail server."""
+    for name in ("api", "worker", "mailer"):
+        assert SERVICES[name]["volumes"] == ["images:/var/lib/plaudit/images"]
+    assert [name for name, service in SERVICES.items() if "PLAUDIT_SMTP__HOST" in service.get("environment", {})] == [
+        "mailer"
+    ]
+
+
 def test_one_service_builds_the_image_of_all() -> None:
     assert [name for name, service in SERVICES.items() if "build" in service] == ["init"]
 
