@@ -126,6 +126,21 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
     assert "10.3.0.0/16" in opened("production", "api")
 
 
+def test_nobody_reaches_servers_that_are_not_configured() -> None:
+    """The mail server, and what collects traces."""
+
+    def opened(*said: str) -> set[int]:
+        policies = rendered(VALUES["minimal"], *said).of("NetworkPolicy")
+        return {port["port"] for policy in policies for rule in policy["spec"]["egress"] for port in rule["ports"]}
+
+    mail, traces = {25, 465, 587}, {4318}
+    some = opened()
+    assert not some & (mail | traces)
+    assert opened("config.PLAUDIT_SMTP__HOST=mail", "config.PLAUDIT_SMTP__SENDER=a@b.example") == some | mail
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        assert opened(f"config.{name}=http://collector:4318") == some | traces
+
+
 def test_the_alerts_are_those_of_prometheus() -> None:
     (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
