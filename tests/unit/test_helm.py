@@ -265,6 +265,12 @@ def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
     assert seconds == [None, 300]
 
 
+def test_a_migration_that_outlasts_helm_still_reaches_its_servers() -> None:
+    """When a hook fails, or Helm's time is up, Helm removes those that succeeded before it and say `hook-succeeded`."""
+    policy = rendered(VALUES["minimal"]).named("NetworkPolicy", f"{RELEASE}-migration")
+    assert policy["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
     # The job of the migration would fill the empty database.
