@@ -289,6 +289,16 @@ def test_who_has_backups_hears_that_a_restore_is_of_the_whole_replica_set(values
     assert ("puts the whole replica set back" in notes(VALUES[values])) is is_warned
 
 
+def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:
+    name = "PLAUDIT_HTTP__TRUSTED_PROXIES"
+    assert name in notes(VALUES["minimal"], "ingress.enabled=true")
+    assert name not in notes(VALUES["minimal"])
+    assert name not in notes(VALUES["production"])
+    made = kept()
+    assert made.of("Ingress")
+    assert json.loads(made.settings()[name])
+
+
 def notes(values: Path, *others: str) -> str:
     """What Helm says at the end of an installation by values, and by others as `a.b=1`."""
     said = [part for other in others for part in ("--set", other)]
