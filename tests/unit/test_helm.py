@@ -206,7 +206,7 @@ def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str,
 
 
 def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
-    commands = [command.split() for command in told("Upgrade, each part", "Roll back by one version")]
+    commands = [command.split() for command in told("Upgrade each part", "Roll back by one version")]
     helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
     assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
     up = ["up", "-d"]
