@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document, made from the schemas that check the messages."""
+"""The AsyncAPI 3 document, generated from the schemas that validate the messages."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -50,7 +50,7 @@ _HEADER_FIELDS: Final = {
 }
 
 _KINDS: Final = {"MailCommand": MAIL_KIND}
-"""The kinds of messages for others, by their names, where the name isn't the kind."""
+"""Kinds in `ce_type` of messages for others, by message name, if they differ from it."""
 
 _NO_VALUE: Final[TypeAdapter[None]] = TypeAdapter(
     Annotated[None, Field(description="A record without a value: the review of its key is gone")]
@@ -58,17 +58,17 @@ _NO_VALUE: Final[TypeAdapter[None]] = TypeAdapter(
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas as pydantic makes them, but for discriminators: AsyncAPI has the name of the property alone."""
+    """Schemas as Pydantic generates them, except that AsyncAPI's discriminator is only the property's name."""
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
-        """The schema of a union whose members a property tells apart."""
+        """The schema of a union with a discriminator."""
         made = super().tagged_union_schema(schema)
         return {**made, "discriminator": made["discriminator"]["propertyName"]}
 
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """The content of a topic: its direction, the key of its records, and the values by message name."""
+    """A topic: its direction, the key of its records, and its values by message name."""
 
     summary: str
     direction: Literal["in", "inside", "out"]
@@ -172,7 +172,7 @@ CHANNELS: Final = {
 
 
 def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
-    """The document for these topic names, AsyncAPI 3.0.0, as plain JSON values."""
+    """The AsyncAPI 3.0.0 document for these topic names, as plain JSON values."""
     channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     messages: dict[str, Any] = {}
@@ -215,7 +215,7 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
 
 
 def _headers_of(name: str, channel: _Channel) -> dict[str, Any]:
-    """The headers of a message of ours, with its type where it is for others."""
+    """The headers of a message that Plaudit publishes, with its `ce_type` if it is for others."""
     headers: dict[str, Any] = {"type": "object", "allOf": [{"$ref": _REF.format(model=_HEADERS)}]}
     if channel.direction == "out":
         headers["properties"] = {"ce_type": {"const": f"plaudit.{_KINDS.get(name, name)}"}}

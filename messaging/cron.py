@@ -1,4 +1,4 @@
-"""Cron expressions as crontab(5) has them: minute, hour, day of month, month, day of week; in UTC."""
+"""Cron expressions in the format of crontab(5): minute, hour, day of month, month, day of week; in UTC."""
 
 import re
 from datetime import UTC, datetime
@@ -21,15 +21,15 @@ def check_cron(expression: str) -> None:
 
 
 def next_time(expression: str, after: datetime) -> datetime:
-    """The first moment after this one, in UTC, at which the expression fires. Raises InvalidCronError.
+    """The first time after `after`, in UTC, at which the expression fires. Raises InvalidCronError.
 
-    0 and 7 are Sunday; where both a day of month and a day of week are given, either will do.
+    Both 0 and 7 are Sunday. If day of month and day of week are both given, either one matches.
     """
     return next_times(expression, after, 1)[0]
 
 
 def next_times(expression: str, after: datetime, count: int) -> list[datetime]:
-    """The first so many moments after this one at which the expression fires. Raises InvalidCronError."""
+    """The first `count` times after `after` at which the expression fires. Raises InvalidCronError."""
     try:
         schedule = _schedule(expression, after)
         return [next(schedule) for _ in range(count)]
@@ -46,7 +46,7 @@ def _schedule(expression: str, after: datetime) -> CronSim:
     fields = expression.split()
     if len(fields) != _FIELDS:
         raise InvalidCronError("Must be a cron expression of five fields, like */15 * * * *")
-    # CronSim counts Sunday as 0, which is before every other first day of a range.
+    # CronSim numbers Sunday 0, which can't be the last day of a range; 7 can.
     fields[-1] = _TO_SUNDAY.sub("-7", fields[-1])
     try:
         return CronSim(" ".join(fields), after)

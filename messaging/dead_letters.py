@@ -1,4 +1,4 @@
-"""Dead letters: messages that can never work, kept as they were received, with the reason beside them."""
+"""Dead letters: messages that can never be processed, kept as received together with the reason."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -22,16 +22,16 @@ from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
 REASON_LENGTH: Final = 1_000
 _NO_KEY: Final = b""
-"""Replaces a missing key: a message has to have a key or a value."""
+"""Replaces a missing key if there is no value either: a message must have one of them."""
 _OVERHEAD_BYTES: Final = 16 * 1024
-"""More than the reason and Kafka's framing of a record come to."""
+"""Upper bound in bytes of the reason's headers and Kafka's framing of a record."""
 
 
 def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
-    """The message for the dead-letter topic: value, key and headers as received, and `x-` headers with the reason.
+    """The message for the dead-letter topic: key, value and headers as received, and `x-` headers with the reason.
 
-    A record that came compressed can be too large for any topic once it is unpacked. It leaves its key, if that is
-    a usual one, and the reason, whose source says where the record stands.
+    A record of a compressed batch can be too large for any topic once it is expanded. Only its key, unless that is
+    large, too, and the reason are kept; the reason names the record's position.
     """
     record = letter.record
     reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
@@ -47,26 +47,26 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
 
 
 def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
-    """The message for a letter that can't be sent as it was received: the place of its record, and the reason."""
+    """The message for a letter that can't be sent as received: only the reason, which names the record's position."""
     record = letter.record
     reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
     return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, reason)
 
 
 def _size(record: RawRecord) -> int:
-    # Up to five bytes for the length of each name and of each value.
+    # The lengths of a name and of a value take up to five bytes each.
     headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def review_never_came() -> InvalidMessageError:
-    """The error of a command that waited its hour for its review in vain."""
+    """The error of a command that waited an hour for its review in vain."""
     text = "No review with this id was submitted within the hour"
     return InvalidMessageError(DeadLetterCode.REVIEW_NOT_FOUND, text)
 
 
 def image_never_came() -> InvalidMessageError:
-    """The error of a command that waited its hour for its image in vain."""
+    """The error of a command that waited an hour for its image in vain."""
     text = "No review with this id had this image within the hour"
     return InvalidMessageError(DeadLetterCode.REVIEW_NOT_FOUND, text)
 
@@ -74,7 +74,7 @@ def image_never_came() -> InvalidMessageError:
 def rebuilt_dead_letter(
     topic: str, position: RecordPosition, *, key: str, value: object, error: InvalidMessageError
 ) -> OutgoingMessage:
-    """The dead letter for a part of a record that is not at hand any more; `topic` is where it came from."""
+    """The dead letter for part of a record that is no longer available; `topic` is the record's topic."""
     headers = _reason(topic, position, error, position.timestamp)
     return OutgoingMessage(topic + DEAD_LETTER_SUFFIX, key.encode(), orjson.dumps(value), headers)
 

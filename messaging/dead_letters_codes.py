@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class DeadLetterCode(StrEnum):
-    """The reason why a record, or a part of it, can never work; docs/kafka.md says more of each."""
+    """The reason why a record, or a part of it, can never be processed; docs/kafka.md describes each code."""
 
     EMPTY = "empty"
     TOO_LARGE = "too-large"

@@ -1,4 +1,4 @@
-"""Replays: a dead letter becomes a message of its source topic again, and the command that asks for it."""
+"""Replays of dead letters: the command for one, and the message that is published to the source topic again."""
 
 import re
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ REASON_HEADERS: Final = frozenset(
 )
 
 REPLAYS_KEY: Final = "dead-letters"
-"""The key of all commands to replay, so that they keep their order: letters of several topics can be about one."""
+"""The key of all replay commands, so that they keep their order: letters of different topics can concern one object."""
 
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
@@ -32,7 +32,7 @@ _ANSWERED: Final = (
     *(Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES),
     Topic.IMAGE_COMMANDS,
 )
-"""Topics of commands whose repeats are known by their `commandId` alone."""
+"""Topics of commands whose repeats are recognised only by their `commandId`."""
 _COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
 _RECORDS: Final = UUID("b8a4c1de-7f36-5d92-8e0f-41c7d95a2b60")
@@ -45,7 +45,7 @@ _ID_LENGTH: Final = 320
 
 @dataclass(frozen=True, slots=True)
 class LetterPlace:
-    """The place of a dead letter: the topic that it came from, and where it stands among the topic's dead letters."""
+    """The place of a dead letter: its source topic, and its partition and offset in the dead-letter topic."""
 
     topic: Topic
     partition: int
@@ -53,21 +53,21 @@ class LetterPlace:
 
     @property
     def turn(self) -> tuple[int, int, int]:
-        """Its turn in a replay of several: topics in the order of the flow, the letters of a partition in theirs."""
+        """Sort key for a replay of several letters: topics in the order of the flow, then partition and offset."""
         return CONSUMED.index(self.topic), self.partition, self.offset
 
     def __str__(self) -> str:
-        """The place as a text, which `place_in` reads: `review-submissions/3/17`."""
+        """The place as text, like `review-submissions/3/17`; `place_in` parses it."""
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text; what is no UTF-8 is written as `\\xff`."""
+    """Bytes decoded as UTF-8; invalid ones are escaped, like `\\xff`."""
     return data.decode(errors="backslashreplace")
 
 
 def place_in(text: str) -> LetterPlace:
-    """The place that a text names. Raises ValueError."""
+    """Parse the text of a place. Raises ValueError if it can't be the place of a dead letter."""
     found = _PLACE.fullmatch(text)
     if found is None or found[1] not in CONSUMED or int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
         raise ValueError("Must be topic/partition/offset of a dead letter, like review-submissions/3/17")
@@ -78,7 +78,7 @@ PlaceText = Annotated[str, Field(max_length=_PLACE_LENGTH), usable(place_in, "in
 
 
 class ReplayCommand(ClosedMessage):
-    """Publish a dead letter to its topic again, once; `value` takes the place of its own."""
+    """Publish a dead letter to its topic again, once; `value` replaces its own."""
 
     place: PlaceText
     value: str | None = None
@@ -90,7 +90,7 @@ REPLAY_COMMAND: Final[TypeAdapter[ReplayCommand]] = TypeAdapter(ReplayCommand)
 
 
 class LetterState(StrEnum):
-    """A dead letter is open until it is published again or discarded; what fails again is open again."""
+    """A dead letter is open until it is replayed or discarded; one whose replay fails is open again."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -98,7 +98,7 @@ class LetterState(StrEnum):
 
 
 class Hindrance(StrEnum):
-    """The reason against replaying a dead letter."""
+    """The reason for not replaying a dead letter."""
 
     REPLAYED = "replayed-before"
     DISCARDED = "discarded"
@@ -108,16 +108,16 @@ class Hindrance(StrEnum):
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of a replay that it stands against."""
+        """The outcome of a replay command that meets this hindrance."""
         return Outcome.UNCHANGED if self is Hindrance.REPLAYED else Outcome.REFUSED
 
 
 def hindrance(
     letter: RawRecord, mended: bytes | None, *, state: LetterState, is_spared: bool, again: bool = False
 ) -> Hindrance | None:
-    """The reason against replaying a letter, with its own value or a mended one; None for none.
+    """The reason for not replaying a letter, with its own value or a corrected one; None if it may be replayed.
 
-    `is_spared`: no person whom it is about was forgotten since. `again`: also what is settled already.
+    `is_spared`: no person whom it concerns has been erased since. `again`: replay settled letters, too.
     """
     if not is_spared:
         return Hindrance.ERASED
@@ -126,20 +126,19 @@ def hindrance(
     value = letter.value if mended is None else mended
     if value is None:
         return Hindrance.EMPTY
-    # Consumers read no larger value; topics take the rest with it.
+    # Consumers read no larger value; topics accept key and headers of the same size beside it.
     others = len(letter.key or b"") + sum(len(name) + len(content or b"") for name, content in letter.headers)
     return Hindrance.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or others > MAX_MESSAGE_BYTES else None
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:
-    """The letter for its source topic: key, value and headers as they were received, the first letter of its line, and
-    the time at which the message was first published.
+    """The message for the letter's source topic: key, value and headers as received, the id of the first letter in its
+    chain of replays, and the time at which the message was first published.
 
-    `value` takes the place of the letter's own: a mended message is another one, so that what identifies it
-    follows from the new value, too. `earlier`: how often it was replayed before.
-    A message without an id keeps the identity that its content gives it. A command has none: it gets one here, so that
-    a replay that was cut short and done again takes effect once, and undoes nothing that came in between. So do the
-    replays of two letters of one record.
+    `value` replaces the letter's own. A corrected message is a new one, so its identity follows from the new value,
+    too. `earlier` is the number of previous replays. A message without an id keeps the identity that follows from its
+    content. A command has none, so it gets an id here: a replay that was interrupted and repeated takes effect once,
+    and undoes nothing that happened in between. So do the replays of two letters of one record.
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
     own = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
@@ -164,13 +163,13 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
 
 
 def _record_id(letter: RawRecord) -> str:
-    """The identity of the record that became a letter, or of its part that did: a record that is delivered again fails
-    again, and its letter can be published twice. That of the letter where nothing says what it came of."""
+    """The identity of the record behind a letter, or of its part that failed: a redelivered record fails again, so its
+    letter can be published twice. The identity of the letter if no headers name the record."""
     source = [header(letter, name) for name in ("x-source-topic", "x-source-partition", "x-source-offset")]
     if not all(source):
         return letter_id(letter)
-    source.append(header(letter, FIRST_PUBLISHED))  # empty for a record whose time can't be one
-    # A record may hold commands about several things, which fail one by one.
+    source.append(header(letter, FIRST_PUBLISHED))  # empty if the record's time is out of range
+    # A record can hold commands about several objects, which fail separately.
     part = [(each or b"").hex() for each in (letter.key, letter.value)]
     return str(uuid5(_RECORDS, "/".join(source + part)))
 
@@ -178,9 +177,9 @@ def _record_id(letter: RawRecord) -> str:
 def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     """The value of a command with an id, by which a repeat changes nothing.
 
-    One that has an id keeps it, unless it `is_settled`: it waited in vain, and has been answered "not-found", so that
-    by its own id it would be a repeat itself. Null and an empty text are none. The rest of the value stays as it was
-    received, byte for byte where no id is replaced.
+    A command keeps its own id unless it `is_settled`: it waited in vain and was answered "not-found", so with its own
+    id it would itself be a repeat. Null and an empty string are no ids. The rest of the value stays as received, byte
+    for byte unless an id is replaced.
     """
     try:
         command = orjson.loads(value)
@@ -191,7 +190,7 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     own = next((name for name in command if folded_name(name) == "commandid"), None)
     if own is not None and command[own] not in (None, ""):
         return orjson.dumps({**command, own: command_id}) if is_settled else value
-    # A recount comes to the same each time, and a report without an id is known by what it says.
+    # A recount has the same result each time, and a report without an id is recognised by its content.
     told = {folded_name(name): folded_name(content) for name, content in command.items()}
     if told.get("kind") == "recount" or told.get("action") == "report":
         return value
@@ -201,29 +200,29 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
 
 
 def letter_id(letter: RawRecord) -> str:
-    """The identity of a dead letter: `<topic>/<partition>-<offset>-<timestamp>`."""
+    """The id of a dead letter: `<topic>/<partition>-<offset>-<timestamp>`."""
     return f"{letter.topic}/{position_of(letter)}"
 
 
 def first_letter_id(letter: RawRecord) -> str:
-    """The identity of the letter whose replays led to this one, which its own replays carry on; its own without one."""
+    """The id of the first letter in this one's chain of replays, which its own replays carry on; by default its own."""
     first = header(letter, REPLAYED_FROM)
     return first if len(first) <= _ID_LENGTH and _ID.fullmatch(first) else letter_id(letter)
 
 
 def header(letter: RawRecord, name: str) -> str:
-    """The text of a header, empty without it."""
+    """The text of a header; empty without it."""
     return (dict(letter.headers).get(name) or b"").decode(errors="replace")
 
 
 def people_of(letter: RawRecord) -> set[str]:
-    """The customers that a dead letter may be about."""
+    """The customers whom a dead letter may concern."""
     people = people_in(letter.value or b"")
     return people | {key} if (key := person_key(letter)) else people
 
 
 def person_key(letter: RawRecord) -> str | None:
-    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
+    """The key if it is that of a customer or an order; None otherwise, since other keys identify nobody."""
     if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
         return None
     return letter.key.decode(errors="replace")

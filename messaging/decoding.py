@@ -1,4 +1,4 @@
-"""Decoding of raw records into checked messages, and the reasons against those that can't be read."""
+"""Decoding of raw records into validated messages, and the errors of those that can't be read."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, Invali
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
-"""The largest value that is decoded, as for HTTP bodies."""
+"""Maximum bytes of a value that is decoded, as for HTTP bodies."""
 
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 
 FIRST_PUBLISHED: Final = "x-first-published"
-"""The header of dead letters and their replays that says when the message was first published: ms since 1970."""
+"""Header of dead letters and their replays: the time at which the message was first published, in ms since 1970."""
 
 _MOST_ERRORS: Final = 20
 
@@ -44,7 +44,7 @@ _IN_STRUCTURED_MODE: Final = (
 
 
 class RawRecord(Protocol):
-    """A record as the consumer hands it over: timestamps in milliseconds since 1970, any bytes or none in a header."""
+    """A record as the consumer delivers it: its timestamp in milliseconds since 1970, any bytes or None in headers."""
 
     topic: str
     partition: int
@@ -56,8 +56,8 @@ class RawRecord(Protocol):
 
 
 class InvalidMessageError(Exception):
-    """A message that can never work. `code` is stable, the text says what is wrong; the first of `errors` name the
-    places in its value, where that can be told."""
+    """A message that can never be processed. `code` is stable, and the text describes the problem. `errors` has the
+    first errors with their places in its value, if they are known."""
 
     def __init__(self, code: DeadLetterCode, message: str, errors: Sequence[InputError] = ()) -> None:
         super().__init__(message)
@@ -67,14 +67,14 @@ class InvalidMessageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that can never work, and why."""
+    """A record that can never be processed, and its error."""
 
     record: RawRecord
     error: InvalidMessageError
 
 
 class Received(NamedTuple, Generic[T]):
-    """A decoded message, and the record that it came in."""
+    """A decoded message and its record."""
 
     record: RawRecord
     message: T
@@ -96,21 +96,21 @@ def position_of(record: RawRecord) -> RecordPosition:
 
 
 def first_published(record: RawRecord) -> int:
-    """The time of a record in milliseconds since 1970; of a replay that of the record that became a letter."""
+    """The time of a record in milliseconds since 1970; for a replay, that of the record that became a letter."""
     first = dict(record.headers).get(FIRST_PUBLISHED) or b""
     is_time = first.isdigit() and len(first) <= len(str(LATEST_MS))
     return min(record.timestamp, int(first)) if is_time else record.timestamp
 
 
 def aged_position(record: RawRecord) -> RecordPosition:
-    """The position by which a record is older or newer than others: of a replay the time at which its message was first
-    published, as it stands behind what has come since."""
+    """The position by which a record is older or newer than others. For a replay it is only the time at which its
+    message was first published, because its offset is after everything published since."""
     first = first_published(record)
     return RecordPosition.of_time(first) if first < record.timestamp else position_of(record)
 
 
 def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[list[Received[T]], list[DeadLetter]]:
-    """Split records into those that `read` understands, with their content, and dead letters. Keeps the order."""
+    """Decode records with `read`: the decoded messages, and dead letters for the others. Both keep the order."""
     good: list[Received[T]] = []
     bad: list[DeadLetter] = []
     for record in records:
@@ -121,7 +121,7 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
         except InvalidContentError as invalid:
             bad.append(DeadLetter(record, _structured(record) or _reason(invalid)))
         except InvalidMessageError as invalid:
-            # Without its traceback, which holds this frame, and with it the whole batch until garbage is collected.
+            # Without its traceback, which holds this frame, and so the whole batch, until garbage is collected.
             bad.append(DeadLetter(record, invalid.with_traceback(None)))
     return good, bad
 
@@ -138,13 +138,13 @@ class _Written:
 
 
 def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:
-    """The error that a consumer which reads by `read` would set a record with this value aside for; None for none."""
+    """The error with which a consumer that decodes with `read` would reject a record with this value; None for none."""
     _, bad = decoded([_Written(value)], read)
     return bad[0].error if bad else None
 
 
 def _value(record: RawRecord) -> bytes:
-    """The value of a record that can be read. Raises InvalidMessageError."""
+    """The value of a record that can be decoded. Raises InvalidMessageError for others."""
     value = record.value
     if isinstance(value, UnreadableValue):
         raise InvalidMessageError(value.code, value.reason)
@@ -160,7 +160,7 @@ def _value(record: RawRecord) -> bytes:
 
 
 def _structured(record: RawRecord) -> InvalidMessageError | None:
-    """The error of a value that is wrong because it is a whole CloudEvent; what the data lacks would mislead there."""
+    """The error of a value that is a whole CloudEvent, None for others: an error about missing fields would mislead."""
     kind = dict(record.headers).get("content-type") or b""
     is_structured = kind.lower().startswith(b"application/cloudevents") or b'"specversion"' in (record.value or b"")
     return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, _IN_STRUCTURED_MODE) if is_structured else None

@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 in binary mode: the value is the data, the attributes are headers.
+"""CloudEvents 1.0 in binary mode: the value is the data, and the headers are the attributes.
 
 https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protocol-binding.md
 """
@@ -22,10 +22,10 @@ from messaging.tracing import trace_headers
 Header = tuple[str, bytes | None]
 
 COMMAND_HEADER: Final = "ce_commandid"
-"""The command of the HTTP interface that a message is of, an extension attribute: it is for logs, and has no effect."""
+"""An extension attribute: the id of the HTTP command that a message belongs to. It is only for logs."""
 
 MARK_HEADER: Final = "ce_commandmark"
-"""An extension attribute, the mark of the whole command: it is stored with the outcome."""
+"""An extension attribute: the mark of the whole command, which is stored with the outcome."""
 
 _TIME_HEADER: Final = "ce_time"
 _LONGEST_COMMAND_ID: Final = 128
@@ -35,16 +35,16 @@ _SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"applicati
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Wraps the messages of one process, with its name as their source."""
+    """Wraps the messages of one process, whose name is their source."""
 
     source: str
 
     def wrap(
         self, topic: str, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""
     ) -> OutgoingMessage:
-        """A message of ours. `kind` is the CloudEvents type; `id` is made up unless given.
+        """A message of ours. `kind` is the CloudEvents type without its prefix; `id` is generated unless given.
 
-        `cause` is the trace context that it belongs to, where that isn't simply the one in which it is published.
+        `cause` is the trace context that it belongs to, if that differs from the one in which it is published.
         """
         headers = (
             *_SPEC_HEADERS,
@@ -59,12 +59,12 @@ class Envelope:
 
 @lru_cache(maxsize=1)
 def _time(milliseconds: int) -> bytes:
-    """The moment as the header has it, once for all messages of the same millisecond."""
+    """The time in the format of the header, computed once for all messages of a millisecond."""
     return timestamp(from_milliseconds(milliseconds)).encode()
 
 
 def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | None = None) -> OutgoingMessage:
-    """The message with headers that name its command, and tell its mark."""
+    """The message with headers for the id of its command and, if given, its mark."""
     headers = [*message.headers, (COMMAND_HEADER, command_id.encode())]
     if mark is not None:
         headers.append((MARK_HEADER, str(mark).encode()))
@@ -72,7 +72,7 @@ def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | No
 
 
 def mark_in(headers: Iterable[Header]) -> CommandMark | None:
-    """The mark of the command that a message is of; None without a usable one."""
+    """The mark of the command that a message belongs to; None without a valid one."""
     for name, value in headers:
         if name == MARK_HEADER and value:
             return mark_from(value.decode(errors="replace"))
@@ -80,7 +80,7 @@ def mark_in(headers: Iterable[Header]) -> CommandMark | None:
 
 
 def wrapped_at(headers: Iterable[Header]) -> datetime | None:
-    """The moment at which a message was made, which may have been owed to Kafka since; None if it tells none."""
+    """The time at which a message was created, before it may have waited in an outbox; None without a valid one."""
     for name, value in headers:
         if name == _TIME_HEADER and value:
             with suppress(ValueError, OverflowError):
@@ -89,7 +89,7 @@ def wrapped_at(headers: Iterable[Header]) -> datetime | None:
 
 
 def command_id_in(headers: Iterable[Header]) -> str | None:
-    """The command that a message is of; None if it names none."""
+    """The id of the command that a message belongs to; None without one."""
     for name, value in headers:
         if name == COMMAND_HEADER and value:
             return value[:_LONGEST_COMMAND_ID].decode(errors="replace")
@@ -97,9 +97,9 @@ def command_id_in(headers: Iterable[Header]) -> str | None:
 
 
 def cloud_event_identity(headers: Iterable[Header]) -> str | None:
-    """The identity of the event, source and id together; None if the sender gave no id, or an empty one.
+    """The identity of a CloudEvent: its source and id. None if the sender gave no id, or an empty one.
 
-    Bytes that aren't UTF-8 are written out, so that different ones stay different.
+    Bytes that aren't UTF-8 are escaped, so that different ids stay different.
     """
     found = dict(headers)
     id = found.get("ce_id")

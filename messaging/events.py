@@ -21,8 +21,8 @@ _CONTEST: Final = "Write to the store, name the id of the review, and a person l
 
 
 class StatementOfReasons(TypedDict):
-    """The statement that the author of a rejected review has to get (Regulation (EU) 2022/2065, DSA, Article 17): to
-    whom, why, who decided (`moderator`, or `system` where nobody is named), and how to object."""
+    """The statement of reasons for the author of a rejected review (Regulation (EU) 2022/2065, DSA, Article 17): the
+    recipient, the reason, who decided (`moderator`, or `system` if nobody is named), and how to object."""
 
     userId: str
     reasonCode: str | None
@@ -39,8 +39,7 @@ class _AboutReview(TypedDict):
 
 
 class ReviewSubmitted(_AboutReview):
-    """A review that has been stored; its status is New. `flags`: the ids of the moderation rules that hold it back or
-    flag it."""
+    """A review that has been stored, with the status New. `flags`: ids of the moderation rules that hold or flag it."""
 
     rating: float
     flags: list[str]
@@ -48,7 +47,7 @@ class ReviewSubmitted(_AboutReview):
 
 
 class ReviewEdited(_AboutReview):
-    """A review that its author or a moderator has changed: the names of the changed fields, and the status before and
+    """A review that its author or a moderator has edited: the names of the changed fields, and the status before and
     after. `editor` is the name of the moderator."""
 
     fields: list[str]
@@ -60,8 +59,8 @@ class ReviewEdited(_AboutReview):
 
 
 class ReviewModerated(_AboutReview):
-    """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted; `status` is null once it is deleted. A rejection has
-    the statement for its author, if there is one."""
+    """ReviewApproved, ReviewRejected, ReviewReset or ReviewDeleted; `status` is null after a deletion. A rejection has
+    the statement for the review's author, if there is one."""
 
     statusBefore: str | None
     status: str | None
@@ -73,7 +72,7 @@ class ReviewModerated(_AboutReview):
 
 
 class ReviewReplied(_AboutReview):
-    """The store's reply to a review as it now is; null: it was removed. `moderator` is who did it."""
+    """The store's current reply to a review; null if it was removed. `moderator` made the change."""
 
     reply: ShownReply | None
     moderator: str | None
@@ -81,7 +80,7 @@ class ReviewReplied(_AboutReview):
 
 
 class ReviewReported(_AboutReview):
-    """Somebody objects to a review; `reports` is the number of open reports now."""
+    """A person objects to a review; `reports` is its number of open reports."""
 
     reportId: str
     reason: str
@@ -90,9 +89,9 @@ class ReviewReported(_AboutReview):
 
 
 class RatingChanged(TypedDict):
-    """The rating of an object in a store, or without one, as it is from now on, by each method. `histogram` has the
-    number of reviews by stars, `1` to `5`; null in a rating from before it was counted: `plaudit ratings rebuild`.
-    Of several about one rating the one with the highest `revision` is the latest, in whatever order they come."""
+    """The new rating of an object in a store, or without one, by each method. `histogram` has the number of reviews by
+    stars, `1` to `5`; null for a rating older than histograms: `plaudit ratings rebuild`. Of several events about one
+    rating, that with the highest `revision` is the latest, in whatever order they arrive."""
 
     entityType: str
     entityId: str
@@ -105,14 +104,14 @@ class RatingChanged(TypedDict):
 
 
 class SubmissionRefused(_AboutReview):
-    """A submission that the rules of its store don't allow, or whose id is another's."""
+    """A submission that its store's rules don't allow, or whose id belongs to another review."""
 
     code: str
     message: str
 
 
 class ReminderRequested(TypedDict):
-    """A customer is asked by mail for reviews of what was bought; `reminderId` is the id of the mail."""
+    """A customer is asked by mail to review what they bought; `reminderId` is the id of the mail."""
 
     reminderId: str
     orderId: str
@@ -123,7 +122,7 @@ class ReminderRequested(TypedDict):
 
 
 def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:
-    """The event for a tally that has changed to this."""
+    """The event for a changed tally."""
     tally = changed.tally
     return {
         "entityType": key.entity.type,
@@ -138,12 +137,12 @@ def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:
 
 
 def moderation_event(status: ReviewStatus | None) -> str:
-    """The event for a review that moderation gave this status, None where it deleted it."""
+    """The name of the event for a review that got this status by moderation; None: it was deleted."""
     return _EVENTS.get(status, "ReviewReset") if status is not None else "ReviewDeleted"
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:
-    """The event for a review that has been stored."""
+    """The event for a stored review."""
     return {
         **_about(review.id, review.entity, review.store_id),
         "rating": rating_number(review.rating),
@@ -153,7 +152,7 @@ def review_submitted(review: Review) -> ReviewSubmitted:
 
 
 def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime) -> ReviewModerated:
-    """The event for a review that a rule or a verdict has approved."""
+    """The event for a review that a rule or a verdict approved."""
     return {
         "reviewId": review_id,
         "entityType": key.entity.type,
@@ -168,7 +167,7 @@ def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime)
 
 
 def review_moderated(command: Moderation, review: ModeratedReview, result: ModerationResult) -> ReviewModerated:
-    """The event for a review that this command has moderated."""
+    """The event for a review that this command moderated."""
     event: ReviewModerated = {
         "reviewId": command.review_id,
         "entityType": review.entity.type,
@@ -187,7 +186,7 @@ def review_moderated(command: Moderation, review: ModeratedReview, result: Moder
 
 
 def statement_of_reasons(command: Moderation, user_id: str | None) -> StatementOfReasons | None:
-    """The statement for the author of a review that this command rejects; None where nobody is to be told."""
+    """The statement for the author of a review that this command rejects; None otherwise, or if it is anonymous."""
     if command.action is not ModerationAction.REJECT or user_id is None:
         return None
     return {
@@ -200,7 +199,7 @@ def statement_of_reasons(command: Moderation, user_id: str | None) -> StatementO
 
 
 def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:
-    """The event for a review that this command has given a reply, or taken it from."""
+    """The event for a review whose reply this command set or removed."""
     return {
         **_about(command.review_id, review.entity, review.store_id),
         "reply": review.reply and shown_reply(review.reply),
@@ -210,7 +209,7 @@ def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:
 
 
 def review_reported(command: Feedback, report: Report, review: ReviewFeedback) -> ReviewReported:
-    """The event for a review that this report is about."""
+    """The event for a reported review."""
     return {
         **_about(command.review_id, review.entity, review.store_id),
         "reportId": report.id,
@@ -256,5 +255,5 @@ def reminder_requested(reminder: Reminder, order: ReviewableOrder, at: datetime)
 
 
 def _about(review_id: str, entity: Entity, store_id: str | None) -> _AboutReview:
-    # Not for ReviewModerated: to mypy it might bring fields that an event can lack.
+    # Not for ReviewModerated: mypy assumes that unpacking could set its keys that aren't required.
     return {"reviewId": review_id, "entityType": entity.type, "entityId": entity.id, "storeId": store_id}

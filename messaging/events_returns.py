@@ -22,7 +22,7 @@ class ReturnedLine(TypedDict):
 
 
 class ReturnTold(TypedDict):
-    """ReturnCreated, ReturnChanged: the return as it is from now on."""
+    """ReturnCreated or ReturnChanged: the current state of the return."""
 
     returnId: str
     number: str
@@ -34,7 +34,7 @@ class ReturnTold(TypedDict):
 
 
 class ReturnDeleted(TypedDict):
-    """A return is gone, and its quantities can be returned again."""
+    """A return was deleted, and its quantities can be returned again."""
 
     returnId: str
     number: str
@@ -43,7 +43,7 @@ class ReturnDeleted(TypedDict):
 
 
 class ReturnObjection(TypedDict):
-    """One reason against a return, and the place in the command that it is about."""
+    """A reason for refusing a return, and the place in the command that it refers to."""
 
     code: str
     message: str
@@ -51,7 +51,7 @@ class ReturnObjection(TypedDict):
 
 
 class ReturnRefused(TypedDict):
-    """A return, or a change of one, that can't be: every reason."""
+    """A return, or a change of one, that was refused, with every reason."""
 
     returnId: str
     orderId: str

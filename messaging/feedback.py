@@ -1,4 +1,4 @@
-"""Messages of feedback (replies, votes, reports) by one codec: for its topic, for parked commands, for dead letters."""
+"""Messages of feedback (replies, votes, reports): one codec for their topic, parked commands and dead letters."""
 
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
@@ -51,7 +51,7 @@ class GivenReply(ClosedMessage):
 
 
 class GivenVoter(ClosedMessage):
-    """The person whose vote it is."""
+    """The person who votes."""
 
     user_id: Annotated[OptionalId, Field(description="Missing: whoever asks")] = None
 
@@ -80,12 +80,12 @@ class GivenSettlement(ClosedMessage):
     at: Moment
 
     def settlement(self) -> Settlement:
-        """The same, as the domain reads it."""
+        """The settlement as a domain value."""
         return Settlement(self.action, self.moderator, self.at)
 
 
 class OldReport(ClosedMessage):
-    """The part of a report that an import brings along."""
+    """The part of a report that only an import sets."""
 
     report_id: Annotated[OptionalId, Field(description="Of a report brought along from elsewhere: its id there")] = None
     reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
@@ -93,7 +93,7 @@ class OldReport(ClosedMessage):
 
 
 class _FeedbackOnReview(ClosedMessage):
-    """The part that all feedback has."""
+    """The fields that all feedback has."""
 
     review_id: Id
     command_id: Annotated[
@@ -118,7 +118,7 @@ class _FeedbackOnReview(ClosedMessage):
 
 
 class ReplyCommand(_FeedbackOnReview, GivenReply):
-    """Reply to a review, or change the reply that there is."""
+    """Reply to a review, or change its reply."""
 
     action: Literal[FeedbackAction.REPLY]
     moderator: Name | None = None
@@ -126,7 +126,7 @@ class ReplyCommand(_FeedbackOnReview, GivenReply):
     modified_date: Annotated[Moment | None, Field(description="The same")] = None
 
     def feedback(self, origin: Origin) -> Feedback:
-        """The command as the domain reads it."""
+        """The command as a domain value."""
         at = from_milliseconds(origin.position.timestamp)
         modified = self.modified_date or self.created_date or at
         reply = Reply(self.text, self.author or None, self.created_date or modified, modified)
@@ -140,7 +140,7 @@ class RemoveReplyCommand(_FeedbackOnReview):
     moderator: Name | None = None
 
     def feedback(self, origin: Origin) -> Feedback:
-        """The command as the domain reads it."""
+        """The command as a domain value."""
         return self._feedback(self.action, origin, moderator=self.moderator)
 
 
@@ -152,7 +152,7 @@ class VoteCommand(_FeedbackOnReview):
     helpful: bool
 
     def feedback(self, origin: Origin) -> Feedback:
-        """The command as the domain reads it."""
+        """The command as a domain value."""
         return self._feedback(self.action, origin, user_id=self.user_id, helpful=self.helpful)
 
 
@@ -163,16 +163,16 @@ class RemoveVoteCommand(_FeedbackOnReview):
     user_id: Id
 
     def feedback(self, origin: Origin) -> Feedback:
-        """The command as the domain reads it."""
+        """The command as a domain value."""
         return self._feedback(self.action, origin, user_id=self.user_id)
 
 
 class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
-    """Report a review. A repeat is known by its id if it has one, by its command, by its CloudEvents identity, else by
-    what it says."""
+    """Report a review. A repeat is recognised by its id if it has one, else by its command, by its CloudEvents
+    identity, or by its content."""
 
     action: Literal[FeedbackAction.REPORT]
-    # Empty where the person behind a report that is brought along was forgotten.
+    # Empty in an imported report whose author has been erased.
     explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL)]
     user_id: OptionalId = None
 
@@ -184,7 +184,7 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
         return text
 
     def feedback(self, origin: Origin) -> Feedback:
-        """The command as the domain reads it."""
+        """The command as a domain value."""
         at = from_milliseconds(origin.position.timestamp)
         told = (self.reason.value, self.explanation, self.name, self.email, self.user_id)
         report = Report(
@@ -234,7 +234,7 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
 def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
         told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
-        # Without words it was brought along, also where its date says no more than that of its record.
+        # A report without an explanation was imported, even if its date is that of its record.
         is_past = report.at != feedback.at or not report.explanation.strip()
         past = {"reportedDate": timestamp(report.at)} if is_past else {}
         by_itself = (report.reason.value, report.explanation, report.name, report.email, report.user_id)
@@ -248,7 +248,7 @@ def _content(feedback: Feedback) -> dict[str, Any]:
 
 
 def _made_up_id(review_id: str, identity: str | None, told: tuple[str | None, ...]) -> str:
-    """The id of a report that comes without one: by the identity of its message, else by what it says."""
+    """The id of a report without one: from the identity of its message, else from its content."""
     return str(uuid5(_REPORTS, f"{review_id}\n{identity or repr(told)}"))
 
 

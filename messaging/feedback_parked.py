@@ -1,4 +1,4 @@
-"""Feedback that came before its review, as MongoDB keeps it."""
+"""Feedback that arrived before its review, as MongoDB stores it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ from messaging.schemas import without_blank
 
 
 def parked_feedback(feedback: Feedback) -> dict[str, Any]:
-    """The value for MongoDB: the command, and where it came from."""
+    """The value for MongoDB: the command and its origin."""
     origin, command = feedback.origin, feedback_value(feedback)
     fields = {
         "kind": KIND,
@@ -22,7 +22,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
         "commandMark": str(origin.mark) if origin.mark else None,
         "identity": origin.identity,
         "traceparent": origin.trace or None,
-        # Beside the command, of which workers of the version before know every field.
+        # Outside of the command, in which workers of the previous version refuse unknown fields.
         "textHash": command.pop("textHash", None),
         "command": command,
     }
@@ -30,7 +30,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
 
 
 def feedback_from(value: Mapping[str, Any]) -> Feedback:
-    """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
+    """The feedback in a value of `parked_feedback`, as MongoDB returns it."""
     position, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
     origin = Origin(position, mark, value.get("identity"), value.get("traceparent", ""))
     command = without_blank(value["command"], "userId", "commandId")

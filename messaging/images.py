@@ -1,4 +1,4 @@
-"""Messages about images: uploads that are to be rebuilt, and commands to hide or show one."""
+"""Messages about images: uploads to rebuild, and commands to hide or show an image."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,7 +17,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32,64}$")]
 
 
 class ImageUpload(ClosedMessage):
-    """An upload that is in the store of images, and is to be rebuilt from its pixels."""
+    """An upload in the store of images that is to be rebuilt from its pixels."""
 
     id: ImageId
     digest: Annotated[Digest, Field(description="Of the content: its name in the store")]
@@ -39,7 +39,7 @@ class ImageCommand(ClosedMessage):
 
     @property
     def is_to_hide(self) -> bool:
-        """True if it hides the image."""
+        """True if the command hides the image."""
         return self.action == "hide"
 
 
@@ -52,7 +52,7 @@ class ReceivedImageCommand(NamedTuple):
 
     @property
     def review_id(self) -> str:
-        """The review that it is about."""
+        """The id of the review."""
         return self.command.review_id
 
     @property
@@ -65,7 +65,7 @@ IMAGE_UPLOAD: Final[TypeAdapter[ImageUpload]] = TypeAdapter(ImageUpload)
 IMAGE_COMMAND: Final[TypeAdapter[ImageCommand]] = TypeAdapter(ImageCommand)
 
 KIND: Final = "image"
-"""Of commands about images among those that wait for their review."""
+"""The kind of commands about images among parked commands."""
 
 _FIELDS: Final = frozenset(field.alias or name for name, field in ImageCommand.model_fields.items())
 
@@ -81,13 +81,13 @@ def image_command_value(command: ImageCommand) -> dict[str, Any]:
 
 
 def parked_image_command(received: ReceivedImageCommand) -> dict[str, Any]:
-    """The value for MongoDB: the command, and where it came from."""
+    """The value for MongoDB: the command and its origin."""
     mark = {"commandMark": str(received.mark)} if received.mark else {}
     return {"kind": KIND, "source": list(received.position), **mark, **image_command_value(received.command)}
 
 
 def image_command_from(value: Mapping[str, Any]) -> ReceivedImageCommand:
-    """The command in a value that `parked_image_command` made, once MongoDB has kept it."""
+    """The command in a value of `parked_image_command`, as MongoDB returns it."""
     told = {name: each for name, each in value.items() if name in _FIELDS}
     command = IMAGE_COMMAND.validate_python(told, strict=False)
     return ReceivedImageCommand(command, RecordPosition(*value["source"]), mark_from(value.get("commandMark")))

@@ -1,4 +1,4 @@
-"""JSON values as they come: what is before them, fields that come twice, and why something is none."""
+"""JSON as received: byte order marks, duplicate fields, and hints for values that aren't JSON."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?
 
 
 class Twice(dict[str, Any]):
-    """An object with a field that comes twice in the same letter case: those names."""
+    """An object with duplicate fields, spelled alike; `names` are theirs."""
 
     names: Collection[str] = ()
 
@@ -22,12 +22,12 @@ def without_mark(value: bytes) -> bytes:
 
 
 def parsed(value: bytes) -> Any:
-    """The value of JSON. Raises ValueError."""
+    """Parse JSON. Raises ValueError."""
     return _DECODER.decode(value.decode())
 
 
 def why_no_json(value: bytes, message: str) -> str:
-    """The sentence of a parser, with what to do where its place alone doesn't help."""
+    """The parser's message, with a hint if its position alone doesn't help."""
     if value[:2] == b"\x1f\x8b":
         return f"{message}. It looks compressed by gzip: send it as it is"
     if b"\0" in value[:4]:

@@ -1,4 +1,4 @@
-"""Mail commands, for the mailer or another reader of the topic."""
+"""Mail commands, for the mailer or another consumer of the topic."""
 
 from email.headerregistry import Address
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ from messaging.topics import Topic, TopicNames
 
 
 class MailItem(Message):
-    """A product that the mail is about."""
+    """A product that the mail concerns."""
 
     product_id: str
     name: str | None = None
@@ -27,7 +27,7 @@ def _none_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
 
 
 class MailCommand(Message):
-    """A mail to send, once per id, and what it is about."""
+    """A mail to send, once per id, with the order and the products that it concerns."""
 
     id: Annotated[Id, Field(description="The same for a repeat")]
     template: str
@@ -53,14 +53,14 @@ READER: Final = Reader(MAIL_COMMAND)
 
 
 def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCommand) -> OutgoingMessage:
-    """The message for a mail, keyed by its customer; a repeat carries the same id."""
+    """The message for a mail, keyed by its customer; a repeat has the same id."""
     value = command.model_dump(mode="json", by_alias=True)
     topic, key = topics.name(Topic.MAIL_COMMANDS), command.customer_id or command.id
     return envelope.wrap(topic, key, MAIL_KIND, value, id=command.id)
 
 
 def mail_command(value: bytes) -> MailCommand:
-    """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
+    """The command in a record. Raises InvalidContentError, or InvalidMessageError for an invalid address."""
     command = READER(value)
     mailbox("to", command.to)
     if command.from_ is not None:
@@ -69,9 +69,9 @@ def mail_command(value: bytes) -> MailCommand:
 
 
 def mailbox(field: str, text: str) -> Address:
-    """The one address in a text, with or without a name: `Anna Berg <anna@example.com>`.
+    """The single address in a text, with or without a name: `Anna Berg <anna@example.com>`.
 
-    The domain is in ASCII. Raises InvalidMessageError, which names the field and not the address.
+    Its domain is in ASCII. Raises InvalidMessageError, which names the field but not the address.
     """
     try:
         return addresses.mailbox(text)

@@ -1,7 +1,7 @@
-"""All metrics of all processes. Labels have few values and hold neither ids nor anything personal.
+"""All metrics of all processes. Labels have few values, and contain neither ids nor personal data.
 
-A process exposes all of these names; what it has nothing to say about has no samples, or UNKNOWN. `topic` is a topic's
-name without the prefix, for its dead letters as well.
+A process exposes all of these names; one that it doesn't measure has no samples, or UNKNOWN. `topic` is a topic's name
+without the prefix, also for its dead letters.
 """
 
 import math
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 PREFIX: Final = "plaudit_"
 REGISTRY: Final = CollectorRegistry()
 UNKNOWN: Final = math.nan
-"""The value of what isn't measured: PromQL's `max` passes it by for another one, and no alert fires for it."""
+"""The value of an unmeasured metric: PromQL's `max` prefers any other value, and no alert fires for it."""
 
 _LONGEST_NAME: Final = 64
 _MOST_NAMES: Final = 1_000
@@ -42,7 +42,7 @@ def _gauge(name: str, about: str, *labels: str) -> Gauge:
 
 
 def _measured_gauge(name: str, about: str) -> Gauge:
-    """One without labels, UNKNOWN until it is set: prometheus_client begins with 0."""
+    """A gauge without labels, UNKNOWN until it is set: prometheus_client starts at 0."""
     gauge = _gauge(name, about)
     gauge.set(UNKNOWN)
     return gauge
@@ -166,9 +166,9 @@ def name_build(version: str, process: str) -> None:
 
 @lru_cache(maxsize=256)
 def topic_label(name: str) -> str:
-    """The topic behind a full name, prefix and all, also for its dead letters; "other" if it is none of ours."""
+    """The topic of a full name, or of the name of its dead letters; "other" if it is none of ours."""
     name = name.removesuffix(DEAD_LETTER_SUFFIX)
-    # The longest, for "order-events" ends with "events", too.
+    # The longest match: "order-events" also ends with "events".
     return max((topic.value for topic in Topic if name.endswith(topic)), key=len, default="other")
 
 
@@ -185,7 +185,7 @@ def count_published(messages: Sequence[OutgoingMessage]) -> None:
 
 
 def note_ignored(kind: str, names: Sequence[str]) -> None:
-    """Count a message with such fields, and log each name once for each kind, as long as they are few."""
+    """Count a message with ignored fields; log each name once per kind, until there are too many."""
     IGNORED.labels(kind).inc()
     new = [name[:_LONGEST_NAME] for name in names if (kind, name[:_LONGEST_NAME]) not in _IGNORED_NAMES]
     if new and len(_IGNORED_NAMES) < _MOST_NAMES:
@@ -194,7 +194,7 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
-    """Log and count a wait for Kafka, MongoDB or the store of images, whichever the error is about."""
+    """Log and count a wait for Kafka, MongoDB or the store of images, according to the error."""
     reason = f"{type(error).__name__}: {error}"[:300]
     what = _what_is_away(error)
     log.warning("retrying: server unavailable", where=where, what=what, **about, error=reason)

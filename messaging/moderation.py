@@ -1,6 +1,6 @@
-"""Moderation commands as messages: as they are asked for, and on their way to the owner of the object.
+"""Moderation commands as messages: as requested, and on their way to the owner of the object.
 
-The one codec of `domain.moderation.Moderation`: for both topics, for parked commands and for dead letters.
+The only codec of `domain.moderation.Moderation`: for both topics, for parked commands and for dead letters.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,7 +41,7 @@ from messaging.tracing import cause_of
 
 
 def read_status(value: object) -> ReviewStatus:
-    """The status that is meant; raises PydanticCustomError for none."""
+    """The status that a value names. Raises PydanticCustomError if it names none."""
     status = review_status(value)
     if status is None:
         names = ", ".join(f"{status.label} ({status.value})" for status in ReviewStatus)
@@ -60,8 +60,7 @@ Status = Annotated[ReviewStatus, BeforeValidator(read_status), WithJsonSchema(ST
 
 
 class RestoredModeration(ClosedMessage):
-    """The moderation of a review where it comes from. Only for one that an import brought along, and that nobody has
-    changed since."""
+    """The moderation of a review at its origin. Only for an imported review that nobody has changed since."""
 
     status: Status
     modified_date: Moment
@@ -73,12 +72,12 @@ class RestoredModeration(ClosedMessage):
     verified_purchase: Annotated[bool, Field(description="Verified for good, as by a review token")] = False
 
     def restored(self) -> Restored:
-        """The same, as the domain reads it."""
+        """The same as a domain value."""
         return Restored(self.status, self.modified_date, self.flags, self.source, self.language, self.verified_purchase)
 
 
 def text_of_another(ids: Collection[str], text_hashes: Mapping[str, str] | None) -> str | None:
-    """The id of a review that isn't among these, of which there is a text all the same."""
+    """A review id that has a text hash, but isn't among these ids; None if there is none."""
     return min((text_hashes or {}).keys() - set(ids), default=None)
 
 
@@ -121,7 +120,7 @@ class _ModerationFields(Message):
         trace: str,
         mark: CommandMark | None,
     ) -> Moderation:
-        """The command for one review, as the domain reads it."""
+        """The command for one review, as a domain value."""
         return Moderation(
             review_id=review_id,
             action=self.action,
@@ -141,7 +140,7 @@ class _ModerationFields(Message):
 
 
 class ModerationCommand(_ModerationFields, ClosedMessage):
-    """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
+    """Approve, reject, reset or delete reviews. Only commands for a single id keep their order."""
 
     ids: Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)]
     text_hashes: TextHashes = None
@@ -155,7 +154,7 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
     def moderations(
         self, position: RecordPosition, trace: str = "", mark: CommandMark | None = None
     ) -> list[Moderation]:
-        """One command for each review, once; `position` is the record of them all."""
+        """One command for each distinct review id; `position` is that of their record."""
         at, texts = from_milliseconds(position.timestamp), self.text_hashes or {}
         return [self.about(id, texts.get(id), position, at, trace, mark) for id in dict.fromkeys(self.ids)]
 
@@ -173,26 +172,26 @@ class ModerationOfReview(_ModerationFields):
     command_mark: Annotated[str | None, Field(description="What the facade said of the whole command")] = None
 
     def moderation(self, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:
-        """The command as the domain reads it; `position` and `mark` are its record's, where it has none itself."""
+        """The command as a domain value. `position` and `mark` are those of its record, unless it has its own."""
         if self.source is not None:
             position, mark = RecordPosition(*self.source), mark_from(self.command_mark)
         return self.about(self.review_id, self.text_hash, position, at, trace, mark)
 
 
 _STRAIGHT: Final = 1_000_000
-"""Added to the partitions of commands that came straight to the owner, so that a review marks them apart."""
+"""Added to the partitions of commands published straight to the owner, so that a review's marks keep them apart."""
 
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
 _ARRIVED_BESIDE: Final = "arrivedBeside"
 _BEFORE: Final = (-1, 0)
-"""The partition and time beside the offset of what versions before parked."""
+"""The partition and timestamp beside the offset of commands that earlier versions parked."""
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
 
 def moderation_command_value(command: Moderation) -> dict[str, Any]:
-    """The value of a ModerationCommand for this one review."""
+    """The value of a ModerationCommand for this review."""
     return routed_value(moderation_fields(command), command.review_id, command.text_hash)
 
 
@@ -204,20 +203,20 @@ def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
 
 
 def routed_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
-    """The value of a ModerationCommand about one review; `value` has its other fields, `text_hash` is of the text that
-    it is about, None for any."""
+    """The value of a ModerationCommand for one review. `value` has its other fields, `text_hash` is that of the text it
+    is meant for, None for any."""
     texts = {"textHashes": {review_id: text_hash}} if text_hash else {}
     return {"ids": [review_id], **texts, **value}
 
 
 def straight_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
-    """The value of a ModerationOfReview that is itself the command; all as for `routed_value`."""
+    """The value of a ModerationOfReview that is itself the command; parameters as for `routed_value`."""
     text = {"textHash": text_hash} if text_hash else {}
     return {"kind": "moderation", "reviewId": review_id, **text, **value}
 
 
 def straight_position(position: RecordPosition) -> RecordPosition | None:
-    """The position in the topic of changes of a command that came straight there; None for others."""
+    """The position in the topic of changes of a command published straight there; None for others."""
     return position._replace(partition=position.partition - _STRAIGHT) if position.partition >= _STRAIGHT else None
 
 
@@ -230,7 +229,7 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
-    """The command in a value that `parked_value` made, once MongoDB has kept it."""
+    """The command in a value of `parked_value`, as MongoDB returns it."""
     message = ModerationOfReview.model_validate(without_blank(value, "commandId"), strict=False)
     position, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
     command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
@@ -241,7 +240,7 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
 
 
 def parked_value(command: Moderation) -> dict[str, Any]:
-    """The value for MongoDB: that of a ModerationOfReview, and what its record tells beside its value."""
+    """The value for MongoDB: that of a ModerationOfReview, and data of its record beside the value."""
     beside: dict[str, Any] = {_PARKED_TRACE: command.trace or None}
     if (at := command.arrived) is not None:
         beside |= {_ARRIVED: at.offset, _ARRIVED_BESIDE: [at.partition, at.timestamp]}
@@ -261,7 +260,7 @@ def restored_value(restored: Restored) -> dict[str, Any]:
 
 
 def moderation_fields(command: Moderation) -> dict[str, Any]:
-    """The fields that the values of a command have in common."""
+    """The fields that all values of a command have."""
     fields = {
         "action": command.action.value,
         "moderator": command.moderator,

@@ -35,7 +35,7 @@ Word = Annotated[NoNull, Field(max_length=LONGEST_WORD), AfterValidator(_readabl
 
 
 class ModerationRuleFields(ClosedMessage):
-    """A rule about the reviews of a store: what it looks for, and what follows where it fires."""
+    """A rule for the reviews of a store: when it fires, and the outcome."""
 
     id: Annotated[NoNull, Field(max_length=LONGEST_RULE_ID), NotBlank]
     kind: RuleKind
@@ -62,7 +62,7 @@ class ModerationRuleFields(ClosedMessage):
         return self
 
     def rule(self) -> ModerationRule:
-        """The rule as the domain reads it."""
+        """The rule as a domain value."""
         return ModerationRule(
             self.id,
             self.kind,
@@ -97,7 +97,7 @@ MODERATION_RULES: Final[TypeAdapter[list[ModerationRuleFields]]] = TypeAdapter(
 
 
 class ShownRule(TypedDict):
-    """A rule as it is shown: what it has of the fields of its kind."""
+    """A rule as it is shown: only the fields that are set."""
 
     id: str
     kind: RuleKind
@@ -110,7 +110,7 @@ class ShownRule(TypedDict):
 
 
 def shown_rule(rule: ModerationRule) -> ShownRule:
-    """A rule by the names of the interface."""
+    """A rule by the field names of the interface."""
     shown: ShownRule = {"id": rule.id, "kind": rule.kind, "outcome": rule.outcome}
     if rule.words:
         shown["words"] = list(rule.words)

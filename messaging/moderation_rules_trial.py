@@ -1,4 +1,4 @@
-"""Trials of moderation rules: reviews as they are given, and what rules would do to them."""
+"""Trials of moderation rules: the given reviews, and the effect of rules on them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from messaging.schemas import MAX_ITEMS, ClosedMessage, Message, Name, OptionalI
 
 
 class TriedReview(Message):
-    """The part of a submission that rules look at. `verifiedPurchase` and `language` are taken as they are given."""
+    """The part of a submission that rules examine. `verifiedPurchase` and `language` are taken as given."""
 
     id: OptionalId = None
     user_id: OptionalId = None
@@ -35,7 +35,7 @@ class TriedReview(Message):
     language: Annotated[str | None, Field(max_length=35)] = None
 
     def as_review(self, index: int, store_id: str | None) -> Review:
-        """The review that would be stored; `index` is its place among those that are tried."""
+        """The review that would be stored; `index` is its place in the trial."""
         return Review(
             id=self.id or f"/{index}",
             entity=Entity(self.entity_type or "", self.entity_id or ""),
@@ -53,14 +53,14 @@ class TriedReview(Message):
 
 
 class RuleTrial(ClosedMessage):
-    """Reviews to try rules on; without rules those of the store."""
+    """Reviews to try rules on; without `rules`, those of the store are tried."""
 
     reviews: Annotated[list[TriedReview], Field(min_length=1, max_length=MAX_ITEMS)]
     rules: ModerationRules | None = None
 
 
 class TriedRow(TypedDict):
-    """The effect of rules on a review: those that fired, the outcome that wins, and the status that it would have."""
+    """The effect of rules on a review: the rules that fired, the winning outcome, and the resulting status."""
 
     id: str
     fired: list[str]
@@ -72,7 +72,7 @@ class TriedRow(TypedDict):
 
 
 class TrialSummary(TypedDict):
-    """The numbers of reviews: all, by outcome, and for which each rule fired."""
+    """Numbers of reviews: in total, by outcome, and by rule that fired."""
 
     reviews: int
     approved: int
@@ -104,7 +104,7 @@ def tried_row(review: Review, ruling: Ruling) -> TriedRow:
 
 
 def trial_summary(rows: Iterable[TriedRow]) -> TrialSummary:
-    """The numbers of a trial."""
+    """The numbers of a trial's results."""
     outcomes: Counter[RuleOutcome | None] = Counter()
     rules: Counter[str] = Counter()
     for row in rows:

@@ -1,4 +1,4 @@
-"""Messages about objects that are reviewed."""
+"""Messages about reviewed objects."""
 
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ Codes = Annotated[tuple[Name, ...], Field(max_length=100)]
 
 
 class ObjectUpdate(PartialMessage):
-    """Facts of an object, for one store or for all; what is left out stays as it is."""
+    """Facts of an object, for one store or for all; omitted fields keep their values."""
 
     entity_type: Id
     entity_id: Id
@@ -45,7 +45,7 @@ class ObjectUpdate(PartialMessage):
         return ObjectKey(Entity(self.entity_type, self.entity_id), self.store_id)
 
     def facts(self) -> dict[str, Fact]:
-        """Only what the message says, by the names of the interface."""
+        """The facts that the message contains, by the names of the interface."""
         told: dict[str, Any] = self.model_dump(
             by_alias=True, exclude_none=True, exclude={"entity_type", "entity_id", "store_id"}
         )

@@ -19,7 +19,7 @@ from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBl
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
 _TO_ITS_END: Final = timedelta(days=1) - timedelta(milliseconds=1)
 _MOST_AHEAD: Final = timedelta(days=1)
-"""Clocks that tell local time as UTC are ahead of it by 14 hours at most."""
+"""Maximum time that a change may be ahead: clocks that report local time as UTC are at most 14 hours ahead."""
 _TO_COME: Final = (
     "The date is more than a day ahead: until it has come, no change of the order would count. Leave it out, or say "
     "when the order was changed"
@@ -27,11 +27,11 @@ _TO_COME: Final = (
 
 
 class _Day(datetime):
-    """The first moment of a day of which no time is told."""
+    """The first moment of a day that was given without a time."""
 
 
 def _day_or_moment(told: object, read: ValidatorFunctionWrapHandler) -> datetime | None:
-    """A day alone, too: order systems tell days, and what else they tell must not be lost with it."""
+    """Also read a day without a time: order systems send those, and the rest of the order must not be lost."""
     day = _DAY.fullmatch(told) if isinstance(told, str) else None
     moment: datetime | None = read(f"{day[1]}T00:00:00Z" if day else told)
     return _Day.combine(moment, time.min, UTC) if day and moment else moment
@@ -42,7 +42,7 @@ OrderDate = Annotated[Moment | None, EMPTY_IS_MISSING, WrapValidator(_day_or_mom
 
 
 class OrderItem(Message):
-    """A line of an order; other fields are kept with the order."""
+    """A line of an order; other fields are stored with the order."""
 
     id: Id
     product_id: OptionalId = None
@@ -52,10 +52,10 @@ class OrderItem(Message):
 
 
 class OrderEvent(Message):
-    """An order as it is now; other fields are kept and shown with its returns. The newest `modifiedDate` wins.
+    """An order as it is now; other fields are stored, and shown with its returns. The newest `modifiedDate` wins.
 
-    More is taken than the schema says: orders of Shopify and commercetools as these write them, ids as numbers,
-    quantities and prices as texts, and days without a time. See "The other messages" in docs/kafka.md.
+    The schema doesn't say all that is accepted: orders of Shopify and commercetools in their own form, numeric ids,
+    quantities and prices as strings, and days without a time. See "The other messages" in docs/kafka.md.
     """
 
     id: Id
@@ -77,14 +77,14 @@ class OrderEvent(Message):
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
     def refusal(self, now: datetime) -> InvalidMessageError | None:
-        """The error of an event whose `modifiedDate` is still to come."""
+        """The error of an event whose `modifiedDate` is too far ahead; None otherwise."""
         if self.modified_date is None or self.modified_date - now <= _MOST_AHEAD:
             return None
         error = InputError("/modifiedDate", "to-come", _TO_COME)
         return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, f"{error.pointer}: {error.message}", [error])
 
     def order(self, body: bytes, at: datetime) -> Order:
-        """The order that the event tells of; `body` is its value as it came, `at` the time of the record."""
+        """The order of the event; `body` is its value as received, `at` the time of the record."""
         return Order(
             id=self.id,
             number=self.number,
@@ -99,9 +99,9 @@ class OrderEvent(Message):
 
 
 def _modified(told: datetime | None, at: datetime) -> datetime:
-    """The time of the change. Of a day alone, that of its record, as far as it is on that day in UTC, else the day's
-    first or last moment: nothing says where its sender is. So changes of a day follow each other, of those at one
-    moment the later record counts, and those of the next day stay behind them."""
+    """The time of the change. For a day without a time it is the time of the record, limited to that day in UTC, since
+    the sender's time zone is unknown. So changes of a day follow each other (at the same moment the later record
+    counts), and those of the next day follow them."""
     if isinstance(told, _Day):
         return min(max(at, told), told + _TO_ITS_END)
     return at if told is None else told
@@ -114,10 +114,10 @@ READER: Final = Reader(ORDER_EVENT, prepare=order_fields)
 def order_event(value: bytes) -> tuple[OrderEvent, str]:
     """An order event and the digest of its content. Raises InvalidContentError or InvalidMessageError."""
     value = without_mark(value)
-    event = READER.read(value).content  # what isn't known is kept
+    event = READER.read(value).content  # unknown fields are kept
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        # Fields without a schema are shown as they came, so they have to be strict JSON.
+        # Fields without a schema are shown as received, so they must be strict JSON.
         raise InvalidMessageError(DeadLetterCode.INVALID_JSON, f"Not JSON by RFC 8259: {error}") from error
     return event, blake2b(value, digest_size=12).hexdigest()

@@ -1,9 +1,9 @@
-"""Orders as Virto Commerce, Shopify and commercetools write them, brought to the fields of an order event.
+"""Orders as Virto Commerce, Shopify and commercetools write them, converted to the fields of an order event.
 
-A system is recognised by where it keeps its lines, and by a field that its orders always have: `items` is ours and
-Virto's, `line_items` beside a `financial_status` Shopify's, `lineItems` beside an `orderState` commercetools'. Such
-lines in other orders are refused: nothing else of those would be read. Ids may be numbers, and quantities and prices
-texts. What can't be read stays as it is, so that the check of the event names it.
+A system is recognised by the field of its lines, and by a field that its orders always have: `items` is ours and
+Virto's, `line_items` with a `financial_status` Shopify's, `lineItems` with an `orderState` commercetools'. Such lines
+in other orders are refused, because nothing else of those would be read. Ids may be numbers, and quantities and prices
+strings. A value that can't be converted is left alone, so that the validation of the event reports it.
 """
 
 import re
@@ -24,20 +24,23 @@ _OWN_LINES: Final = "the lines of an order with our names stand in `items`"
 
 
 class _System(NamedTuple):
-    """A system whose orders are recognised: its field of lines, fields of which its orders always have one, fields of
-    others of which it would read nothing, and the reading of its orders by their folded names."""
+    """A system whose orders are recognised."""
 
     name: str
     lines: str
+    """The field of its lines."""
     marks: tuple[str, ...]
+    """Fields of which its orders always have at least one."""
     not_read: tuple[str, ...]
+    """Fields of other formats that it wouldn't read: an order with one of them is refused."""
     read: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Converts an order, by its folded field names."""
 
 
 def order_fields(told: Any) -> Any:
     """The order with the fields of an order event.
 
-    Raises InvalidContentError for a field that comes twice, and for lines of another system in an order that isn't.
+    Raises InvalidContentError for a duplicate field, and for lines of a system in an order that isn't from that system.
     """
     if not isinstance(told, dict):
         return told
@@ -52,7 +55,7 @@ def order_fields(told: Any) -> Any:
 
 
 def _of_system(told: Mapping[str, Any], system: _System) -> dict[str, Any]:
-    """The order of a system. Raises InvalidContentError for a field that comes twice, or that is of another system."""
+    """Convert the order of a system. Raises InvalidContentError for a duplicate field, or for one of another format."""
     order = _folded(told)
     for name in system.not_read:
         if order.get(name.casefold()) is not None:
@@ -66,13 +69,13 @@ def _lines_of_others(system: _System) -> str:
 
 
 def _not_understood(told: Mapping[str, Any], name: str, message: str) -> InvalidContentError:
-    """The error of a field, at its name as it was told."""
+    """The error of a field, under its name as received."""
     as_told = next(each for each in told if folded_name(each) == name.casefold())
     return InvalidContentError([InputError(pointer((as_told,)), _NOT_UNDERSTOOD, message)])
 
 
 def _own(told: Mapping[str, Any]) -> dict[str, Any]:
-    """An order with our names, which are Virto's: in any letter case, so the names stay as they are."""
+    """An order with our field names, which are Virto's. They match in any letter case, so they stay as they are."""
     order = {name: _text(value) if folded_name(name) in _IDS else value for name, value in told.items()}
     for name, value in told.items():
         if folded_name(name) == "items" and isinstance(value, list):
@@ -99,7 +102,7 @@ def _own_line(line: Any) -> Any:
 
 
 def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Shopify's Order of the Admin REST API, as its webhooks send it."""
+    """The Order of Shopify's Admin REST API, as webhooks send it."""
     customer, billing = (_part(told.get(name), name) for name in ("customer", "billing_address"))
     fulfilled = told.get("fulfillment_status")
     is_cancelled = told.get("cancelled_at") not in (None, "")
@@ -182,7 +185,7 @@ def _line(line: Mapping[str, Any], *, product: Any, name: Any) -> dict[str, Any]
 
 
 def _price(told: Any) -> Any:
-    """The price of one piece: a number, a text, or money in cents; a discounted one where there is one."""
+    """The price of one piece: a number, a string, or money in cents; the discounted price if there is one."""
     if not isinstance(told, dict):
         return _number(told)
     price = _mapping(told)
@@ -194,9 +197,10 @@ def _price(told: Any) -> Any:
 
 
 def _lines(told: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """The lines of an order, none for null; what is no array stays as it is, and what is no object in it as well.
+    """The lines of an order, empty for null. A value that isn't an array stays as it is, and so do items that aren't
+    objects.
 
-    Raises InvalidContentError for a field that comes twice.
+    Raises InvalidContentError for a duplicate field.
     """
     if not isinstance(told, list):
         return [] if told is None else told
@@ -204,7 +208,7 @@ def _lines(told: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, A
 
 
 def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
-    """The fields by their folded names. Raises InvalidContentError for one that comes twice."""
+    """The fields by their folded names. Raises InvalidContentError for a duplicate one."""
     folded: dict[str, Any] = {}
     for name, value in told.items():
         if folded_name(name) in folded:
@@ -215,7 +219,7 @@ def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
 
 
 def _part(told: Any, *path: str | int) -> dict[str, Any]:
-    """The fields of a part, none of what is no object. Raises InvalidContentError for one that comes twice."""
+    """The fields of a nested object; empty if it isn't an object. Raises InvalidContentError for a duplicate one."""
     return _folded(told, *path) if isinstance(told, dict) else {}
 
 
@@ -228,12 +232,12 @@ def _list(told: Any) -> list[Any]:
 
 
 def _no_list(*several: Any) -> Any:
-    """The first that is none."""
+    """The first value that isn't a list."""
     return next(each for each in several if not isinstance(each, list))
 
 
 def _first(values: Iterable[Any]) -> Any:
-    """The first that is there, None without any."""
+    """The first value that isn't missing; None without one."""
     return next((value for value in values if not _is_missing(value)), None)
 
 
@@ -247,7 +251,7 @@ def _full_name(person: Mapping[str, Any], *names: str) -> str | None:
 
 
 def _in_language(names: Any, language: Any) -> Any:
-    """One of the names by language: in this one, else in the first."""
+    """The name in this language, else the first one."""
     if not isinstance(names, dict):
         return names
     own = names.get(language) if isinstance(language, str) else None
@@ -259,7 +263,7 @@ def _text(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """The number in a text; all else as it is."""
+    """The number in a string; other values stay as they are."""
     if not (isinstance(value, str) and _DECIMAL.fullmatch(value.strip())):
         return value
     number = float(value)

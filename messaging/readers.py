@@ -1,4 +1,4 @@
-"""The readers of all topics that are consumed, for their consumers and for those who ask if one would take a value."""
+"""The readers of all consumed topics, for their consumers and for checks of values before they are sent."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -36,4 +36,4 @@ READERS: Final[Mapping[Topic, Callable[[bytes], Any]]] = {
     Topic.MAIL_COMMANDS: mail_command,
     Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
 }
-"""By topic; each raises InvalidContentError or InvalidMessageError."""
+"""Readers by topic; each raises InvalidContentError or InvalidMessageError."""

@@ -1,14 +1,15 @@
-"""Reading of JSON that comes in, by HTTP and by Kafka: nothing is taken that isn't understood.
+"""Reading of incoming JSON, from HTTP and from Kafka: whatever isn't understood is refused.
 
-Field names and the words of fixed lists count in any letter case, null is as good as missing where a field doesn't take
-it, and whole numbers may come as `2.0`. A field that comes twice is refused, as is one that isn't known where the type
-is closed; where it is open, unknown fields are named to the caller.
+Field names and the words of enumerations match in any letter case, null counts as missing if a field doesn't accept it,
+and integers may be written as `2.0`. A duplicate field is refused, and so is an unknown one in a closed type; in an
+open type, unknown fields are reported to the caller.
 
-A usual value takes the fast path of `Reader.read`: Pydantic alone. The slow path puts a value right first. Both come to
-the same for a value that Pydantic takes with unknown fields forbidden, unless a field comes twice: Pydantic takes the
-last one without a word. So the fast path needs as many fields as there may be names, by the colons, or by the quotes
-before a colon or white space. `{"id": "a", "id": "b"}` has two names and one field: the slow path refuses it. Fields in
-other fields aren't counted, so a value that has some takes the slow path, as does one with a hidden field.
+A usual value takes the fast path of `Reader.read`: Pydantic alone. The slow path corrects a value first. Both give the
+same result for a value that Pydantic accepts with unknown fields forbidden, unless a field is duplicated: Pydantic
+silently takes the last one. So the fast path requires that as many fields were read as there may be names, counted by
+colons, or by quotes before a colon or white space. `{"id": "a", "id": "b"}` has two names and one field: the slow path
+refuses it. Fields of nested objects aren't counted, so values with any take the slow path, and so do values with a
+hidden field.
 """
 
 import json
@@ -41,7 +42,7 @@ _FINAL: Final = frozenset(("json_invalid", "too_long"))
 
 
 class InputError(NamedTuple):
-    """One thing that is wrong with a value: its place (RFC 6901), a stable code, and a sentence."""
+    """One error in a value: its place (RFC 6901), a stable code, and a sentence."""
 
     pointer: str
     code: str
@@ -49,7 +50,7 @@ class InputError(NamedTuple):
 
 
 class InvalidContentError(ValueError):
-    """A value that is no JSON, or has other content than its type."""
+    """A value that isn't JSON, or doesn't match its type."""
 
     def __init__(self, errors: Sequence[InputError]) -> None:
         shown = "; ".join(": ".join(filter(None, (each.pointer, each.message))) for each in errors[:5])
@@ -58,20 +59,20 @@ class InvalidContentError(ValueError):
 
     @property
     def is_malformed(self) -> bool:
-        """True if it is no JSON at all."""
+        """True if it isn't JSON at all."""
         return self.errors[0].code == INVALID_JSON
 
 
 _MOST_PARTS: Final = 50_000
-"""A value with more objects and arrays isn't read, nor one with more errors told: 350,000 in a MiB take 230 MiB."""
+"""Maximum number of objects and arrays in a value, and of errors: 350,000 in a MiB take 230 MiB of memory."""
 
 _TOO_MANY_PARTS: Final = f"The value has more than {_MOST_PARTS} objects and arrays, or as many errors"
 _TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""Also a last one without an end, or it would be looked for anew from each quote in it."""
+"""Strings, including an unterminated last one: otherwise each quote in that would start a new search."""
 
 
 class Read(NamedTuple, Generic[T]):
-    """A value's content, and the names of the fields in it that nothing is done with."""
+    """The content of a value, and the names of its ignored fields."""
 
     content: T
     ignored: tuple[str, ...] = ()
@@ -80,8 +81,8 @@ class Read(NamedTuple, Generic[T]):
 class Reader(Generic[T]):
     """Reads values of one type.
 
-    A field that is hidden isn't known to whoever sends such values. `prepare` brings a parsed value of another form to
-    the fields of the type.
+    A hidden field counts as unknown to the senders of such values. `prepare` converts a parsed value of another format
+    to the fields of the type.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Reader(Generic[T]):
         self._hidden = frozenset(map(to_snake, hidden))
 
     def __call__(self, value: bytes) -> T:
-        """The content of a message; fields that are ignored are counted and logged. Raises InvalidContentError."""
+        """The content of a message; ignored fields are counted and logged. Raises InvalidContentError."""
         content, ignored = self.read(value)
         if ignored:
             note_ignored(self.shape.name, ignored)
@@ -123,7 +124,7 @@ class Reader(Generic[T]):
         return self._read_slowly(value)
 
     def _count_fields(self, content: Any) -> int:
-        """The number of fields that were read, but for those in other fields; 0 where one is hidden."""
+        """The number of fields that were read, without those of nested objects; 0 if one of them is hidden."""
         if not self._has_models:
             return 0
         count = 0
@@ -152,12 +153,12 @@ class Reader(Generic[T]):
 
 @lru_cache(maxsize=256)
 def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
-    """The reader of a type, made once."""
+    """The reader of a type, cached."""
     return Reader(adapter)
 
 
 def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, told: Any = None) -> InvalidContentError:
-    """The error of a validation of a value of that shape, without the input: it may be personal."""
+    """The error for a failed validation of a value with this shape, without the input, which may be personal."""
     details = of_one_type(error.errors(include_url=False, include_input=False), shape, told)
     return InvalidContentError([_input_error(detail) for detail in details])
 
@@ -167,7 +168,7 @@ def _input_error(detail: Mapping[str, Any]) -> InputError:
 
 
 def error_message(detail: Mapping[str, Any]) -> str:
-    """The sentence about an error of Pydantic; of a pattern, what it asks for, and of a rule of ours, that alone."""
+    """The sentence for an error of Pydantic: for a pattern its requirement, for a rule of ours only the rule's text."""
     if detail["type"] == _PATTERN_MISMATCH:
         return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that can't stand here")
     return str(detail["msg"]).removeprefix("Value error, ")
@@ -179,26 +180,26 @@ def pointer(location: Sequence[str | int]) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A sentence that names the known name that is closest to this one; all of them if none is."""
+    """A sentence that suggests the known name closest to this one; it lists all of them if none is close."""
     of_folded = {folded_name(each): each for each in known}
     close = get_close_matches(folded_name(name[:_LONGEST_NAME]), of_folded, n=1)
     return f"Did you mean {of_folded[close[0]]}?" if close else f"There are: {', '.join(sorted(known)) or 'none'}"
 
 
 class _Correction:
-    """Puts a parsed value right by its shape, and notes errors and what is ignored."""
+    """Corrects a parsed value by its shape, and collects errors and ignored fields."""
 
     def __init__(self) -> None:
         self.errors: list[InputError] = []
         self.ignored: dict[str, None] = {}
 
     def raise_errors(self) -> None:
-        """Raises InvalidContentError if there are errors."""
+        """Raise InvalidContentError if there are errors."""
         if self.errors:
             raise InvalidContentError(self.errors)
 
     def correct(self, told: Any, shape: Shape | None, path: tuple[str | int, ...]) -> Any:
-        """The value with the names, words and numbers of its type."""
+        """The value with the field names, enumeration words and integers of its type."""
         if isinstance(told, list):
             items = shape.items if shape else None
             return [self.correct(each, items, (*path, index)) for index, each in enumerate(told)]
@@ -222,7 +223,7 @@ class _Correction:
                 if shape and known:
                     self._note_unknown(name, shape, path, is_closed=known.is_closed)
                 if isinstance(value, dict | list):
-                    self.correct(value, None, (*path, name))  # for fields that come twice in it
+                    self.correct(value, None, (*path, name))  # to find duplicate fields in it
                 continue
             if field.name in seen:
                 self._note_twice(path, name)
@@ -252,7 +253,7 @@ class _Correction:
 
 
 def _leaf(told: Any, shape: Shape) -> Any:
-    """A text or a number, with the word of a fixed list or the whole number that is meant."""
+    """A string or a number, or the enumeration word or integer that it stands for."""
     if isinstance(told, str) and shape.words:
         return shape.words.get(folded_name(told), told)
     if isinstance(told, float) and shape.is_whole and not shape.is_fraction and told.is_integer():
@@ -261,15 +262,14 @@ def _leaf(told: Any, shape: Shape) -> Any:
 
 
 def _final(error: ValidationError, value: bytes) -> list[InputError]:
-    """The errors that can't be put right, and make all others pointless: no JSON, or an array with more items than
-    anyone should look through."""
+    """The errors that can't be corrected and make others irrelevant: invalid JSON, or an array with too many items."""
     details = error.errors(include_url=False, include_input=False)
     final = [_input_error(each) for each in details if each["type"] in _FINAL]
     return [e._replace(message=why_no_json(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 
 def _parts(value: bytes) -> int:
-    """The number of objects and arrays in a value, at most; 0 where there can't be too many."""
+    """The number of objects and arrays in a value, or more; 0 if there can't be too many."""
     if len(value) <= 2 * _MOST_PARTS or value.count(b"{") + value.count(b"[") <= _MOST_PARTS:
         return 0
     structure = _TEXTS.sub(b"", value)
@@ -277,7 +277,7 @@ def _parts(value: bytes) -> int:
 
 
 def _may_repeat(value: bytes, fields: int) -> bool:
-    """True if a field may come twice. A value has as many names as quotes before a colon or a space, or fewer."""
+    """True if a field may be duplicated. A value has at most as many names as quotes before a colon or white space."""
     return fields < value.count(b'":') + sum(value.count(b'"' + space) for space in (b" ", b"\t", b"\n", b"\r"))
 
 

@@ -1,6 +1,6 @@
-"""Shapes of message types: their field names, fixed words and whole numbers, as `messaging.reading` looks for them.
+"""Shapes of message types: their field names, enumeration words and integers, for `messaging.reading`.
 
-The slow path puts values right by them; on the fast path Pydantic has found them right already.
+The slow path corrects values by them; on the fast path Pydantic has found them correct already.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class ObjectShape:
     is_closed: bool
 
     def suits(self, names: Mapping[str, Any]) -> bool:
-        """False if a field that tells types apart holds the word of another type."""
+        """False if a discriminator holds the word of another type."""
         for folded, told in names.items():
             known = self.fields.get(folded)
             tag = known is not None and known.shape.is_tag
@@ -40,13 +40,16 @@ class ObjectShape:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A type: objects that it may be, the shape of its items, or of its values where it has any names, and the words of
-    its fixed list by their folded form."""
+    """A type, as far as reading depends on it."""
 
     objects: tuple[ObjectShape, ...] = ()
+    """The types of objects that it may be."""
     items: "Shape | None" = None
+    """The shape of its items."""
     values: "Shape | None" = None
+    """The shape of its values, if it is an object with any names."""
     words: Mapping[str, str] = field(default_factory=dict)
+    """The words of its enumeration, by their folded form."""
     is_whole: bool = False
     is_fraction: bool = False
     is_tag: bool = False
@@ -54,12 +57,12 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """The name of its first object."""
+        """The name of its first type of objects; empty without one."""
         objects = self.objects or (self.items.objects if self.items else ())
         return objects[0].name if objects else ""
 
     def object_for(self, told: Mapping[str, Any]) -> ObjectShape | None:
-        """The object that these fields are meant for: of several the one that knows most of them."""
+        """The type of objects that these fields are meant for: of several, the one that knows most of the fields."""
         if len(self.objects) < 2:
             return self.objects[0] if self.objects else None
         names = {folded_name(name): content for name, content in told.items()}
@@ -67,11 +70,11 @@ class Shape:
         return max(suitable, key=lambda each: len(names.keys() & each.fields.keys()))
 
     def known_names(self) -> list[str]:
-        """The names of all fields that an object of this type may have."""
+        """The names of all fields that an object of this type may have, sorted."""
         return sorted({field.name for each in self.objects for field in each.fields.values()})
 
     def tags(self) -> dict[str, set[str]]:
-        """The fields that tell its objects apart, by name, each with its words."""
+        """The discriminators of its types of objects, by name, each with its words."""
         words: dict[str, set[str]] = {}
         for each in self.objects:
             for tag in each.fields.values():
@@ -80,7 +83,7 @@ class Shape:
         return words
 
     def without(self, hidden: Collection[str]) -> "Shape":
-        """The shape without fields of these names, at its top or in the items of an array."""
+        """The shape without the fields of these names, at the top or in the items of an array."""
         objects = tuple(
             replace(each, fields={folded: f for folded, f in each.fields.items() if f.name not in hidden})
             for each in self.objects
@@ -92,10 +95,10 @@ NO_SHAPE: Final = Shape()
 
 
 def of_one_type(details: Iterable[Any], shape: Shape, told: Any) -> Iterator[Mapping[str, Any]]:
-    """The details of a failed validation at their places in the value, which has the right names.
+    """The details of a failed validation at their places in the value, whose names are correct already.
 
-    Of a value that may be of several types Pydantic tells all of them, each below the name of the type or the word of
-    its tag: only those of the one that the value is meant for count.
+    For a value that may be of several types Pydantic reports the errors of all types, each below the name of the type
+    or the word of its discriminator. Only those of the type that the value is meant for count.
     """
     if len(shape.objects) < 2 or not isinstance(told, dict):
         yield from details
@@ -115,12 +118,12 @@ def of_one_type(details: Iterable[Any], shape: Shape, told: Any) -> Iterator[Map
 
 
 def folded_name(name: object) -> str:
-    """A name or a word as it is compared: letter case makes no difference."""
+    """The form in which names and words are compared: letter case makes no difference."""
     return name.casefold() if isinstance(name, str) else ""
 
 
 def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> Shape:
-    """The shape of a type, by Pydantic's core schema. Raises TypeError for a type that messages don't use yet."""
+    """The shape of a type, from Pydantic's core schema. Raises TypeError for a type that no message uses yet."""
     known = definitions or {}
     match schema["type"]:
         case "definitions":
@@ -182,7 +185,7 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Object
 
 
 def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a model, below validators of the whole."""
+    """The fields of a model, inside validators of the whole model."""
     while schema["type"] != "model-fields":
         schema = definitions[schema["schema_ref"]] if schema["type"] == "definition-ref" else schema["schema"]
     fields: Mapping[str, Any] = schema["fields"]
@@ -190,7 +193,7 @@ def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mappin
 
 
 def _names(attribute: str, alias: str | Sequence[Sequence[str]] | None) -> list[str]:
-    """The names that a field is known by on the wire; the first is that of the interface."""
+    """The names of a field on the wire; the first is that of the interface."""
     if alias is None or isinstance(alias, str):
         return [alias or attribute]
     return [path[0] for path in alias]

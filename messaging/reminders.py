@@ -1,4 +1,4 @@
-"""Messages about the requests for reviews that customers get."""
+"""Messages about requests for reviews."""
 
 from typing import Annotated, Literal
 
@@ -9,14 +9,14 @@ from messaging.schemas import ClosedMessage, Id, OptionalId, Stores
 
 
 class ViewedRequest(ClosedMessage):
-    """The customer has seen the request for reviews of an order: no further reminder for it."""
+    """The customer has seen the request for reviews of an order: they get no further reminder for it."""
 
     customer_order_id: Annotated[Id, Field(description="The order's `id`")]
     store_id: Annotated[OptionalId, Field(description="Must be the order's, where it is given")] = None
 
 
 class ReminderCommand(ViewedRequest):
-    """The same as a command."""
+    """Record that a customer has seen the request for reviews of an order."""
 
     action: Literal["viewed"]
     customer_id: Annotated[OptionalId, Field(description="Must be the order's customer, where it is given")] = None
@@ -24,7 +24,7 @@ class ReminderCommand(ViewedRequest):
     command_id: OptionalId = None
 
     def may_touch(self, store_id: str | None, customer_id: str | None) -> bool:
-        """True if the sender may touch, and means, an order of this store, or without one, by this customer."""
+        """True if an order of this store (None: without one) and customer is meant, and the sender may change it."""
         is_meant = self.store_id in (None, store_id) and self.customer_id in (None, customer_id)
         return is_meant and is_within(self.stores, store_id)
 

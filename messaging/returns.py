@@ -37,12 +37,12 @@ class NewReturnLine(Message):
     ) = None
 
     def request(self) -> LineRequest:
-        """The line as the domain reads it."""
+        """The line as a domain value."""
         return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price)
 
 
 class ReturnLineFields(NewReturnLine):
-    """The same, of a return that may be there."""
+    """A line of a new return, or of a stored one."""
 
     id: Annotated[
         OptionalId,
@@ -50,7 +50,7 @@ class ReturnLineFields(NewReturnLine):
     ] = None
 
     def request(self) -> LineRequest:
-        """The line as the domain reads it."""
+        """The line as a domain value."""
         return replace(NewReturnLine.request(self), id=self.id)
 
 
@@ -67,7 +67,7 @@ ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=M
 
 
 class NewReturn(Message):
-    """A return to store against an order."""
+    """A new return for an order."""
 
     id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
     order_id: Id
@@ -77,7 +77,7 @@ class NewReturn(Message):
 
 
 class SavedReturn(Message):
-    """A return to store, or with an id a change of one."""
+    """A new return or, with an id, a change of one."""
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
 
@@ -90,7 +90,7 @@ class SavedReturn(Message):
 
 
 class ReturnChanges(SavedReturn):
-    """A change of a return; what is left out stays as it is, and `lineItems` replaces all of them."""
+    """A change of a return. Omitted fields keep their values; `lineItems` replaces all lines."""
 
     id: Id
 
@@ -136,7 +136,7 @@ RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(Annotated[ReturnCommand
 
 
 def return_request(command: ReturnCommand, id: str, position: RecordPosition, at: datetime) -> ReturnRequest:
-    """The command as the domain reads it."""
+    """The command as a domain value."""
     if isinstance(command, DeleteReturn):
         return ReturnRequest(
             *(id, "", False, position, at, command.user),

@@ -1,4 +1,4 @@
-"""Claims of moderators on reviews: advisory, for two minutes, so that two of them don't read the same one."""
+"""Claims of moderators on reviews: advisory, for two minutes, so that two moderators don't read the same review."""
 
 from typing import Final
 
@@ -12,8 +12,8 @@ CLAIM_S: Final = 120
 
 
 class ReviewClaimed(TypedDict):
-    """A moderator looks at a review. `subject` is who, null without authentication; `desk` tells their browser from
-    others, where it says so."""
+    """A moderator is looking at a review. `subject`: the moderator, null without authentication. `desk`: their browser,
+    if it identifies itself."""
 
     reviewId: str
     storeId: str | None

@@ -42,11 +42,11 @@ def _id_of_image(told: object) -> object:
 
 
 NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image, json_schema_input_type=ImageId | ShownImage)]
-"""The id of an image, or the image as the row of its review has it."""
+"""The id of an image, or the image as the row of a review shows it."""
 
 
 class Editor(Message):
-    """The sender of a submission with an id: what the facade knows of it. No right: it may not edit."""
+    """The sender of a submission with an id, as the facade knows them. Without a right they may not edit."""
 
     right: EditRight | None = None
     name: OptionalId = None
@@ -54,7 +54,7 @@ class Editor(Message):
 
 
 class SubmittedReview(Message):
-    """A review as it is submitted. Kept without a store where `storeId` is empty or missing."""
+    """A submitted review. It has no store if `storeId` is empty or missing."""
 
     id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
     store_id: OptionalId = None
@@ -99,7 +99,7 @@ class SubmittedReview(Message):
         Field(description="As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt"),
     ] = None
     hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None] = None
-    """Of an import: those of `images` that a moderator has hidden where it comes from."""
+    """For an import: those of `images` that a moderator had hidden at their origin."""
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     former_id: SkipJsonSchema[OptionalId] = None
     editor: SkipJsonSchema[Editor | None] = None
@@ -107,32 +107,32 @@ class SubmittedReview(Message):
 
     @property
     def entity(self) -> Entity:
-        """The object that is reviewed."""
+        """The reviewed object."""
         return Entity(self.entity_type, self.entity_id)
 
     @property
     def identity(self) -> ReviewIdentity:
-        """The part of it that an id stands for."""
+        """The part that an id stands for."""
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
     @property
     def content(self) -> Content:
-        """The part of it that an edit can change. An import brings images to new reviews alone."""
+        """The part that an edit can change. An import brings images only to new reviews."""
         is_import = self.source is Source.IMPORT
         images = None if self.images is None or is_import else tuple(dict.fromkeys(self.images))
         return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name, images)
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
-        """The purchase that its token proves, or why it proves none; None without a token."""
+        """The purchase that its token proves, or the reason why it proves none; None without a token."""
         return proof(self.token, self.identity, token_keys, at) if self.token else None
 
     def by_author(self, token_keys: Sequence[bytes], at: datetime) -> "SubmittedReview":
-        """The review with its author, whom the token names where the review itself doesn't."""
+        """The review with its author, whom the token names if the review itself doesn't."""
         token = self.proof(token_keys, at) if self.user_id is None else None
         return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self
 
     def facts(self, detected_language: str | None = None, *, is_bought: bool = False, is_proven: bool = False) -> Facts:
-        """The facts about it. `via` is the way that our own processes know of; others may only say that they import."""
+        """The facts about the review. `via` is set only by our own processes; others can merely declare an import."""
         source = Source.IMPORT if self.source is Source.IMPORT else Source.KAFKA
         is_verified, is_language_given = is_bought or is_proven, self.language is not None
         language = self.language or detected_language
@@ -146,12 +146,12 @@ class SubmittedReview(Message):
         facts: Facts | None = None,
         identity: ReviewIdentity | None = None,
     ) -> Review:
-        """The review that this submission becomes. An import is as old as it says, but never of the future. `identity`
-        is its own, where that is known already."""
+        """The review that this submission becomes. An import is as old as it says, but never in the future. `identity`
+        is that of the submission, if it is already known."""
         entity, store_id, user_id = identity or self.identity
         is_import = self.source is Source.IMPORT
         is_dated = is_import and self.written_date is not None and self.written_date < at
-        # By position, which takes half the time: a batch has a thousand.
+        # Positional, which takes half the time: a batch has a thousand.
         return Review(
             review_id,
             entity,
@@ -172,7 +172,7 @@ class SubmittedReview(Message):
 
 
 class RecountOfEntity(Message):
-    """Count the ratings of one object anew, from its reviews."""
+    """Recount the ratings of one object from its reviews."""
 
     kind: Literal["recount"] = "recount"
     entity_type: Id
@@ -180,7 +180,7 @@ class RecountOfEntity(Message):
 
 
 class RecountOfStore(Message):
-    """Count the ratings of everything in a store anew; without a store: of everything."""
+    """Recount the ratings of all objects in a store; without a store, of all objects."""
 
     kind: Literal["recount-store"] = "recount-store"
     store_id: OptionalId = None
@@ -199,7 +199,7 @@ READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
 
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:
-    """The submissions in a record's value: one review or an array of them. Raises InvalidContentError."""
+    """The submissions in a record's value: one review, or an array of them. Raises InvalidContentError."""
     if without_mark(value).lstrip()[:1] == b"[":
         return READ_SEVERAL(value)
     return [READ_ONE(value)]

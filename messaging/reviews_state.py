@@ -1,4 +1,4 @@
-"""Reviews as they are shown, whole: by the interface, and in the records of the compacted topic `reviews`."""
+"""Whole reviews, as the interface shows them and as records of the compacted topic `reviews`."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
 class ShownReply(TypedDict):
-    """The store's answer to a review."""
+    """The store's reply to a review."""
 
     text: str
     author: str | None
@@ -26,15 +26,15 @@ class ShownReply(TypedDict):
 
 
 class ShownImage(TypedDict):
-    """An image of a review; a hidden one is shown to moderators alone."""
+    """An image of a review; a hidden one is only shown to moderators."""
 
     id: str
     hidden: bool
 
 
 class ReviewFacts(TypedDict):
-    """A review beyond the row of a list. `moderator`, `moderationReason` and `reasonCode` are those of its last
-    moderation, `flags` the ids of the moderation rules that held it back."""
+    """The fields of a review beyond the row of a list. `moderator`, `moderationReason` and `reasonCode` are those of
+    its last moderation; `flags` has the ids of the moderation rules that held it back."""
 
     storeId: str | None
     userId: str | None
@@ -55,7 +55,7 @@ class ReviewFacts(TypedDict):
 
 
 class ReviewState(ReviewFacts):
-    """A review as it now is. No value: it was deleted."""
+    """The current state of a review. No value: it was deleted."""
 
     id: str
     entityType: str
@@ -71,7 +71,7 @@ class ReviewState(ReviewFacts):
 
 
 def review_facts(review: Review) -> ReviewFacts:
-    """A review beyond the row of a list."""
+    """The fields of a review beyond the row of a list."""
     return {
         "storeId": review.store_id,
         "userId": review.user_id,
@@ -103,7 +103,7 @@ def shown_reply(reply: Reply) -> ShownReply:
 
 
 def review_state(review: Review) -> ReviewState:
-    """The value for a review."""
+    """The record's value for a review."""
     return {
         "id": review.id,
         "entityType": review.entity.type,
@@ -121,7 +121,7 @@ def review_state(review: Review) -> ReviewState:
 
 
 def review_of_state(value: bytes) -> Review | None:
-    """The review that a record of the topic tells; None for one that can't be read."""
+    """The review in the value of a record; None if it can't be read."""
     try:
         state: ReviewState = orjson.loads(value)
         return Review(
@@ -143,12 +143,12 @@ def review_of_state(value: bytes) -> Review | None:
 
 
 def state_record(topic: str, state: ReviewState) -> OutgoingMessage:
-    """The record of a review."""
+    """The record for a review."""
     return _ENVELOPE.wrap(topic, state["id"], "ReviewState", state)
 
 
 def review_id_of(key: bytes | None) -> str | None:
-    """The id that a record's key is; None for a key that we never wrote, so that no tombstone of ours would have it."""
+    """The review id in a record's key; None for a key that we never write, so that we write no tombstone for it."""
     try:
         return key.decode() if key else None
     except UnicodeDecodeError:
@@ -156,5 +156,5 @@ def review_id_of(key: bytes | None) -> str | None:
 
 
 def tombstone(topic: str, review_id: str) -> OutgoingMessage:
-    """The record of a review that is gone: a key without a value, which removes those before it in time."""
+    """The tombstone of a review: a key without a value, which in time removes the earlier records."""
     return _ENVELOPE.wrap(topic, review_id, "ReviewGone", None)._replace(value=None)

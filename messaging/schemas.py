@@ -39,13 +39,13 @@ MOST_OFFSET: Final = 2**63 - 1
 _NO_MOMENT: Final = re.compile(
     r"\s*([+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*"
 )
-"""A text that would count as seconds or milliseconds since 1970, depending on its length, or a day without a time."""
+"""Matches days without a time, and numbers, which Pydantic reads as seconds or milliseconds since 1970, by length."""
 
 NO_NULL: Final = r"^[^\x00]*$"
-"""The null character is refused: it ends a string in too many systems downstream."""
+"""Pattern without the null character, which ends a string in too many systems downstream."""
 
 IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-"""It names files, too."""
+"""Pattern of image ids, which are also names of files."""
 
 LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 
@@ -57,7 +57,7 @@ PATTERN_MESSAGES: Final = {
     LANGUAGE_PATTERN: "Must be a language, like en or en-US",
     TEXT_HASH_PATTERN: "Must be a SHA-256 in hexadecimal",
 }
-"""The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
+"""The error message for each pattern of the schemas."""
 
 
 TextHash = Annotated[
@@ -65,13 +65,13 @@ TextHash = Annotated[
     AfterValidator(str.lower),
     Field(description="SHA-256 in hexadecimal of title, a line feed and review, in UTF-8: of the text it is about"),
 ]
-"""The name of a text of a review."""
+"""The hash that identifies a text of a review."""
 
 
 class Message(BaseModel):
-    """A JSON value that is checked strictly. Fields that aren't known are left out, and named to the caller.
+    """A strictly validated JSON value. Unknown fields are left out, and reported to the caller.
 
-    An error's text, which may be logged, is without the value.
+    The text of an error, which may be logged, doesn't contain the value.
     """
 
     model_config = ConfigDict(
@@ -80,27 +80,27 @@ class Message(BaseModel):
 
 
 class ClosedMessage(Message):
-    """A message that configures or acts: a field that isn't known would be without effect, and is refused."""
+    """A message that configures or acts. Unknown fields would have no effect, so they are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def without_defaults(schema: dict[str, Any]) -> None:
-    """Leave the defaults out of the schema of a message in which what is left out stays: clients that are made of the
-    schema would send them, and so reset what nobody named."""
+    """Remove the defaults from the schema of a message whose omitted fields keep their values: clients generated from
+    the schema would send them, and so reset fields that nobody named."""
     for field in schema["properties"].values():
         field.pop("default", None)
 
 
 class PartialMessage(ClosedMessage):
-    """A message that changes what it names; what is left out stays as it is."""
+    """A message that changes the fields that it contains; omitted fields keep their values."""
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled(AfterValidator):
-    """Refuses a text without content. Its schema says that it isn't empty, which is as much as a schema can."""
+    """Refuses a blank text. The schema can only say that it isn't empty."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {**handler(schema), "minLength": 1}
@@ -144,7 +144,7 @@ def _id_or_none(value: str | None) -> str | None:
 
 
 def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """The fields without those of these names that are blank: earlier versions took and stored such ids."""
+    """The fields without those of these names that are blank: earlier versions accepted and stored such ids."""
     return {name: told for name, told in stored.items() if name not in names or str(told).strip()}
 
 
@@ -155,7 +155,7 @@ def _at_most_two_decimals(value: float) -> float:
 
 
 def _no_number(told: object) -> object:
-    """The same, but for 1, which equals true."""
+    """The value unless it is a number: 1 equals true."""
     if isinstance(told, int | float) and not isinstance(told, bool):
         raise PydanticKnownError("literal_error", {"expected": "True"})
     return told
@@ -169,7 +169,7 @@ def _at_most_address_length(address: str) -> str:
 
 
 def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidator:
-    """Refuse a text for which `check` raises ValueError, with this code and the error's message."""
+    """A validator that refuses a text for which `check` raises ValueError, with this code and the error's message."""
 
     def checked(text: str) -> str:
         try:
@@ -187,26 +187,26 @@ def _tag(language: str | None) -> str | None:
 
 NotBlank = _Filled(_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
-"""An empty text is as good as null."""
+"""An empty string counts as null."""
 Readable = _Filled(_readable)
-"""As NotBlank, with something other than characters of no width. Not for ids: stored ones have to be found."""
+"""Like NotBlank, and not only characters of zero width. Not for ids: stored ones must be found."""
 OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
 Moment = Annotated[
-    # What a validator before it hands on is no JSON any more, in which strictness takes texts.
+    # The output of a BeforeValidator isn't JSON any more, for which alone strict mode would accept strings.
     Annotated[datetime, Field(strict=False)],
     BeforeValidator(_date_and_time),
     AfterValidator(_in_utc),
 ]
 ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-"""A moment as `timestamp` of the domain writes it."""
+"""A time in the format of the domain's `timestamp`."""
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
 StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _Filled(_not_empty)]
-"""The id of a review or a return that is there already: earlier versions took blank ones, which can be deleted."""
+"""The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),

@@ -8,7 +8,7 @@ from messaging.schemas import ClosedMessage, Id
 
 
 class EndedSession(ClosedMessage):
-    """Somebody signed out: the session opens nothing any more, whoever has a copy of its cookie."""
+    """A person signed out: the session gives no access any more, not even to a copy of its cookie."""
 
     session_id: Annotated[Id, Field(description="As the cookie has it, sealed")]
 

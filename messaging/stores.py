@@ -41,7 +41,7 @@ ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), 
 
 
 class StoreSettingsUpdate(PartialMessage):
-    """Settings of one store; what is left out stays as it is."""
+    """Settings of one store; omitted fields keep their values."""
 
     reviews_enabled: bool = False
     anonymous_reviews_allowed: bool = False
@@ -72,7 +72,7 @@ class StoreSettingsUpdate(PartialMessage):
 
 
 class StoreFields(PartialMessage):
-    """A store with its settings; what is left out stays as it is."""
+    """A store with its settings; omitted fields keep their values."""
 
     id: Annotated[OptionalId, Field(description="That of the path, as in what a GET has shown")] = None
     name: Name | None = None
@@ -89,19 +89,19 @@ class StoreFields(PartialMessage):
 
 
 class StoreUpdate(StoreFields):
-    """A store by its id, with what changes."""
+    """A store by its id, with its changes."""
 
     id: Id
     user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:
-        """Only what the message says, by the names of the interface."""
+        """The fields that the message contains, by the names of the interface."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "user", "command_id"})
 
 
 class ReminderSettingsUpdate(PartialMessage):
-    """The rules by which customers are asked for a review; what is left out stays as it is."""
+    """The rules by which customers are asked for reviews; omitted fields keep their values."""
 
     enabled: bool = False
     cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
@@ -117,7 +117,7 @@ class ReminderSettingsUpdate(PartialMessage):
 
 
 class GeneralSettingsFields(PartialMessage):
-    """Settings that hold for all stores; what is left out stays as it is."""
+    """Settings for all stores; omitted fields keep their values."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
     return_number_template: Annotated[NumberTemplate | None, Field(description="null: the default")] = None
@@ -129,14 +129,14 @@ class GeneralSettingsFields(PartialMessage):
 
 
 class GeneralSettingsUpdate(ClosedMessage):
-    """The settings that hold for all stores, with what changes."""
+    """A change of the settings for all stores."""
 
     general_settings: GeneralSettingsFields
     user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:
-        """Only what the message says, by the names of the interface."""
+        """The fields that the message contains, by the names of the interface."""
         return self.general_settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 

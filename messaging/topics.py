@@ -1,7 +1,7 @@
 """The topics: their names, partitions and retention.
 
-Message schemas are declared once, in the modules named after the features; validation of incoming
-records, the publisher and the AsyncAPI document all come from them.
+Message schemas are declared once, in the modules named after the features; the validation of incoming records, the
+publisher and the AsyncAPI document all use them.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsErr
 from messaging.kafka.connection import BrokerAwayError, is_broker_away
 
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
-"""The largest record that the broker takes. Far above MAX_MESSAGE_BYTES, so that a message that is too large becomes a
-dead letter with a reason rather than an error at its producer alone."""
+"""Maximum bytes of a record that the broker accepts. Far above MAX_MESSAGE_BYTES, so that an oversized message becomes
+a dead letter with a reason instead of only an error at its producer."""
 
 MAX_DEAD_LETTER_BYTES: Final = MAX_RECORD_BYTES + 64 * 1024
-"""A dead letter has more headers than the record that it was."""
+"""Maximum bytes of a dead letter, which has more headers than its record."""
 
 DEAD_LETTER_SUFFIX: Final = ".dlq"
 
 _DAY_MS: Final = 86_400_000
 
 _FENCED: Final = "fenced"
-"""As Kafka calls brokers that were slow, until its controller hears of them again: they are there in a moment."""
+"""Kafka's word for brokers that were slow, until its controller hears from them again, which takes a moment."""
 
 COMPACTED: Final[dict[str, str]] = {
     "cleanup.policy": "compact",
@@ -34,11 +34,11 @@ COMPACTED: Final[dict[str, str]] = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(_DAY_MS),
 }
-"""The settings of the topic of reviews: each key's newest record stays for good, an older one for about a day."""
+"""Settings of the topic of reviews: the newest record of each key stays for ever, an older one for about a day."""
 
 
 class Topic(StrEnum):
-    """Names without the prefix, dependencies first: a store before its reviews, an order before its returns."""
+    """Names without the prefix, in order of dependencies: a store before its reviews, an order before its returns."""
 
     STORE_UPDATES = "store-updates"
     OBJECT_UPDATES = "object-updates"
@@ -61,19 +61,19 @@ class Topic(StrEnum):
 
     @property
     def is_consumed(self) -> bool:
-        """True if Plaudit consumes it, so that it has a dead-letter topic."""
+        """True if Plaudit consumes it; it then has a dead-letter topic."""
         return self not in (Topic.EVENTS, Topic.REVIEWS, Topic.REVIEW_CLAIMS)
 
 
 CONSUMED: Final = tuple(topic for topic in Topic if topic.is_consumed)
-"""Those that have dead letters, dependencies first."""
+"""Topics with dead letters, in order of dependencies."""
 
 IN_SYNC: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """Full names of the topics, which carry a prefix."""
+    """Full names of the topics, which start with a prefix."""
 
     prefix: str
 
@@ -86,14 +86,14 @@ class TopicNames:
         return f"{self.prefix}{topic}{DEAD_LETTER_SUFFIX}"
 
     def all(self) -> list[str]:
-        """Every topic that the service needs."""
+        """The names of all topics that the service needs."""
         names = [self.name(topic) for topic in Topic]
         return names + [self.dead_letters(topic) for topic in CONSUMED]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """The settings that topics are created with: partitions, replicas, and retention (days)."""
+    """Settings of new topics: partitions, replicas, and retention in days."""
 
     partitions: int = 12
     replication_factor: int = 1
@@ -101,30 +101,31 @@ class TopicLayout:
 
     @property
     def in_sync(self) -> int:
-        """The replicas that must have a record before it counts as kept: one that only the leader has is lost with
-        it."""
+        """The replicas that must have a record before it is acknowledged: the leader alone may be lost with it."""
         return 2 if self.replication_factor >= 3 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTopics:
-    """The topics as the configuration wants them; ids of deleted reviews are remembered for so many days."""
+    """The topics as configured."""
 
     topics: TopicNames
     layout: TopicLayout
     remember_days: int
+    """Days for which the ids of deleted reviews are remembered."""
 
 
 class TopicNotMadeError(Exception):
-    """Kafka refuses to create a topic, and waiting doesn't change that; the message says why."""
+    """Kafka refuses to create a topic, and waiting doesn't help; the message says why."""
 
 
 async def create_topics(
     admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout, counts: Mapping[str, int]
 ) -> list[str]:
-    """Create the topics that don't exist yet, and name them. Existing ones stay as they are.
+    """Create the missing topics, and return their names. Existing ones stay as they are.
 
-    `counts`: the partitions of those that ever grew, by topic. Raises TopicNotMadeError.
+    `counts`: the partitions of topics that have grown, by topic. Raises TopicNotMadeError, or an error that passes
+    (`is_broker_away`).
     """
     grown = {f"{names.prefix}{topic}": count for topic, count in counts.items()}
     missing = sorted(set(names.all()) - set(await admin.list_topics()))
@@ -146,7 +147,7 @@ async def create_topics(
         error = for_code(code)
         if not code:
             created.append(name)
-        # Another process may have created it since the list was made.
+        # Another process may have created it since the list was read.
         elif error is not TopicAlreadyExistsError:
             refused = error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
             if error is InvalidReplicationFactorError and _FENCED in str(refused):
@@ -156,7 +157,7 @@ async def create_topics(
 
 
 async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
-    """Raises the error of a topic that the cluster doesn't serve: a new one is known only a moment after it is made."""
+    """Raise the error of a topic that the cluster doesn't serve: it takes a moment until a new one is known."""
     for topic in await admin.describe_topics(names.all()):
         error = for_code(topic["error_code"])
         if topic["error_code"]:
@@ -164,9 +165,9 @@ async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
 
 
 def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:
-    """The settings of a new topic, by its full name."""
+    """The settings of a new topic with this full name."""
     largest = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
-    # Whatever the brokers' own policy is: compacted, a topic loses messages behind which others have the same key.
+    # Whatever the brokers' default is: a compacted topic loses all but the last message of each key.
     retained = {"cleanup.policy": "delete", "retention.ms": str(layout.retention_days * _DAY_MS)}
     kept = COMPACTED if name == names.name(Topic.REVIEWS) else retained
     safe = {IN_SYNC: str(layout.in_sync)} if layout.in_sync > 1 else {}

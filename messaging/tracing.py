@@ -1,7 +1,7 @@
-"""Traces through Kafka: the W3C context travels in the header `traceparent`, and costs nothing while tracing is off.
+"""Tracing through Kafka: the header `traceparent` carries the W3C context. It costs nothing while tracing is off.
 
-A batch is one span, with links to the traces of its records. Each record that carries a sampled `traceparent` also has
-a span of its own in its own trace, which the messages that follow from it continue. https://www.w3.org/TR/trace-context/
+A batch is one span, with links to the traces of its records. Each record with a sampled `traceparent` also has a span
+in its own trace, which the messages that follow from it continue. https://www.w3.org/TR/trace-context/
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,17 +39,17 @@ _switch: Final = _Switch()
 
 
 def switch(on: bool) -> None:
-    """Switch tracing on or off; it is off at first."""
+    """Switch tracing on or off; initially it is off."""
     _switch.is_on = on
 
 
 def is_on() -> bool:
-    """True while spans are made."""
+    """True while spans are created."""
     return _switch.is_on
 
 
 _causes: Final[ContextVar[Mapping[RecordPosition, str]]] = ContextVar("causes")
-"""The `traceparent` of each traced record in the batch in hand."""
+"""The `traceparent` of each traced record in the current batch."""
 
 
 def context_in(carrier: Mapping[str, str]) -> Context:
@@ -58,12 +58,12 @@ def context_in(carrier: Mapping[str, str]) -> Context:
 
 
 def trace_headers(cause: str) -> tuple[tuple[str, bytes], ...]:
-    """The header that carries a context to the next process, if there is one."""
+    """The header that passes a context on, if there is one."""
     return ((HEADER, cause.encode()),) if cause else ()
 
 
 def cause_of(position: RecordPosition) -> str:
-    """The `traceparent` for messages that follow from a record of the batch in hand; empty where it isn't traced."""
+    """The `traceparent` for messages that follow from a record of the current batch; empty if that isn't traced."""
     return _causes.get({}).get(position, "")
 
 
@@ -71,7 +71,7 @@ def cause_of(position: RecordPosition) -> str:
 def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
     """The span of a publication; yields the messages with its context in their headers.
 
-    A message that carries the context of what caused it goes on in that trace. Dead letters stay as they are.
+    A message with the context of its cause continues that trace. Dead letters stay as they are.
     """
     if not _switch.is_on:
         yield messages
@@ -100,7 +100,7 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
 
 @contextmanager
 def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
-    """The span of a batch, and one for each record in it that is traced; a record alone has just its own."""
+    """The span of a batch, and one for each traced record in it; a single traced record has only its own."""
     if not _switch.is_on:
         yield
         return
@@ -108,13 +108,13 @@ def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
         try:
             _enter(stack, topic, records)
         except Exception:
-            # Tracing must not keep a record from its effect.
+            # A failure of tracing must not keep records from being processed.
             log.exception("a batch is not traced", topic=topic)
         yield
 
 
 def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
-    """Start the spans of a batch; the stack ends them."""
+    """Start the spans of a batch; `stack` ends them."""
     callers = {position_of(record): caller for record in records if (caller := _caller(record)) is not None}
     about: dict[str, str | int] = {"messaging.destination.name": topic}
     links: list[Link] = []
@@ -143,7 +143,7 @@ def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
 
 
 def _caller(record: RawRecord) -> Context | None:
-    """The context of a record's sender, where that is sampled."""
+    """The context of a record's sender if it is sampled; None otherwise."""
     header = dict(record.headers).get(HEADER)
     context = context_in({HEADER: header.decode(errors="replace")}) if header else Context()
     found = _span_context(context)

@@ -1,4 +1,4 @@
-"""Verdicts of classifiers as messages, and as they are parked."""
+"""Verdicts of classifiers as messages, and as MongoDB parks them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -25,7 +25,7 @@ class ModerationVerdict(ClosedMessage):
     score: Annotated[float | None, Field(allow_inf_nan=False)] = None
 
     def about(self, position: RecordPosition, trace: str = "") -> Verdict:
-        """The verdict as the domain reads it; `position` is that of its record."""
+        """The verdict as a domain value; `position` is that of its record."""
         return Verdict(
             self.review_id,
             self.text_hash,
@@ -55,12 +55,12 @@ def verdict_value(verdict: Verdict) -> dict[str, object]:
 
 
 def parked_verdict(verdict: Verdict) -> dict[str, object]:
-    """The value for MongoDB: the verdict, and where it came from."""
+    """The value for MongoDB: the verdict and its origin."""
     return {**verdict_value(verdict), "position": list(verdict.position), "trace": verdict.trace}
 
 
 def verdict_from(value: Mapping[str, Any]) -> Verdict:
-    """The verdict in a value that `parked_verdict` made, once MongoDB has kept it."""
+    """The verdict in a value of `parked_verdict`, as MongoDB returns it."""
     told = {name: value[name] for name in ("reviewId", "textHash", "source", "verdict", "labels", "score")}
     message = MODERATION_VERDICT.validate_python(told, strict=False)
     return message.about(RecordPosition(*value["position"]), value["trace"])

@@ -1,4 +1,4 @@
-"""A client of Plaudit in one file, with httpx: `python example.py http://127.0.0.1:8080 Electronics camera-1`."""
+"""A Plaudit client in one file, with httpx: `python example.py http://127.0.0.1:8080 Electronics camera-1`."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class Answer(TypedDict):
-    """The answer to a command: `accepted`, or a result for each id."""
+    """The response to a command: `accepted`, or with a result for each id."""
 
     commandId: str
     ids: list[str]
@@ -33,7 +33,7 @@ class Summary(TypedDict):
 
 
 class PlauditError(Exception):
-    """The service answered with a problem (RFC 9457); `errors` have a `pointer`, a `code` and a `message` each."""
+    """A problem response of the service (RFC 9457). Each of `errors` has a `pointer`, a `code` and a `message`."""
 
     def __init__(self, response: httpx.Response) -> None:
         is_problem = response.headers.get("content-type", "").startswith("application/problem+json")
@@ -44,7 +44,7 @@ class PlauditError(Exception):
 
 
 class Plaudit:
-    """Reviews and ratings of one service. `http` has its address, and `X-API-Key` where it asks for one."""
+    """A client of one service. `http` has its base URL and, if the service requires a key, the header `X-API-Key`."""
 
     def __init__(self, http: httpx.Client, attempts: int = 5) -> None:
         self._http = http
@@ -52,10 +52,10 @@ class Plaudit:
         self._summaries: dict[str, tuple[str, Summary]] = {}
 
     def command(self, method: str, path: str, body: object, *, wait: int = 30, key: str | None = None) -> Answer:
-        """Send a command and wait so many seconds for its outcome. Raises PlauditError, httpx.TransportError.
+        """Send a command and wait up to `wait` seconds for its outcome. Raises PlauditError or httpx.TransportError.
 
-        It takes effect once, for each repeat has the same key. Give one of your own, as the id of an order, and this
-        holds when your process starts anew in between, too.
+        It takes effect once, because every retry has the same idempotency key. With a key of your own, such as the id
+        of an order, this also holds if your process restarts in between.
         """
         headers = {"Idempotency-Key": key or str(uuid4()), "Prefer": f"wait={wait}"}
         return cast(Answer, self._sent(method, path, json=body, headers=headers).json())
@@ -65,7 +65,7 @@ class Plaudit:
         return self.command("POST", "/api/customerReviews", reviews, key=key)
 
     def reviews(self, **search: object) -> Iterator[Json]:
-        """All reviews that match, page by page: none comes twice or is missed while others are written."""
+        """All matching reviews, page by page: none is repeated or missed while others are written."""
         wanted = {"take": 100, "withTotal": False, **search}
         while True:
             page: Json = self._sent("POST", "/api/customerReviews/reviewList", json=wanted).json()
@@ -81,7 +81,7 @@ class Plaudit:
         return list(self._sent("POST", "/api/rating/entityRating", json=body).json())
 
     def summary(self, store: str, id: str, entity_type: str = "Product") -> Summary:
-        """The rating of an object for a page; sent again only when it has changed."""
+        """The rating of an object for display; the service sends it again only if it has changed (ETag)."""
         path = "/storefront/v1/{}/{}/{}/summary".format(*(quote(each, safe="") for each in (store, entity_type, id)))
         known = self._summaries.get(path)
         answer = self._sent("GET", path, headers={"If-None-Match": known[0]} if known else {})
@@ -90,7 +90,7 @@ class Plaudit:
         return known[1]
 
     def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """The answer; the request is sent again where the service is away or has too much to do."""
+        """Send a request, and retry it while the service is unavailable or overloaded. Raises as `command`."""
         for left in reversed(range(self._attempts)):
             try:
                 answer = self._http.request(method, path, **request)

@@ -1,4 +1,4 @@
-/** A typed client of Plaudit. Types come from its OpenAPI document: `schema.d.ts`, written by `make client`. */
+/** A typed client of Plaudit. Its types come from the OpenAPI document: `make client` generates `schema.d.ts`. */
 
 import createClient, { mergeHeaders } from "openapi-fetch";
 import type { ClientOptions, FetchOptions, FetchResponse, HeadersOptions, Middleware } from "openapi-fetch";
@@ -10,20 +10,20 @@ export type Verb = "GET" | "POST" | "PUT" | "DELETE";
 
 type Operation<V extends Verb, P extends keyof paths> = paths[P][Lowercase<V>];
 
-/** The paths that take this verb. */
+/** The paths with this method. */
 export type PathOf<V extends Verb> = {
   [P in keyof paths]: Operation<V, P> extends { responses: unknown } ? P : never;
 }[keyof paths];
 
-/** Those of them that are commands. */
+/** The paths with this method that are commands. */
 export type CommandPath<V extends Verb> = {
   [P in keyof paths]: Operation<V, P> extends { responses: { 202: unknown } } ? P : never;
 }[keyof paths];
 
-/** `params` (`path`, `query`, `header`), `body`, and what else `fetch` takes. */
+/** `params` (`path`, `query`, `header`), `body`, and the options of `fetch`. */
 export type Options<V extends Verb, P extends keyof paths> = FetchOptions<Operation<V, P>>;
 
-/** What a request was answered with. */
+/** The parsed response to a request. */
 export interface Answer<T> {
   data: T;
   response: Response;
@@ -33,7 +33,7 @@ type Json<T> = T extends Record<string | number, unknown>
   ? Exclude<Extract<FetchResponse<T, object, `${string}/${string}`>, { error?: never }>["data"], undefined>
   : never;
 
-/** `text` or `blob` where a GET isn't answered with JSON. */
+/** `text` or `blob` if the response to a GET isn't JSON. */
 type Other<T> = T extends { responses: { 200: { content: infer Content } } } ? Parsed<keyof Content> : never;
 type Parsed<Media> = Media extends `image/${string}` | "application/zip"
   ? "blob"
@@ -45,18 +45,18 @@ type Data<T> = "blob" extends Other<T> ? Blob : "text" extends Other<T> ? string
 
 type Needed<T> = object extends T ? [options?: T] : [options: T];
 
-/** Sends a request. Rejects with PlauditError where the answer is a problem. */
+/** Sends a request. Rejects with PlauditError for a problem response. */
 export type Call<V extends Verb> = <P extends PathOf<V>>(
   path: P,
   ...options: Needed<Options<V, P>>
 ) => Promise<Answer<Data<Operation<V, P>>>>;
 
 export interface CommandOptions {
-  /** So many seconds the service waits for the outcome, 30 at most; without them the answer is `accepted`. */
+  /** Seconds that the service waits for the outcome, at most 30; without it the outcome is `accepted`. */
   wait?: number;
-  /** The same key gives the same ids, and takes effect once; a new one unless it is given. 1 to 255 visible ASCII characters. */
+  /** Commands with the same key get the same ids and take effect once. 1 to 255 visible ASCII characters; default: a new one. */
   idempotencyKey?: string;
-  /** So often it is sent while the service is away or has too much to do. */
+  /** Maximum number of times that it is sent while the service is unavailable or overloaded; default: 5. */
   attempts?: number;
 }
 
@@ -65,20 +65,20 @@ export interface Plaudit {
   POST: Call<"POST">;
   PUT: Call<"PUT">;
   DELETE: Call<"DELETE">;
-  /** Sends a command, again with the same key where it has to be, and resolves to its outcome. */
+  /** Sends a command, with the same key for each retry, and resolves to its outcome. */
   command<V extends Exclude<Verb, "GET">, P extends CommandPath<V>>(
     verb: V,
     path: P,
     ...options: Needed<Options<V, P> & CommandOptions>
   ): Promise<CommandAnswer>;
-  /** Uploads an image (JPEG, PNG or WebP); the answer has its `id`, for `images` of a review. */
+  /** Uploads an image (JPEG, PNG or WebP); the response has its `id`, for `images` of a review. */
   uploadImage(image: Blob, options?: CommandOptions & { userId?: string }): Promise<CommandAnswer>;
 }
 
 export interface PlauditOptions extends Omit<ClientOptions, "baseUrl"> {
-  /** The address of the service, as `https://reviews.example`. */
+  /** The base URL of the service, like `https://reviews.example`. */
   baseUrl: string;
-  /** A key of `plaudit keys`. Not for pages: what they may do needs none. */
+  /** A key of `plaudit keys`. Pages need none: their requests are public. */
   apiKey?: string | undefined;
 }
 
@@ -87,7 +87,7 @@ interface Sending {
   middleware?: Middleware[];
 }
 
-/** Each GET that isn't answered with JSON: one that is missing here, or shouldn't be, doesn't compile. */
+/** All GETs whose response isn't JSON: a missing or superfluous one doesn't compile. */
 const OTHERS: {
   [P in PathOf<"GET"> as [Other<Operation<"GET", P>>] extends [never] ? never : P]: Other<Operation<"GET", P>>;
 } = {
@@ -98,24 +98,24 @@ const OTHERS: {
   "/storefront/v1/{storeId}/product-reviews.zip": "blob",
 };
 
-/** The service looks at the bytes themselves. */
+/** The type of other images: the service examines the bytes. */
 const UNKNOWN = "application/octet-stream";
 const ATTEMPTS = 5;
 const UNLESS_TOLD_S = 1;
-/** Nobody waits longer in a call: the error says when. */
+/** A call waits no longer than this; the error's `retryAfter` says when to try again. */
 const LONGEST_PAUSE_S = 60;
 
-/** A problem that the service answered with (RFC 9457); of a command that wasn't applied it has the `results`, too. */
+/** A problem response of the service (RFC 9457), with the `results` of a command that wasn't applied. */
 export class PlauditError extends Error {
   override readonly name = "PlauditError";
   readonly type: string;
   readonly title: string;
   readonly status: number;
   readonly detail: string;
-  /** What is wrong, each with its place in the body or its parameter. */
+  /** The errors, each with its place in the body or its parameter. */
   readonly errors: readonly ItemError[];
   readonly results: NonNullable<CommandAnswer["results"]>;
-  /** So many seconds the service wants to be left alone. */
+  /** Seconds to wait before the next request. */
   readonly retryAfter: number | undefined;
 
   constructor(
@@ -133,22 +133,22 @@ export class PlauditError extends Error {
     this.retryAfter = Number.isNaN(seconds) ? undefined : seconds;
   }
 
-  /** True where the same request may succeed later. */
+  /** True if the same request may succeed later. */
   get isPassing(): boolean {
     return [429, 502, 503, 504].includes(this.status);
   }
 }
 
-/** A client of the service at this address. `fetch`, `headers` and the like are those of openapi-fetch. */
+/** A client of the service at `baseUrl`. The other options (`fetch`, `headers`, ...) are those of openapi-fetch. */
 export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): Plaudit {
   const client = createClient<paths>({ ...options, headers: mergeHeaders(headers, { "X-API-Key": apiKey }) });
   client.use({
     async onResponse({ response }) {
-      // What has not changed is no problem: the answer to `If-None-Match` has no data.
+      // 304 is no problem: an unchanged response to `If-None-Match` has no data.
       if (!response.ok && response.status !== 304) throw new PlauditError(await problemOf(response), response);
     },
   });
-  // The types of `Plaudit` say what each path takes. Those of openapi-fetch let misspelt fields of bodies pass.
+  // `Plaudit` has the types of each path. Those of openapi-fetch accept misspelt fields in bodies.
   const request = client.request as (verb: string, path: string, options?: object) => Promise<Answer<unknown>>;
   const parsed = OTHERS as Record<string, "blob" | "text">;
   const call = <V extends Verb>(verb: V) =>
@@ -157,7 +157,7 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
   async function command(verb: string, path: string, options: CommandOptions & Sending = {}) {
     const { wait, idempotencyKey = crypto.randomUUID(), attempts = ATTEMPTS, headers, middleware = [], ...rest } = options;
     const marks = { "Idempotency-Key": idempotencyKey, Prefer: wait === undefined ? undefined : `wait=${wait}` };
-    // What no request can be made of fails in the same way each time: a key or an address that isn't one.
+    // An invalid key or address fails before there is a request, and fails again at each attempt.
     let isRequest = false;
     const noted: Middleware = {
       onRequest({ request }) {
@@ -193,17 +193,17 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
   };
 }
 
-/** Seconds until a command may be sent again; undefined where that is of no use. */
+/** Seconds until a command may be sent again; undefined if a retry is of no use. */
 function pauseAfter(error: unknown): number | undefined {
   if (error instanceof PlauditError) {
     const pause = error.retryAfter ?? UNLESS_TOLD_S;
     return error.isPassing && pause <= LONGEST_PAUSE_S ? pause : undefined;
   }
-  // `fetch` rejects with it where there was no answer: the command may have been taken, and its key tells.
+  // `fetch` rejects with it without a response: the command may have been accepted, which its key makes safe to repeat.
   return error instanceof TypeError ? UNLESS_TOLD_S : undefined;
 }
 
-/** Resolves after so many seconds; rejects where whoever asked gives up meanwhile. */
+/** Resolves after this time; rejects if `signal` aborts earlier. */
 function paused(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const giveUp = () => {

@@ -1,1 +1,1 @@
-"""The Kafka client: connections, publishing and reading, and what is touched of aiokafka."""
+"""The Kafka client: connections, publishing, reading, and the internals of aiokafka that are used."""

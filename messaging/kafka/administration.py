@@ -1,4 +1,4 @@
-"""Questions to Kafka about its topics."""
+"""Queries to Kafka about its topics."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +21,6 @@ async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdm
 
 
 async def partitions_of(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions of topics that exist, in order."""
+    """The partitions of those of these topics that exist, sorted."""
     described = await admin.describe_topics(topics) if topics else []
     return sorted(TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"])

@@ -1,7 +1,6 @@
-"""Private parts of aiokafka 0.14: one function each, so that a new version is checked in one place.
+"""Private parts of aiokafka 0.14, one function each, so that there is one place to check for a new version.
 
-tests/unit/test_aiokafka_internals.py fails when one of them is renamed.
-docs/library-proposals.md proposes public ones.
+tests/unit/test_aiokafka_internals.py fails if one of them is renamed. docs/library-proposals.md proposes public ones.
 """
 
 import asyncio
@@ -34,11 +33,11 @@ _update_metadata = client.AIOKafkaClient._metadata_update
 
 
 def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, partition: TopicPartition) -> asyncio.Future[Any]:
-    """Put a batch behind those that wait for its partition: `_message_accumulator`, its `_append_batch`, `_closed` and
+    """Append a batch to those that wait for its partition: `_message_accumulator`, its `_append_batch`, `_closed` and
     `_exception`.
 
-    The public `send_batch` waits until none does, which is never while others send, and counts that wait several times
-    over: it gives up within a second or two. Raises what the producer has failed of.
+    The public `send_batch` waits until none does, which is never while others send, and subtracts its total wait from
+    its timeout in each round: it gives up within a second or two. Raises the error of a failed producer.
     """
     batch.close()
     accumulator = producer._message_accumulator
@@ -51,10 +50,10 @@ def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, partition: Topi
 
 
 async def close_without_flush(producer: AIOKafkaProducer) -> None:
-    """Disconnect, and drop the buffer: `_closed` and `_sender`.
+    """Disconnect and drop the buffer: `_closed` and `_sender`.
 
-    The public `stop` sends the buffer first. An idempotent producer tries that for ever while Kafka is away, and
-    would publish later what was reported as failed.
+    The public `stop` sends the buffer first. While Kafka is unavailable an idempotent producer retries that for ever,
+    and would later publish messages that were reported as failed.
     """
     if producer._closed:
         return
@@ -67,8 +66,8 @@ async def close_without_flush(producer: AIOKafkaProducer) -> None:
 def recover_lost_connections() -> None:
     """Make aiokafka recover from a write to a closed connection under uvloop: replaces `AIOKafkaConnection.send`.
 
-    There it is a RuntimeError, where aiokafka expects an OSError (its issue 1038), and it ends the task that fetches:
-    the consumer stays in its group, keeps its partitions, and never reads from them again.
+    uvloop raises a RuntimeError where aiokafka expects an OSError (its issue 1038), which ends the fetch task: the
+    consumer stays in its group, keeps its partitions, and never reads from them again.
     """
     AIOKafkaConnection.send = _send_or_lose
 
@@ -77,18 +76,18 @@ def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response:
     try:
         return _send(connection, request, expect_response)
     except KafkaConnectionError:
-        raise  # which is a RuntimeError itself
+        raise  # a RuntimeError itself
     except RuntimeError as error:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
 
 
 def find_brokers_again() -> None:
-    """Have clients ask the configured addresses where no broker that they know of answers: replaces
+    """Have clients use the configured addresses again if no broker that they know answers: replaces
     `AIOKafkaClient._metadata_update`, and uses `_brokers` of a client's `cluster`.
 
-    aiokafka asks those alone that it was told of. Where all brokers of a cluster have other addresses by now, as after
-    a restore behind the same name, its consumers ask the old ones for ever.
+    aiokafka asks only brokers that it has discovered. If all brokers of a cluster have new addresses, as after a
+    restore behind the same name, its consumers ask the old ones for ever.
     """
     client.AIOKafkaClient._metadata_update = _update_or_bootstrap
 
@@ -96,7 +95,7 @@ def find_brokers_again() -> None:
 async def _update_or_bootstrap(asking: client.AIOKafkaClient, cluster: Any, topics: Any) -> bool:
     if await _update_metadata(asking, cluster, topics):
         return True
-    # One beside it: to bootstrap forgets the topics, for which a group that loses them is divided anew.
+    # On a copy: `bootstrap` drops the client's topics, and a group whose member loses them rebalances.
     other = copy(asking)
     other.cluster = ClusterMetadata()
     try:
@@ -109,11 +108,11 @@ async def _update_or_bootstrap(asking: client.AIOKafkaClient, cluster: Any, topi
 
 
 def make_no_topics() -> None:
-    """Have all clients ask for topics without having a broker make those that are missing: replaces `MetadataRequest`
-    of `client` and `admin.client`.
+    """Have all clients ask for topics without creating missing ones: replaces `MetadataRequest` of `client` and
+    `admin.client`.
 
-    Where `auto.create.topics.enable` is on, as it is by default, brokers make a topic that is asked for, with settings
-    of their own: one partition, one copy, and no compaction. Raises AttributeError where another class is in place.
+    With `auto.create.topics.enable`, which is on by default, brokers create a topic that is asked for, with their own
+    settings: one partition, one replica, and no compaction. Raises AttributeError if another class is in place.
     """
     for module in (client, admin_client):
         if module.MetadataRequest not in (MetadataRequest, _Question):
@@ -122,17 +121,17 @@ def make_no_topics() -> None:
 
 
 class _Question(MetadataRequest):  # type: ignore[misc]
-    """A question for topics as they are."""
+    """A metadata request that creates no topics."""
 
     def __init__(self, topics: list[str] | None = None) -> None:
         super().__init__(topics, allow_auto_topic_creation=False)
 
 
 def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
-    """Have a broker hold the fetches of a consumer that has started so long, from the next one on: `_fetcher`, its
-    `_fetch_max_wait_ms`.
+    """Set the milliseconds that brokers may hold the fetches of a started consumer, from its next one on: `_fetcher`,
+    its `_fetch_max_wait_ms`.
 
-    The option is read once. Raises AttributeError where either has another name.
+    aiokafka reads the option only at the start. Raises AttributeError if either has another name.
     """
     fetches = consumer._fetcher
     if not isinstance(fetches._fetch_max_wait_ms, int):
@@ -141,29 +140,28 @@ def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
 
 
 def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:
-    """Done once a subscribed consumer has other partitions than now, or the same ones anew: `_subscription`, its
-    `subscription`, of that the `assignment`, and its `unassign_future`.
+    """Done once a subscribed consumer has a new assignment, even if it has the same partitions: `_subscription`, its
+    `subscription`, the `assignment` of that, and its `unassign_future`.
 
-    A listener hears of a rebalance when it begins, and only the one that was subscribed with.
+    A listener is only called when a rebalance begins, and only the one passed to `subscribe`.
     """
     end: asyncio.Future[None] = consumer._subscription.subscription.assignment.unassign_future
     return end
 
 
 def generation(consumer: AIOKafkaConsumer) -> int:
-    """The generation of its group that a consumer that has started is in, negative once it has left: `_coordinator`,
-    its `generation`."""
+    """The group generation of a started consumer, negative once it has left: `_coordinator`, its `generation`."""
     number: int = consumer._coordinator.generation
     return number
 
 
 def guard_commits(consumer: AIOKafkaConsumer, may_commit: Callable[[], bool]) -> None:
-    """Have a consumer that has started commit only while that is true, and nobody told how a commit ends that was given
-    up: `_coordinator`, its `_do_commit_offsets`.
+    """Have a started consumer commit only while `may_commit()` is true, and ignore the errors of abandoned commits:
+    `_coordinator`, its `_do_commit_offsets`.
 
-    aiokafka commits in the generation of the moment, in none once it has left its group, which Kafka takes where the
-    group is empty. What sends a commit runs on when `commit` is cancelled, and its error would be reported as one that
-    nobody has looked at.
+    aiokafka commits in its current generation; once it has left its group it commits in none, which Kafka accepts if
+    the group is empty. The task that sends a commit goes on when `commit` is cancelled, and its error would be logged
+    as never retrieved.
     """
     coordinator = consumer._coordinator
     commit = coordinator._do_commit_offsets
@@ -182,11 +180,11 @@ def guard_commits(consumer: AIOKafkaConsumer, may_commit: Callable[[], bool]) ->
 
 
 def read_group_errors(consumer: AIOKafkaConsumer) -> None:
-    """Have a consumer that has started see that its group's offsets aren't told at the moment: `_coordinator`, its
-    `_send_req` and `coordinator_dead`.
+    """Have a started consumer notice that its group's offsets are unavailable: `_coordinator`, its `_send_req` and
+    `coordinator_dead`.
 
-    A broker that isn't the group's coordinator any more, or still loads the group, says so once for all partitions, and
-    names none. aiokafka doesn't look there, and takes them for partitions that were never committed.
+    A broker that is no longer the group's coordinator, or still loads the group, returns one error code for all
+    partitions, and lists none. aiokafka ignores that code, and takes the partitions for ones that were never committed.
     """
     coordinator = consumer._coordinator
     send, forget = coordinator._send_req, coordinator.coordinator_dead
@@ -205,19 +203,19 @@ def read_group_errors(consumer: AIOKafkaConsumer) -> None:
 
 
 def join_anew(consumer: AIOKafkaConsumer) -> None:
-    """Have a consumer that has started join its group once more: `_coordinator`, its `request_rejoin`.
+    """Have a started consumer rejoin its group: `_coordinator`, its `request_rejoin`.
 
-    Once a heartbeat or a look for offsets was answered by a code that aiokafka doesn't foresee, the task for it is
-    over, and its error is raised at each poll; joining begins both tasks anew.
+    If a heartbeat or an offset lookup gets an error code that aiokafka doesn't expect, its task ends, and each poll
+    raises that error. Rejoining starts both tasks again.
     """
     consumer._coordinator.request_rejoin()
 
 
 def replace_batch_reader(reader: type) -> None:
-    """Have all consumers read the batches of a fetch by this class: replaces `MemoryRecords` of the fetcher.
+    """Have all consumers read the batches of a fetch with this class: replaces `MemoryRecords` of the fetcher.
 
-    aiokafka's own raises for a record that can't be decoded, drops what it has already drained from other partitions,
-    and expands a compressed batch whole, whatever that comes to. Raises AttributeError where another is in place.
+    aiokafka's own raises for a record that can't be decoded, which loses the records already drained from other
+    partitions, and expands a compressed batch without a limit. Raises AttributeError if another class is in place.
     """
     if fetcher.MemoryRecords not in (MemoryRecords, reader):
         raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
@@ -225,10 +223,10 @@ def replace_batch_reader(reader: type) -> None:
 
 
 def legacy_batch(content: bytes) -> Any:
-    """A whole batch in a format before version 2, decoded by aiokafka: `record.memory_records.MemoryRecords`."""
+    """A complete batch in a format before version 2, decoded by aiokafka: `record.memory_records.MemoryRecords`."""
     return MemoryRecords(content).next_batch()
 
 
 def record_batch(content: bytes) -> Any:
-    """A whole batch in version 2 of the format, decoded by aiokafka: `record.default_records.DefaultRecordBatch`."""
+    """A complete batch in version 2 of the format, decoded by aiokafka: `record.default_records.DefaultRecordBatch`."""
     return DefaultRecordBatch(content)

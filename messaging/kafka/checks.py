@@ -25,15 +25,15 @@ _FUTURE_S: Final = 60
 _MUCH_LAG: Final = 10_000
 _MOST_READ: Final = 3
 MOST_SETTLED: Final = 100_000
-"""Settled dead letters whose ids are looked at, so that a look takes no longer after a million were discarded."""
+"""Maximum number of settled dead letters whose ids are examined, so that a million discards don't slow a check down."""
 _PROGRESS_S: Final = 2.0
-"""Seconds in which a partition with a backlog should make progress."""
+"""Seconds within which a partition with a backlog should make progress."""
 
 
 async def check_kafka(
     admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, expected: ExpectedTopics
 ) -> AsyncIterator[Finding]:
-    """Findings on brokers, topics and clocks; raises what aiokafka raises if Kafka is away."""
+    """Findings on brokers, topics and clocks. Raises aiokafka's errors if Kafka is unavailable."""
     there = set(await admin.list_topics())
     cluster = await admin.describe_cluster()
     brokers = len(cluster["brokers"])
@@ -60,19 +60,21 @@ async def check_kafka(
 
 @dataclass(frozen=True, slots=True)
 class KeptLetters:
-    """The dead letters that Kafka keeps: how many, and how many of them are settled, at least; None: that isn't known.
-    `is_whole`: no more than those are settled."""
+    """The dead letters in Kafka."""
 
     count: int
+    """Number of all of them, open or settled."""
     settled: int | None
+    """Number of settled ones; None if unknown."""
     is_whole: bool = True
+    """False if `settled` is only a lower bound."""
 
 
 async def kept_letters(
     consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, topics: TopicNames, settled: Collection[str] | None
 ) -> KeptLetters:
-    """Count the dead letters; `settled` are the ids of those that were replayed or discarded. Where they are more
-    than MOST_SETTLED, they needn't be all."""
+    """Count the dead letters. `settled` has the ids of those that were replayed or discarded; if there are more than
+    MOST_SETTLED, it may be incomplete."""
     there = set(await admin.list_topics())
     names = [name for topic in CONSUMED if (name := topics.dead_letters(topic)) in there]
     partitions = await partitions_of(admin, names)
@@ -92,7 +94,7 @@ def _is_kept(letter: str, begins: Mapping[tuple[str, int], int]) -> bool:
 
 
 def check_dead_letters(kept: KeptLetters) -> Finding:
-    """A finding on the dead letters that Kafka keeps."""
+    """A finding on the dead letters in Kafka."""
     if kept.count == 0:
         return ok("dead letters", "none")
     if kept.settled is None:
@@ -108,14 +110,13 @@ def check_dead_letters(kept: KeptLetters) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class KafkaExamination:
-    """The checks of Kafka that a facade can run, on connections of their own."""
+    """The checks of Kafka that the API can run, on connections of its own."""
 
     connection: KafkaConnection
     expected: ExpectedTopics
 
     async def findings(self, lag: Lag | None, settled: Collection[str] | None) -> list[Finding]:
-        """All findings; `lag` as it was measured, `settled` as for `kept_letters`. Raises what aiokafka raises if Kafka
-        is away."""
+        """All findings, with `lag` as measured and `settled` as for `kept_letters`. Raises as `check_kafka`."""
         topics = self.expected.topics
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(admin_client(self.connection))
@@ -152,10 +153,10 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
 
 
 async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> Finding:
-    # Records carry the clock of their producer or of the broker: a time in the future means that it is wrong.
+    # Timestamps come from the clock of the producer or the broker: one in the future means that the clock is wrong.
     future = int((time.time() + _FUTURE_S) * 1000)
     found = await consumer.offsets_for_times(dict.fromkeys(partitions, future))
-    # Tansu tells an end where there is no such record.
+    # Tansu returns an end offset if there is no such record.
     wrong = sorted(
         {partition.topic for partition, at in found.items() if at is not None and (at.timestamp or 0) >= future}
     )
@@ -168,7 +169,7 @@ async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -
 async def check_consumption(
     admin: AIOKafkaAdminClient, connection: KafkaConnection, topics: TopicNames
 ) -> AsyncIterator[Finding]:
-    """Findings on lag and progress, which takes seconds where there is a backlog. The topics must exist."""
+    """Findings on lag and progress, which take seconds if there is a backlog. The topics must exist."""
     measured = ConsumerLag(connection, topics)
     try:
         earlier = await measured.measure()
@@ -191,7 +192,7 @@ async def check_consumption(
 
 
 def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
-    """A finding on the lag as it was measured: is it read, and is there much of it? `unread`: by no consumer."""
+    """A finding on the measured lag: is it read, and is there much of it? `unread`: topics that no consumer reads."""
     by_topic = _by_topic(lag)
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
     missed = {topic: sum(each.missed for (of, _), each in lag.items() if of is topic) for topic in by_topic}
@@ -209,7 +210,7 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
 
 
 async def _unread(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> list[Topic]:
-    """The topics with a backlog whose group has no member."""
+    """The topics with a backlog whose consumer group has no member."""
     behind = [topic for topic, records in _by_topic(lag).items() if records]
     return [topic for topic in behind if not await _has_members(admin, topics.name(topic))]
 
@@ -224,11 +225,11 @@ def _by_topic(lag: Lag) -> dict[Topic, int]:
 async def _progress(
     connection: KafkaConnection, topics: TopicNames, standing: Sequence[tuple[Topic, int, int]]
 ) -> Finding:
-    """A finding on partitions that have stood for longer than a moment, going by their next records."""
+    """A finding on partitions without progress; it fails if the next record of one is older than STANDS_AFTER_S."""
     for topic, partition, offset in standing[:_MOST_READ]:
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
-        # One without a time may have come just now.
+        # A record without a timestamp may have arrived just now.
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = from_milliseconds(record.timestamp)
             text = (

@@ -1,4 +1,4 @@
-"""Checks of the settings of topics: what administrators change by hand, and what follows from it."""
+"""Checks of topic settings, which administrators may have changed by hand, and of the consequences."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -19,11 +19,11 @@ from messaging.topics import (
 _DAY_MS: Final = 86_400_000
 
 Configs = Mapping[str, Mapping[str, str]]
-"""The settings of topics, by their names."""
+"""Settings of topics by topic name."""
 
 
 def settings_problems(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
-    """Findings on the settings of topics by name, as `topic_settings_of` tells them; none if all are well."""
+    """Findings on the settings of topics, as `topic_settings_of` returns them; none if all are well."""
     reviews = expected.topics.name(Topic.REVIEWS)
     yield from _policies(configs, reviews)
     yield from _long_retentions(configs, expected, reviews)
@@ -45,7 +45,7 @@ def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -
 
 
 def _short_retentions(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
-    """Of what we read: the other topics are for those who read them to judge."""
+    """Only for topics that we consume: the retention of the others is up to their readers."""
     days, names = expected.layout.retention_days, expected.topics
     ours = [each for topic in CONSUMED for each in (names.name(topic), names.dead_letters(topic))]
     short = [

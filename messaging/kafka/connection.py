@@ -52,12 +52,12 @@ _MOST_PORT: Final = 65_535
 
 
 class BrokerAwayError(Exception):
-    """Kafka can't be reached or didn't acknowledge in time."""
+    """Kafka can't be reached, or didn't acknowledge in time."""
 
 
 @asynccontextmanager
 async def in_time(seconds: float, message: str) -> AsyncIterator[None]:
-    """Let the block take this long. Raises BrokerAwayError with this message once it takes longer."""
+    """Run the block with this timeout. Raises BrokerAwayError with this message if it takes longer."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -66,11 +66,11 @@ async def in_time(seconds: float, message: str) -> AsyncIterator[None]:
 
 
 class UnusableConnectionError(Exception):
-    """The connection to Kafka can't even be tried; the message names the variable and says what is wrong with it."""
+    """The connection to Kafka can't even be tried; the message names the variable and the problem."""
 
 
 class KafkaAccess(BaseModel):
-    """The way in at Kafka: login and TLS. An empty name of a file is none: templates of an environment leave those."""
+    """Access to Kafka: login and TLS. An empty file name counts as none: templates of an environment leave those."""
 
     security_protocol: Annotated[
         SecurityProtocol, Field(description="`SSL`, `SASL_PLAINTEXT` or `SASL_SSL` otherwise")
@@ -161,7 +161,7 @@ class KafkaAccess(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """The cluster: its address, and the way in. `idempotence` is off only for brokers without idempotent producers."""
+    """A cluster: its addresses and access to it. `idempotence` is off only for brokers without idempotent producers."""
 
     bootstrap_servers: str
     access: KafkaAccess = field(default_factory=KafkaAccess)
@@ -170,7 +170,7 @@ class KafkaConnection:
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
-        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so that what needs no Kafka starts faster
+        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so processes without Kafka start faster
 
         make_no_topics()
         self._check_addresses()
@@ -187,30 +187,30 @@ class KafkaConnection:
 
 
 def _reason(error: OSError) -> str:
-    # Errors of TLS aren't about the file, but about what it holds.
+    # TLS errors concern the content of the file, not the file itself.
     return f"no usable PEM ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
 
 
 def is_too_large(error: BaseException) -> bool:
-    """True if a message is larger than its topic takes, until an administrator lets that have more."""
+    """True if a message exceeds its topic's limit, until an administrator raises that."""
     return isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError)
 
 
 def is_not_let_in(error: BaseException) -> bool:
-    """True if Kafka is there, and doesn't let our account in, or do this."""
+    """True if Kafka is reachable, but rejects our login or denies the operation."""
     return isinstance(error, _NOT_LET_IN)
 
 
 def is_broker_away(error: BaseException) -> bool:
-    """True if Kafka is unavailable, busy, or denies access for now: the same operation can work later."""
+    """True if Kafka is unavailable, busy, or denies access for now: the same operation can succeed later."""
     if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
         return True
-    # An administrator has to grant the right; messages that wait for it are not at fault.
+    # An administrator has to grant the right; the waiting messages are not at fault.
     return is_not_let_in(error) or (isinstance(error, KafkaError) and bool(error.retriable))
 
 
 def _scheme_and_host(url: str) -> tuple[str, str]:
-    """Of an address that can't be read, nothing."""
+    """The scheme and host of a URL; both empty if it can't be parsed."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname or ""

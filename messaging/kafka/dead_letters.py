@@ -1,4 +1,4 @@
-"""Dead letters, read by their places and from the newest on: a few at a time, whatever there is."""
+"""Dead letters in Kafka, read by place or newest first: a few at a time, however many there are."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from messaging.kafka.reading import TopicReader
 from messaging.topics import CONSUMED, Topic, TopicNames
 
 PREVIEW_BYTES: Final = 4 * 1024
-"""Of a value in a list."""
+"""Bytes of a value that a list shows."""
 
 _TEXT_LENGTH: Final = 1_000
 _READS_AT_ONCE: Final = 2
@@ -26,49 +26,49 @@ _PATIENCE_S: Final = 10.0
 _TOO_LATE: Final = "Kafka did not answer in time"
 _SEARCH_S: Final = 4.0
 _MOST_SEARCHED: Final = 5_000
-"""Letters that are looked at for a page, however few of them are wanted."""
+"""Maximum number of letters examined for a page, however few of them match."""
 
 _CHUNK: Final = 25
-"""Letters of one partition that are read at a time, from its end towards its beginning."""
+"""Number of letters of one partition that are read at a time, from its end backwards."""
 
 Ends = Mapping[tuple[Topic, int], int]
-"""Of each partition: the offset before which the next page begins."""
+"""The offset in each partition before which the next page begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class LetterPreview:
-    """A dead letter as a list shows it: the beginning of its texts and of its value, and the bytes of the whole value.
-
-    `replayed_from` is the id of the letter whose replay it was, empty without one; `timestamp` is in milliseconds.
-    """
+    """A dead letter as a list shows it: its texts and its value are cut short."""
 
     place: LetterPlace
     id: str
     timestamp: int
+    """Milliseconds since 1970."""
     code: str
     reason: str
     replayed_from: str
+    """The id of the first letter in its chain of replays; empty without one."""
     key: bytes | None
     value: bytes | None
     value_bytes: int
+    """Size of the whole value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Criteria of a list: letters of this code, or of any, whose ids `chosen` picks; None: all."""
+    """Criteria of a list: letters with this code (None: any) whose ids `chosen` returns (None: all)."""
 
     code: DeadLetterCode | None = None
     chosen: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None
 
     async def among(self, letters: Sequence[LetterPreview]) -> set[str]:
-        """The ids of those of these letters that it is for."""
+        """The ids of those of these letters that match."""
         ids = [letter.id for letter in letters if self.code in (None, letter.code)]
         return set(await self.chosen(ids) if ids and self.chosen is not None else ids)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLetters:
-    """Dead letters, the newest first, and where the next page begins: None if there is nothing more."""
+    """Dead letters, newest first, and the start of the next page: None if there is nothing more."""
 
     letters: list[LetterPreview]
     rest: Ends | None
@@ -77,8 +77,8 @@ class FoundLetters:
 class DeadLetterTopics:
     """Reads dead letters without a consumer group, and commits nothing.
 
-    At most two reads of a process at a time, so that memory holds what Kafka answers to those. Raises BrokerAwayError
-    if Kafka doesn't answer within seconds, or what aiokafka raises if it is away.
+    At most two reads of a process run at a time, which bounds the memory for Kafka's responses. Raises BrokerAwayError
+    if Kafka doesn't respond within seconds, or aiokafka's errors if it is unavailable.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
@@ -88,7 +88,7 @@ class DeadLetterTopics:
 
     @asynccontextmanager
     async def opened(self) -> "AsyncIterator[OpenedLetters]":
-        """The letters that are there, connected within the block."""
+        """The present letters, with a connection that lasts for the block."""
         names = {self._topics.dead_letters(topic): topic for topic in CONSUMED}
         async with self._turns, AsyncExitStack() as stack:
             async with in_time(_PATIENCE_S, _TOO_LATE):
@@ -106,7 +106,7 @@ class OpenedLetters:
     partitions: Mapping[TopicPartition, LetterPlace]
 
     async def at(self, place: LetterPlace) -> RawRecord | None:
-        """The letter at a place, None if there is none (any more)."""
+        """The letter at a place; None if there is none (any more)."""
         for partition, first in self.partitions.items():
             if (first.topic, first.partition) == (place.topic, place.partition):
                 async with in_time(_PATIENCE_S, _TOO_LATE):
@@ -116,9 +116,9 @@ class OpenedLetters:
     async def newest(
         self, topics: Collection[Topic], *, take: int, search: Search, ends: Ends | None = None
     ) -> FoundLetters:
-        """Letters of these topics that the search is for, the newest first, before `ends`.
+        """Letters of these topics that match the search, newest first, before `ends`.
 
-        A search that finds little ends after thousands of letters, or some seconds; the rest says where it goes on.
+        A search with few matches ends after thousands of letters or a few seconds; `rest` is where to continue.
         """
         async with in_time(_PATIENCE_S, _TOO_LATE):
             spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
@@ -135,14 +135,14 @@ class OpenedLetters:
 
 @dataclass(slots=True)
 class _Merge:
-    """Partitions read backwards, and merged by the times of their letters; `left` is what is not taken yet."""
+    """Partitions read backwards and merged by the timestamps of their letters; `left` has the offsets not taken yet."""
 
     letters: OpenedLetters
     left: dict[TopicPartition, range]
     waiting: dict[TopicPartition, list[LetterPreview]] = field(default_factory=dict)
 
     async def take(self, wanted: int, search: Search) -> list[LetterPreview]:
-        """The newest letters that the search is for."""
+        """The newest letters that match the search, at most `wanted`."""
         until, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
         await self._read({partition: span[-1:] for partition, span in self.left.items()})
         chosen = await search.among([each for letters in self.waiting.values() for each in letters])
@@ -163,7 +163,7 @@ class _Merge:
         return found
 
     def rest(self) -> Ends | None:
-        """The ends before which there is more; None if there is nothing."""
+        """The ends before which letters are left; None if there are none."""
         ends = {}
         for partition, span in self.left.items():
             first = self.letters.partitions[partition]
@@ -172,7 +172,7 @@ class _Merge:
         return ends or None
 
     async def _read_chunk(self, partition: TopicPartition) -> None:
-        """Read the end of a partition, or drop it if nothing is left of it. Offsets may have no letter."""
+        """Read the end of a partition, or drop it if nothing is left of it. Some offsets have no letter."""
         while (span := self.left[partition]) and not self.waiting.get(partition):
             chunk = span[-_CHUNK:]
             await self._read({partition: chunk})
@@ -191,7 +191,7 @@ class _Merge:
 
 
 def preview_of(letter: RawRecord, place: LetterPlace, value_bytes: int = PREVIEW_BYTES) -> LetterPreview:
-    """A letter at this place as a list shows it, with so much of its value."""
+    """A letter at this place as a list shows it, with at most `value_bytes` of its value."""
     return LetterPreview(
         place,
         letter_id(letter),

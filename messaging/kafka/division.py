@@ -1,6 +1,6 @@
-"""The partitions that keys are divided among, the same for all of us who publish at one time.
+"""The number of partitions that keys are distributed among, the same for all our processes that publish at a time.
 
-`plaudit.tools.topics` has a table of the steps in which a topic grows, and who does what then.
+`plaudit.tools.topics` has a table of the steps in which a topic grows, and of who does what in each.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from messaging.kafka.connection import BrokerAwayError
 log = structlog.get_logger()
 
 KNOWN_S: Final = 20.0
-"""An answer about a topic that doesn't grow is good for so long. For longer than that a growth is announced before
-anything changes."""
+"""Seconds for which an answer about a topic that doesn't grow is valid. A growth is announced for longer than that
+before anything changes."""
 
 KNOWN_GROWING_S: Final = 3.0
-"""An answer about a topic that grows is good for so long. For longer than that all wait before keys are divided
-anew."""
+"""Seconds for which an answer about a growing topic is valid. All processes wait for longer than that before its keys
+are redistributed."""
 
 SWITCHED_S: Final = 30.0
-"""By then keys have been divided anew, or whoever was to do it is gone, and all go on as before."""
+"""Seconds after which keys have been redistributed, or the process that does it is gone: all then go on as before."""
 
 _KEPT_S: Final = 5.0
 _AGAIN_S: Final = 1.0
@@ -34,33 +34,33 @@ _LONG_AWAY_S: Final = 3.0
 
 
 class Divided(Protocol):
-    """A topic of which `count` partitions are read; `to` is set while it grows."""
+    """The partitions of a topic that has grown, or grows."""
 
     @property
     def count(self) -> int:
-        """The number of partitions."""
+        """Number of partitions that are read."""
 
     @property
     def to(self) -> int | None:
-        """The number that there are to be."""
+        """Number of partitions that it grows to; None if it doesn't grow."""
 
     @property
     def published(self) -> int | None:
-        """The number among which we divide keys; None while that changes."""
+        """Number of partitions that our processes distribute keys among; None while that changes."""
 
     @property
     def turn(self) -> str | None:
-        """Tells one such change from the next one."""
+        """Distinguishes one redistribution of keys from the next."""
 
 
 class Division:
-    """Tells the numbers of partitions, asked for every now and then.
+    """Knows the numbers of partitions, and refreshes them regularly.
 
-    A publisher asks for `counts` each time. The router and the API ask by `check` and `is_settled`, too, before they
-    publish what has an order to the topic of changes.
+    A publisher calls `counts` each time. The router and the API also call `check` or `is_settled` before they publish
+    ordered messages to the topic of changes.
 
-    `ask` tells those of all topics that ever grew, by their names at the broker. `changes` is the topic that only we
-    publish to, to which nothing ordered is published while it grows.
+    `ask` returns the numbers of all topics that ever grew, by full name. `changes` is the topic that only we publish
+    to, and to which nothing ordered is published while it grows.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[Mapping[str, Divided]]], changes: str) -> None:
@@ -75,8 +75,8 @@ class Division:
         self._asking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Raises BrokerAwayError while the topic of changes grows, and where that isn't known: what has to keep its
-        order can't be published then."""
+        """Raise BrokerAwayError while the topic of changes grows, or if that is unknown: nothing ordered can be
+        published to it then."""
         await self._refresh(KNOWN_S)
         if self._age() >= KNOWN_S:
             raise BrokerAwayError("it isn't known how the topic of changes is divided: the database doesn't tell")
@@ -85,7 +85,7 @@ class Division:
             raise BrokerAwayError(f"the topic of changes is growing to {divided.to} partitions")
 
     async def is_settled(self) -> bool:
-        """True if that can be published."""
+        """True if ordered messages can be published to the topic of changes."""
         try:
             await self.check()
         except BrokerAwayError:
@@ -93,11 +93,12 @@ class Division:
         return True
 
     async def counts(self, topics: Collection[str]) -> dict[str, int]:
-        """The numbers of partitions among which the keys of these topics are divided; of those that never grew none.
+        """The number of partitions that the keys of each of these topics are distributed among, without topics that
+        never grew.
 
-        Waits while they change. Raises BrokerAwayError where that takes too long, and where the database has told
-        nothing of late of a topic that grows. Of the others what was known last does once the database has been away
-        for a while: commands are taken meanwhile.
+        Waits while it changes. Raises BrokerAwayError if that takes too long, or if a topic grows and the database
+        hasn't answered recently. For other topics the last known numbers suffice once the database has been unavailable
+        for a while, so that commands are still accepted.
         """
         end = monotonic() + _PATIENCE_S
         while True:
@@ -112,7 +113,7 @@ class Division:
             await asyncio.sleep(_LOOK_S)
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait([self._asking])
@@ -136,7 +137,7 @@ class Division:
         return self._away_since is not None and monotonic() >= self._away_since + _LONG_AWAY_S
 
     async def _refresh(self, needed_s: float) -> None:
-        """Ask, if it is time; wait for the answer only where what is known is older than needed, and may come soon."""
+        """Ask if it is time; wait for the answer only if the known one is too old, and a new one may come soon."""
         if monotonic() < self._ask_at:
             return
         if self._asking is None or self._asking.done():
@@ -163,5 +164,5 @@ class Division:
 
 
 async def never_grew() -> Mapping[str, Divided]:
-    """The answer where no topic ever grew."""
+    """The answer if no topic ever grew."""
     return {}

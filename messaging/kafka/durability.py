@@ -1,4 +1,4 @@
-"""Topics whose records are lost with one broker."""
+"""Topics whose records would be lost with one broker."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -9,13 +9,13 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from messaging.topics import IN_SYNC
 
 SAFE: Final = 2
-"""Brokers that must have a record before it counts as kept, so that it outlives one of them."""
+"""Number of brokers that must have a record before it is acknowledged, so that it survives the loss of one."""
 
 _MOST_SHOWN: Final = 3
 
 
 async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """The settings of these topics by name, of those whose settings may be read."""
+    """The settings of topics by name, for those of these topics whose settings we may read."""
     responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
     return {
         name: {entry[0]: entry[1] for entry in entries}
@@ -26,12 +26,12 @@ async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) 
 
 
 def unsafe_topics(settings: Mapping[str, Mapping[str, str]], least: int) -> list[str]:
-    """The topics where a record counts as kept with fewer than so many brokers, which must be told to be enough."""
+    """The topics where fewer than `least` brokers may acknowledge a record; an unknown setting counts as enough."""
     return [name for name, of_topic in settings.items() if int(of_topic.get(IN_SYNC) or least) < least]
 
 
 async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) -> list[str]:
-    """The reasons why what these topics have accepted could be lost with one broker; none where it is safe."""
+    """The reasons why acknowledged records of these topics could be lost with one broker; empty if they are safe."""
     there = sorted(set(names) & set(await admin.list_topics()))
     settings = await topic_settings_of(admin, there)
     copies = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(there)}

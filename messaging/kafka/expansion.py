@@ -1,4 +1,4 @@
-"""Expanding compressed record batches, never further than a bound."""
+"""Decompression of record batches, within bounds."""
 
 import struct
 import zlib
@@ -9,11 +9,11 @@ from typing import Final
 import cramjam
 
 MAX_EXPANDED_BYTES: Final = 16 * 1024 * 1024
-"""The records of a batch, expanded. Producers make batches of 16 KB to 1 MB; 24 KB of zstd can hold 800 MB."""
+"""Maximum bytes of a batch's expanded records. Producers make 16 KB to 1 MB; 24 KB of zstd can hold 800 MB."""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MOST_MEMBERS: Final = 100
-"""The gzip files behind each other in a batch. Producers write one; each costs a look at all that is behind it."""
+"""Maximum number of gzip members in a batch. Producers write one; each costs a pass over everything after it."""
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES: Final = 16
 _BLOCK_SIZE: Final = struct.Struct(">i")
@@ -22,17 +22,17 @@ _room = bytearray()
 
 
 class TooFarError(Exception):
-    """The records come to more than MAX_EXPANDED_BYTES."""
+    """The records expand to more than MAX_EXPANDED_BYTES."""
 
 
 class MalformedError(Exception):
-    """The bytes are not what the codec makes, or name an unknown codec."""
+    """The bytes aren't valid for their codec, or the codec is unknown."""
 
 
 def expanded(codec: int, payload: memoryview) -> memoryview:
-    """The records of a batch without their compression; `codec` as in the batch's attributes (1 gzip to 4 zstd).
+    """The decompressed records of a batch; `codec` as in the batch's attributes (1 gzip to 4 zstd).
 
-    The answer may lie in a buffer that the next call writes to. Raises TooFarError or MalformedError.
+    The result may lie in a buffer that the next call overwrites. Raises TooFarError or MalformedError.
     """
     expand = _CODECS.get(codec)
     if expand is None:
@@ -61,7 +61,7 @@ def _gzip(payload: memoryview) -> memoryview:
 
 
 def _snappy(payload: memoryview) -> memoryview:
-    """As one block, or as the sequence of blocks that the Java library xerial writes."""
+    """Decompress one block, or the sequence of blocks that the Java library xerial writes."""
     if bytes(payload[: len(_XERIAL)]) != _XERIAL:
         return _snappy_block(payload, MAX_EXPANDED_BYTES)
     parts: list[bytes] = []
@@ -85,7 +85,7 @@ def _snappy_block(block: memoryview, at_most: int) -> memoryview:
 
 
 def _framed(decompress_into: Callable[[bytes, bytearray], int], payload: memoryview) -> memoryview:
-    # One buffer for all, since a new one would have to be zeroed for each batch, however small.
+    # One buffer for all: a new one would have to be zeroed for each batch, however small.
     if not _room:
         _room.extend(bytes(MAX_EXPANDED_BYTES))
     try:
@@ -98,7 +98,7 @@ def _framed(decompress_into: Callable[[bytes, bytearray], int], payload: memoryv
 
 
 def _is_beyond_buffer(error: cramjam.DecompressionError) -> bool:
-    """The content is larger than the buffer: the text of cramjam 2, which has one error for all that goes wrong."""
+    """True if the content is larger than the buffer. cramjam 2 has one error for all failures, so its text decides."""
     return "whole buffer" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""A publisher that shuts out its predecessors."""
+"""A publisher that fences off its predecessors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,17 +16,17 @@ from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
 
 PUBLISH_S: Final = 10.0
-"""At most, for one batch."""
+"""Maximum seconds to publish one batch."""
 
 _STOP_GRACE_S: Final = 1.0
 
 
 class FencedPublisher:
-    """Publishes batches under a name, as the only one: from the moment that another one has opened it, Kafka takes
-    nothing from this one any more, also not what is still on its way.
+    """Publishes batches as the only publisher of its name: from the moment that another one opens the name, Kafka
+    accepts nothing from this one, not even messages in flight.
 
-    Each batch is a transaction of Kafka, which is what the broker fences by. On brokers without idempotent producers
-    (the fallback of `plaudit up`) there is no fence. On failure: BrokerAwayError; open another one.
+    Each batch is a Kafka transaction, because the broker fences by transactions. Brokers without idempotent producers
+    (the fallback of `plaudit up`) don't fence. After a BrokerAwayError, open a new publisher.
     """
 
     def __init__(self, producer: AIOKafkaProducer, *, fenced: bool) -> None:
@@ -36,7 +36,7 @@ class FencedPublisher:
     @classmethod
     @asynccontextmanager
     async def opened(cls, connection: KafkaConnection, name: str) -> "AsyncIterator[FencedPublisher]":
-        """A publisher that has shut out all who opened this name before; raises BrokerAwayError."""
+        """A publisher that has fenced off all earlier ones of this name. Raises BrokerAwayError."""
         producer = AIOKafkaProducer(
             **connection.client_options(),
             acks="all",
@@ -57,11 +57,11 @@ class FencedPublisher:
                     await close_without_flush(producer)
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
-        """Publish all messages, in their order where they have one key; returns once Kafka has them for good."""
+        """Publish messages, in order for each key; returns once Kafka has committed them. Raises BrokerAwayError."""
         if not messages:
             return
         async with _patience():
-            # Not by aiokafka's context of a transaction: after a failure that waits for Kafka to abort it.
+            # Not with aiokafka's transaction context, which waits after a failure for Kafka to abort the transaction.
             if self._fenced:
                 await self._producer.begin_transaction()
             await asyncio.gather(*await send_batch(self._producer, messages, BY_PLACE))

@@ -1,4 +1,4 @@
-"""The lag of the consumer groups, measured from outside, so that it shows also when no consumer runs."""
+"""The lag of the consumer groups, measured from outside, so that it is known even if no consumer runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -21,16 +21,18 @@ _TOO_LATE: Final = "Kafka did not tell in time what is read"
 
 
 class Unread(NamedTuple):
-    """Of one partition: the records that its group has yet to commit, the offset of the first of them, and how many
-    were deleted by the retention of the topic before the group had read them."""
+    """The backlog of one partition."""
 
     records: int
+    """Number of records that its group has yet to commit."""
     next_offset: int
+    """Offset of the first of them."""
     missed: int = 0
+    """Number of records that retention deleted before the group read them."""
 
     @property
     def end(self) -> int:
-        """The offset behind the last of them."""
+        """The offset after the last of them."""
         return self.next_offset + self.records
 
 
@@ -41,17 +43,16 @@ Lag = dict[Partition, Unread]
 
 
 class _Group(NamedTuple):
-    """The partitions that a group reads, and the broker that keeps its commits."""
+    """The partitions that a group reads, and the broker that stores its offsets."""
 
     partitions: list[TopicPartition]
     coordinator: int
 
 
 class ConsumerLag:
-    """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
+    """Asks Kafka for end offsets and for the committed offsets of groups; keeps its two clients open between calls.
 
-    On failure any error of aiokafka, or BrokerAwayError, also where Kafka doesn't tell it in time; the clients are made
-    anew at the next question.
+    Raises aiokafka's errors, or BrokerAwayError, also if Kafka doesn't answer in time. The next call makes new clients.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
@@ -64,16 +65,16 @@ class ConsumerLag:
         self._connecting = asyncio.Lock()
 
     def another(self) -> "ConsumerLag":
-        """One with clients of its own: a question that fails closes those of all that are asked of the same one."""
+        """A copy with its own clients: a failed call closes the clients of all concurrent calls of one instance."""
         return ConsumerLag(self._connection, self._topics, timeout=self._timeout)
 
     async def measure(self, *topics: Topic) -> Lag:
-        """The lag of every partition of these topics; without any, of all that a group reads."""
+        """The lag of every partition of these topics; without arguments, of all consumed topics."""
         async with self._asking():
             return await self._measured(*await self._clients(), topics or tuple(Topic))
 
     async def is_read(self, topic: Topic) -> bool:
-        """True if the group of a topic has committed every record of it that was acknowledged before this call."""
+        """True if the group of a topic has committed every record that was acknowledged before this call."""
         name = self._topics.name(topic)
         async with self._asking():
             admin, reader = await self._clients()
@@ -85,14 +86,13 @@ class ConsumerLag:
             )
         if partitions != group.partitions or not all(_is_committed(committed.get(p), ends[p]) for p in partitions):
             return False
-        # Only then: one that isn't its coordinator any more tells of no commits.
+        # Only now: a broker that is no longer the coordinator returns no commits.
         self._groups[name] = group
         return True
 
     async def oldest_unread(self, topic: Topic) -> float | None:
-        """The time in the oldest record of a topic that its group has yet to commit, in seconds of Unix time; 0 of one
-        that says none since 1970, None where all is committed, but for what is no record, as the end of a transaction.
-        """
+        """The timestamp of a topic's oldest uncommitted record, in seconds of Unix time: 0 if it has none since 1970,
+        None if all records are committed. Control records, such as the end of a transaction, don't count."""
         if await self.is_read(topic):
             return None
         offsets = {
@@ -102,7 +102,7 @@ class ConsumerLag:
         return min((0.0 if time is None else time for time in times.values()), default=None)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float | None]:
-        """The time in the first record at or behind each of these offsets, in seconds of Unix time, None where it says
+        """The timestamp of the first record at or after each of these offsets, in seconds of Unix time; None if it has
         none since 1970. Partitions without such a record are left out."""
         named = {TopicPartition(self._topics.name(each[0]), each[1]): each for each in offsets}
         async with in_time(_READING_S, _TOO_LATE), TopicReader.opened(self._connection) as reader:
@@ -131,7 +131,7 @@ class ConsumerLag:
 
     async def _clients(self) -> tuple[AIOKafkaAdminClient, AIOKafkaConsumer]:
         async with self._connecting:
-            # Another question that fails meanwhile takes them away.
+            # A concurrent call that fails removes them.
             if (admin := self._admin) is None:
                 admin = self._admin = AIOKafkaAdminClient(**self._connection.client_options())
                 await admin.start()
@@ -149,16 +149,16 @@ class ConsumerLag:
         first, ends, *groups = await asyncio.gather(
             reader.beginning_offsets(partitions),
             reader.end_offsets(partitions),
-            # A group is named as its topic. Of its partitions by name: Tansu can't tell all that it knows.
+            # A group has its topic's name. Partitions are explicit, because Tansu can't list all that it knows.
             *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
         told = {partition: offset.offset for group in groups for partition, offset in group.items()}
-        # An answer says so of what was never committed. It has no partitions where the broker isn't the coordinator any
-        # more, or still loads the group.
+        # An answer has offset -1 for a partition that was never committed. It has no partitions if the broker is no
+        # longer the coordinator, or still loads the group.
         if untold := sorted({partition.topic for partition in partitions if partition not in told}):
             raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(untold)}")
         committed = {partition: offset for partition, offset in told.items() if offset >= 0}
-        # Records that retention has removed are no backlog.
+        # Records deleted by retention are no backlog.
         following = {partition: max(committed.get(partition, 0), first[partition]) for partition in partitions}
         return {
             (names[partition.topic], partition.partition): Unread(

@@ -1,4 +1,4 @@
-"""The age of backlogs: for how long the oldest record that a group has yet to commit has waited."""
+"""The age of backlogs: the time that the oldest uncommitted record of a group has waited."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from messaging.kafka.lag import Lag, Partition
 
 _MOST_ENDS: Final = 128
-"""Moments remembered for each partition; beyond them every second one is forgotten, so an age is told a little low."""
+"""Maximum number of moments per partition. Beyond it every second one is forgotten, which makes ages a little low."""
 
 
 class _End(NamedTuple):
@@ -15,9 +15,9 @@ class _End(NamedTuple):
 
 
 class LagAge:
-    """Remembers where the ends of the partitions were and when, so that a record's arrival is known without reading it.
+    """Remembers the end offsets of partitions over time, and so knows a record's arrival without reading it.
 
-    Times are Unix time in seconds. The records themselves are asked only about what came before the first look:
+    Times are Unix time in seconds. Only records from before the first observation are asked for their timestamps:
     producers may write other times into them, and those of a mirror are days old when they arrive.
     """
 
@@ -29,7 +29,7 @@ class LagAge:
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
-        """Record the lag at a moment; what was known of partitions that aren't in it is forgotten."""
+        """Record the lag at a moment, and forget partitions that aren't in it."""
         self._ends = {partition: ends for partition, ends in self._ends.items() if partition in lag}
         self._found = {partition: end for partition, end in self._found.items() if partition in lag}
         self._told = {partition: told for partition, told in self._told.items() if partition in lag}
@@ -46,7 +46,7 @@ class LagAge:
         self._now = now
 
     def unknown(self) -> dict[Partition, int]:
-        """The offsets of oldest records that were there before the first look, by partition, unless `tell` told."""
+        """Offsets of oldest records from before the first observation, by partition, without those given to `tell`."""
         return {
             partition: offset
             for partition, offset in self._oldest.items()
@@ -54,13 +54,13 @@ class LagAge:
         }
 
     def tell(self, offsets: Mapping[Partition, int], times: Mapping[Partition, float | None]) -> None:
-        """Record the times of these records; one without a time counts as come when it was first seen."""
+        """Record the timestamps of these records; without one a record counts as arrived when it was first seen."""
         for partition, offset in offsets.items():
             time = times.get(partition)
             self._told[partition] = offset, self._now if time is None else time
 
     def seconds(self) -> dict[Partition, float]:
-        """Seconds that the oldest record of each backlog has waited, at the last observation; 0 without a backlog."""
+        """Seconds that the oldest record of each backlog has waited, at the latest observation; 0 without a backlog."""
         return {partition: self._age(partition) for partition in self._ends}
 
     def _age(self, partition: Partition) -> float:

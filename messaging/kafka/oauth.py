@@ -10,13 +10,13 @@ from aiokafka.errors import KafkaConnectionError
 
 _TIMEOUT_S: Final = 10.0
 _MARGIN_S: Final = 30.0
-"""Seconds before its end at which a token is replaced."""
+"""Seconds before its expiry at which a token is replaced."""
 
 _SHORTEST_S: Final = 1.0
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """Asks a token endpoint for tokens, and keeps each until shortly before its end."""
+    """Requests tokens from a token endpoint, and keeps each until shortly before its expiry."""
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str | None) -> None:
         self._url = url
@@ -27,13 +27,13 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         self._asking = asyncio.Lock()
 
     async def token(self) -> str:
-        """A token that is valid. Raises KafkaConnectionError if none can be had, so that aiokafka tries again."""
+        """A valid token. Raises KafkaConnectionError if the endpoint gives none, so that aiokafka tries again."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:
                     await self._ask()
                 except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                    # Without the answer, which may hold a token.
+                    # Without the response, which may contain a token.
                     raise KafkaConnectionError(f"No token from {self._url}: {type(error).__name__}") from error
             return self._token
 

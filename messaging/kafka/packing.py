@@ -1,7 +1,6 @@
 """Publication of many messages at once, packed into one batch for each partition.
 
-A message costs about a fourth of what the producer's own `send` costs, which makes a future and looks at a queue for
-each.
+A message costs about a fourth of the producer's own `send`, which creates a future and checks a queue for each.
 """
 
 import asyncio
@@ -22,14 +21,12 @@ from messaging.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The ways of messages to partitions. `by_place`: changes of reviews that are about an object go to its place,
-    too.
-
-    Keys of a topic are divided among so many partitions as `counts` tells; else among all that there are.
-    """
+    """The assignment of messages to partitions."""
 
     by_place: bool = True
+    """True if changes of reviews keyed by object go to its place, as those keyed by an id with a place always do."""
     counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of partitions that the keys of a topic are distributed among, by topic; others use all existing ones."""
 
 
 BY_PLACE: Final = Partitioning()
@@ -41,12 +38,12 @@ _LARGE_BYTES: Final = 64 * 1024
 async def send_batch(
     producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], partitioning: Partitioning
 ) -> list[asyncio.Future[Any]]:
-    """Send messages; each future ends when the broker has acknowledged its part of them, or not.
+    """Send messages; each future completes when the broker has acknowledged its part of them, or has failed to.
 
-    Messages with one key keep their order. Raises BrokerAwayError while a new partition isn't there yet.
+    Messages with one key keep their order. Raises BrokerAwayError while a new partition doesn't exist yet.
     """
     counts = {topic: await _partitions(producer, topic, partitioning) for topic in {m.topic for m in messages}}
-    # A large one is left to the producer, which knows what is too large for the broker.
+    # A large message is left to the producer, which checks it against the limit.
     if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
         return [
             await producer.send(
@@ -87,15 +84,15 @@ async def _partitions(producer: AIOKafkaProducer, topic: str, partitioning: Part
 
 
 def _partition(message: OutgoingMessage, count: int, partitioning: Partitioning) -> int | None:
-    # Without a key the producer chooses one that has a leader.
+    # Without a key the producer chooses a partition that has a leader.
     return (
         None if message.key is None else partition_of(message.topic, message.key, count, by_place=partitioning.by_place)
     )
 
 
 def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = True) -> int:
-    """The partition of a key among so many, as Kafka's own clients choose it; any one without a key. In the topic of
-    changes it is a range of places, for ids that tell theirs, and for objects where all go by place."""
+    """The partition of a key among `count`, as Kafka's own clients choose it; a random one without a key. In the topic
+    of changes it is a range of places instead: for ids that contain their place and, with `by_place`, for objects."""
     if key is None:
         return random.randrange(count)  # noqa: S311
     if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
@@ -105,5 +102,5 @@ def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = 
 
 @lru_cache(maxsize=16_384)
 def _hash(key: bytes) -> int:
-    # It is pure Python, and keys repeat: those of objects.
+    # Cached, because it is pure Python, and the keys of objects repeat.
     return murmur2(key)

@@ -1,4 +1,4 @@
-"""A consumer that returns from a poll only with records, and loses none when decoding fails."""
+"""A consumer whose polls return only with records, and which loses none if decoding fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -32,22 +32,22 @@ from messaging.metrics import MISSED, topic_label
 log = structlog.get_logger()
 
 _BUSY_FETCH_MS: Final = 250
-"""A broker holds a fetch of partitions without new records so long. A partition with buffered records is not in that
-fetch, and is fetched again only after its end: by default up to half a second later."""
+"""Milliseconds that a broker holds a fetch of partitions without new records. A partition with buffered records isn't
+in that fetch, and is fetched again only after its end: by default up to half a second later."""
 
 _IDLE_FETCH_MS: Final = 2_000
-"""The same once a poll has found nothing: each fetch is work for the broker, and a record that arrives ends it."""
+"""The same after an empty poll: each fetch is work for the broker, and a record that arrives ends it."""
 
 _LOOK_MS: Final = 500
-"""The wait for the records of one partition when each is read by itself."""
+"""Milliseconds to wait for the records of one partition when each is read separately."""
 
 _MOST_BETWEEN_POLLS_MS: Final = 24 * 3_600_000
-"""By default aiokafka leaves its group five minutes after a poll: while a server is away for longer, nobody would be in
-it, and batches that wait would be delivered again. A batch that hangs keeps its partitions so long; that they stand is
-told. Of a process that dies Kafka hears no heartbeats, whatever this is."""
+"""Maximum milliseconds between polls. By default aiokafka leaves the group after five minutes: in a longer outage it
+would lose all members, and waiting batches would be delivered again. A batch that hangs keeps its partitions for this
+long, but the standstill is reported. Kafka notices a dead process by its missing heartbeats."""
 
 _HEARTBEAT_MS: Final = 1_000
-"""By its heartbeat a member hears that others come or go, and all wait for the last one: by default 3 s."""
+"""Milliseconds between heartbeats, by default 3 s. By them members learn of a rebalance, which waits for them all."""
 
 _NOWHERE: Final = TopicPartition("", 0)
 
@@ -56,26 +56,26 @@ Readable = Callable[[str], Awaitable[int | None]]
 
 
 class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """Returns from a poll only with records: after an empty one, FastStream sleeps.
+    """Returns from a poll only with records: after an empty one, FastStream sleeps. Delivers records at least once.
 
-    aiokafka takes records out of its partitions one partition after the other; when it raises at one of them, what it
-    has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
-    is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
-    once it has raised TRIES times. Records are delivered at least once. Errors that no record is to blame for are
-    raised; after those of the group, whose task has ended with them, the consumer joins it anew.
+    aiokafka drains one partition after the other; if it raises at one of them, what it has drained from the others is
+    lost. So after any exception all partitions return to their committed offsets, and each is read separately, record
+    by record, up to the one that raises. After TRIES failures that one is delivered as an unreadable record. Errors
+    that no record causes are raised; after those of the group, which have ended its task, the consumer rejoins it.
 
-    A partition that its group never committed is read from its oldest record on, as is one whose records at the
-    committed offset are gone; that is told, with their number. Give `auto_offset_reset="none"`: aiokafka's own way to
-    go on there tells nobody.
+    A partition that its group never committed is read from its oldest record, and so is one whose records at the
+    committed offset are gone, which is logged with their number. Pass `auto_offset_reset="none"`: aiokafka's own reset
+    is silent.
 
-    While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
-    may be read at the moment, None for all: the others, of a topic that grows, are left alone.
+    While nothing arrives it asks brokers less often. `readable` returns how many partitions of a topic, by its full
+    name, may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
-    It is at rest, in hand or astray. At rest: positions are those that are committed, or behind what is no record; an
-    empty poll commits these, and notes them in `_committed_idle`. In hand: from a poll that returns records to their
-    `commit`, or to the next assignment, `_in_hand` is the present one; an empty poll commits no positions. Astray, also
-    beside the others: after an error of a poll or a commit positions may be ahead of records that nobody got, and the
-    next attempt goes back to what is committed. `polled` is the assignment of the last poll, as `Tenure` counts them.
+    It is at rest, in hand or astray. At rest: positions are the committed offsets, or past control records; an empty
+    poll commits those, and notes them in `_committed_idle`. In hand: from a poll that returns records until their
+    `commit` or the next assignment, `_in_hand` is the current assignment; an empty poll commits nothing. Astray, also
+    together with the others: after an error of a poll or a commit, positions may be past records that nobody got, and
+    the next attempt returns to the committed offsets. `polled` is the assignment of the last poll, as `Tenure` counts
+    them.
     """
 
     _tenure: Tenure
@@ -97,7 +97,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._attempts = Attempts()
 
     async def start(self) -> None:
-        """Connect, and join the group."""
+        """Connect and join the group."""
         token = allowance.set(self._allowance)
         try:
             await super().start()
@@ -108,7 +108,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             allowance.reset(token)
 
     async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None) -> Found:
-        """Wait for records, for as long as it takes. Raises aiokafka's errors that aren't those of records."""
+        """Wait for records, however long that takes. Raises aiokafka's errors, except those of records."""
         found: Found = {}
         while not found:
             self._allowance.renew()
@@ -116,7 +116,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 if self._is_astray:
                     await self._return_to_committed()
                 await self._clear()
-                # To aiokafka none are all.
+                # To aiokafka, none means all.
                 wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
                 found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)
                 self.polled = self._tenure.assignments
@@ -124,7 +124,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             except ConsumerStoppedError:
                 raise
             except IllegalStateError:
-                self._is_astray = True  # a rebalance: what was taken out of other partitions is gone
+                self._is_astray = True  # a rebalance: what was drained from other partitions is lost
                 continue
             except Exception as error:
                 self._is_astray = True
@@ -141,7 +141,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return found
 
     async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
-        """The records that aiokafka has fetched; none once where a partition has to be read from its oldest one."""
+        """The records that aiokafka has fetched; none if a partition was moved to its oldest one."""
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             self._attempts.forget(found)
@@ -155,19 +155,19 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return {}
 
     async def _begin(self, committed: Mapping[TopicPartition, int | None]) -> None:
-        """Go to the oldest records of all partitions that were never committed.
+        """Seek to the oldest records of all partitions that were never committed.
 
-        aiokafka tells one of them, and while it fetches from the others it moves none: one after the other, each would
-        wait for as long as a broker holds a fetch.
+        aiokafka names one of them, and moves none while it fetches from the others: one by one, each would wait for as
+        long as a broker holds a fetch.
         """
         if new := [partition for partition, offset in committed.items() if offset is None]:
             await self.seek_to_beginning(*new)
 
     async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at the oldest record that is left, where there is none at this offset, and tell what was lost."""
+        """Continue at the oldest record that is left if there is none at this offset, and report what was lost."""
         oldest = (await self.beginning_offsets([partition]))[partition]
         try:
-            # First, so that it is told once: whoever is assigned the partition next finds this offset.
+            # First, so that it is reported once: the next owner of the partition finds this offset.
             await self.commit({partition: oldest})
             self.seek(partition, oldest)
         except (CommitFailedError, IllegalStateError):
@@ -180,7 +180,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **at)
 
     async def _clear(self) -> None:
-        """Find out which of the partitions that have been assigned may be read; once that is clear, it stays so."""
+        """Find out which newly assigned partitions may be read; a partition that may be read stays so."""
         assigned = self.assignment()
         self._cleared &= assigned
         unclear = assigned - self._cleared
@@ -199,15 +199,15 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     @property
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions that are read: of those that are assigned, the ones that may be."""
+        """The assigned partitions that may be read."""
         return frozenset(self._cleared)
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, after which the records of the last poll are processed.
+        """Commit these offsets: the records of the last poll are processed then.
 
-        aiokafka repeats a commit for as long as the topic isn't there, and would commit the offsets of a deleted topic
-        to the one that is made in its place. Raises CommitFailedError once partitions have been assigned anew. What
-        isn't committed comes again.
+        aiokafka retries a commit while the topic doesn't exist, and would commit the offsets of a deleted topic to the
+        one that replaces it. Raises CommitFailedError once partitions have been reassigned. Uncommitted records are
+        delivered again.
         """
         committing = asyncio.ensure_future(super().commit(offsets))
         try:
@@ -223,10 +223,10 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._in_hand = 0
 
     async def still_ours(self, partitions: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
-        """Those of these partitions in which offsets of the records of a poll may be committed.
+        """The partitions among these in which offsets of a poll's records may be committed.
 
         Under a later assignment they are those that nobody else has had since, and for which the group still has an
-        offset: Kafka drops it with its topic.
+        offset: Kafka drops that with the topic.
         """
         held = self._tenure.held_since(polled) & set(partitions)
         now = self._tenure.assignments
@@ -236,15 +236,15 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return {each for each in held if committed[each] is not None} if now == self._tenure.assignments else set()
 
     def rewind(self, partition: TopicPartition, offset: int, polled: int) -> None:
-        """Go back to a record of a poll. A later assignment begins at what is committed by itself."""
+        """Seek back to a record of a poll. A later assignment starts at the committed offsets anyway."""
         if polled == self._tenure.assignments and partition in self.assignment():
             self.seek(partition, offset)
 
     async def _commit_past_markers(self) -> None:
-        """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
+        """Commit offsets past control records, such as the ends of transactions, which would look like a backlog."""
         try:
             read = {each: await self.position(each) for each in self.assignment() if self.highwater(each) is not None}
-            # Without partitions, as when its topic was deleted, there is nothing to commit, and aiokafka refuses that.
+            # Without partitions, as after the topic was deleted, there is nothing to commit, and aiokafka refuses that.
             if read and read != self._committed_idle:
                 await self.commit(read)
         except (CommitFailedError, IllegalStateError):

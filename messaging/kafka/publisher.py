@@ -21,15 +21,14 @@ _STOP_GRACE_S: Final = 1.0
 
 
 class Publisher:
-    """Publishes messages and returns once the broker has acknowledged every one of them (acks=all).
+    """Publishes messages, and returns once the broker has acknowledged all of them (acks=all).
 
-    On failure: BrokerAwayError, when not all were acknowledged within `timeout` seconds. Some of the messages may
-    have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
-    that is too large for its topic raises aiokafka's own error.
-    Messages with one key keep their order: within a call, and between calls that follow each other.
-    `has_places`: as the schema has them, assumed until that is known; then messages about an object go to its place.
-    `division` tells among how many partitions keys are divided; whoever depends on the order of changes of reviews asks
-    it first.
+    Raises BrokerAwayError if not all were acknowledged within `timeout` seconds. Some may have been accepted all the
+    same, so callers repeat the whole publication, and receivers ignore repeats. A message that is too large for its
+    topic raises aiokafka's own error. Messages with one key keep their order, within a call and between consecutive
+    calls. `has_places` is as the schema has it, and assumed until that is known: messages about an object then go to
+    its place. `division` knows how many partitions keys are distributed among; callers that need the order of changes
+    of reviews ask it first.
     """
 
     def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0, division: Division | None = None) -> None:
@@ -42,7 +41,7 @@ class Publisher:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
-        """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
+        """Disconnect. Unacknowledged messages are given up, so nothing may be in progress."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -78,13 +77,13 @@ class Publisher:
             raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
         except KafkaError as error:
             if is_too_large(error):
-                raise  # waiting doesn't help
+                raise  # retrying doesn't help
             if producer is not None:
                 self._discard(producer)
             raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
 
     async def missing(self, topics: Collection[str]) -> list[str]:
-        """Ask the cluster which of these topics it doesn't have, or doesn't let us see. Raises BrokerAwayError."""
+        """The topics among these that the cluster doesn't have, or doesn't let us see. Raises BrokerAwayError."""
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
@@ -98,8 +97,8 @@ class Publisher:
             raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
 
     async def _started(self) -> AIOKafkaProducer:
-        """The producer, started once for all who ask. The time of the start is its own: with that of whoever began it,
-        which others have waited for before him, none would come to its end under load."""
+        """The producer, started once for all callers. The start has its own timeout: under that of its first caller,
+        who may have waited for another one before, it would never complete under load."""
         if self._producer is not None:
             return self._producer
         if self._starting is None or self._starting.done():
@@ -128,7 +127,7 @@ class Publisher:
         return producer
 
     def _discard(self, producer: AIOKafkaProducer) -> None:
-        """Drop a producer that failed: some of its errors are final, and a new one starts clean."""
+        """Drop a failed producer: some of its errors are permanent, and a new one starts clean."""
         if self._producer is producer:
             self._producer = None
         closing = asyncio.create_task(close_without_flush(producer))
@@ -137,6 +136,6 @@ class Publisher:
 
 
 def _seen(task: asyncio.Task[AIOKafkaProducer]) -> None:
-    """Nobody may be there any more to hear of a start that failed."""
+    """Retrieve the error of a failed start: all of its callers may be gone."""
     if not task.cancelled():
         task.exception()

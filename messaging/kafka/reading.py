@@ -1,4 +1,4 @@
-"""A reader of topics for the tools: their present content, once, and without a consumer group."""
+"""A reader of topics for the tools: their present records, once, without a consumer group."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -18,9 +18,9 @@ _MAX_RECORDS: Final = 500
 
 
 class TopicReader:
-    """Streams the records of topics; memory holds one batch whatever their length. Commits nothing.
+    """Streams the records of topics; memory holds one batch, however long they are. Commits nothing.
 
-    Use within `opened`. On brokers that tell their ends one batch behind (Tansu) the last batch is left out.
+    Use it within `opened`. On brokers whose reported ends are one batch behind (Tansu), the last batch is left out.
     """
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
@@ -40,7 +40,7 @@ class TopicReader:
         )
         try:
             await consumer.start()
-            await asyncio.sleep(0)  # a consumer that is stopped before its tasks have begun raises CancelledError
+            await asyncio.sleep(0)  # a consumer that is stopped before its tasks start raises CancelledError
             yield cls(consumer)
         finally:
             await consumer.stop()
@@ -48,9 +48,9 @@ class TopicReader:
     async def batches(
         self, partitions: Collection[TopicPartition], *, since: datetime | None = None
     ) -> AsyncIterator[list[RawRecord]]:
-        """The present records of these partitions, each partition in its order, from a moment on.
+        """The present records of these partitions from a time on, in order within each partition.
 
-        Records that come while this runs are not read, so it ends.
+        Records that arrive meanwhile are not read, so it ends.
         """
         ends = {p: end for p, end in (await self._consumer.end_offsets(list(partitions))).items() if end}
         starts = await self._starts(list(ends), since)
@@ -58,7 +58,7 @@ class TopicReader:
             yield records
 
     async def spans(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, range]:
-        """The offsets of the present records of each of these partitions; those without records are left out."""
+        """The offsets of the present records of each partition; partitions without records are left out."""
         if not partitions:
             return {}
         begins = await self._consumer.beginning_offsets(list(partitions))
@@ -70,7 +70,7 @@ class TopicReader:
         }
 
     async def firsts(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, RawRecord]:
-        """The first present record at or behind these offsets of each partition; those without one are left out."""
+        """The first present record at or after these offsets of each partition; partitions without one are left out."""
         spans = {p: range(offsets[p], span.stop) for p, span in (await self.spans(list(offsets))).items()}
         found = [record async for (record,) in self.between(spans, only_first=True)]
         return {TopicPartition(record.topic, record.partition): record for record in found}
@@ -78,8 +78,8 @@ class TopicReader:
     async def between(
         self, spans: Mapping[TopicPartition, range], *, only_first: bool = False
     ) -> AsyncIterator[list[RawRecord]]:
-        """The records at these offsets of each partition, each partition in its order; or the first of them alone. Ends
-        where a topic was made anew meanwhile, and has no such offsets any more."""
+        """The records at these offsets of each partition, in order within it; with `only_first`, the first of each
+        alone. Ends if a topic was recreated meanwhile, and no longer has such offsets."""
         left = {partition: span.stop for partition, span in spans.items() if span}
         self._consumer.assign(list(left))
         for partition in left:
@@ -101,7 +101,7 @@ class TopicReader:
                     del left[partition]
 
     async def record(self, partition: TopicPartition, offset: int) -> RawRecord | None:
-        """The record at an offset, None if there is none."""
+        """The record at an offset; None if there is none."""
         span = (await self.spans([partition])).get(partition)
         if span is None or offset not in span:
             return None

@@ -1,6 +1,6 @@
-"""Record batches as the consumers read them, in the place of aiokafka's own class.
+"""Record batches as our consumers read them, in place of aiokafka's own class.
 
-A record that can't be decoded is yielded among the others, as an `UnreadableValue`; batches expand within bounds.
+A record that can't be decoded is yielded among the others, with an `UnreadableValue`; batches expand within bounds.
 """
 
 import struct
@@ -24,20 +24,20 @@ _ATTRIBUTES_AT: Final = 21
 _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
 _MOST_TOLD: Final = 1_000
-"""Unreadable records of one batch that are yielded one by one; the last one stands for the rest."""
+"""Maximum number of unreadable records of a batch that are yielded; the last one stands for the rest."""
 
 
 class UnreadableValue(bytes):
-    """The value of a record that can't be decoded as a whole: as it was sent, or empty if that can't be told.
+    """The value of a record that can't be decoded as a whole: as sent, or empty if that is unknown.
 
-    `code` is that of a dead letter, `reason` says what is wrong.
+    `code` is that of a dead letter, `reason` describes the problem.
     """
 
     code: DeadLetterCode
     reason: str
 
     def __new__(cls, value: bytes, code: DeadLetterCode, reason: str) -> "UnreadableValue":
-        """The value, and why its record can't be read."""
+        """The value, and the reason why its record can't be decoded."""
         unreadable = super().__new__(cls, value)
         unreadable.code, unreadable.reason = code, reason
         return unreadable
@@ -45,26 +45,26 @@ class UnreadableValue(bytes):
 
 @dataclass(slots=True)
 class Allowance:
-    """Expanded bytes that a consumer may take in at one poll; once they are used up, the rest is fetched again."""
+    """Expanded bytes that a consumer may take in during a poll; once they are used up, the rest is fetched again."""
 
     left: int = MAX_EXPANDED_BYTES
 
     def renew(self) -> None:
-        """Begin another poll."""
+        """Start another poll."""
         self.left = MAX_EXPANDED_BYTES
 
 
 allowance: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default=None)
-"""Of the consumer that is being started: its tasks inherit it."""
+"""The allowance of the consumer that is being started: its tasks inherit it."""
 
 
 def read_within_bounds() -> None:
-    """Have all consumers of this process read by `ReadableBatches`. Raises AttributeError if aiokafka has changed."""
+    """Have all consumers of this process read with `ReadableBatches`. Raises AttributeError if aiokafka has changed."""
     replace_batch_reader(ReadableBatches)
 
 
 class ReadableBatches:
-    """The batches in the bytes of a fetch; stands in for aiokafka's MemoryRecords."""
+    """The batches in the bytes of a fetch; replaces aiokafka's MemoryRecords."""
 
     def __init__(self, fetched: bytes) -> None:
         self._fetched = memoryview(fetched)
@@ -73,20 +73,20 @@ class ReadableBatches:
         self._is_new = True
 
     def size_in_bytes(self) -> int:
-        """All bytes, of a batch that was cut off as well."""
+        """Number of all bytes, including those of a truncated batch."""
         return len(self._fetched)
 
     def has_next(self) -> bool:
-        """True if there is a whole batch, and the allowance admits it.
+        """True if there is a complete batch, and the allowance permits it.
 
-        On arrival aiokafka takes a no for a batch that it can never have, and skips it; later, for the end.
+        On arrival aiokafka takes False for a batch that it can never read, and skips it; later, for the end.
         """
         is_new, self._is_new = self._is_new, False
         there = self._end() is not None
         return there and (is_new or self._allowance is None or self._allowance.left > 0)
 
     def next_batch(self) -> Any:
-        """The next batch; None if there is none."""
+        """The next batch; None at the end."""
         end = self._end()
         if end is None:
             return None
@@ -104,7 +104,7 @@ class ReadableBatches:
 
 
 class ReadableBatch:
-    """One batch; as aiokafka's, but its records are yielded whatever they are."""
+    """One batch, like aiokafka's, but it yields its records even if they can't be decoded."""
 
     def __init__(self, batch: memoryview, allowance: Allowance | None) -> None:
         self._batch = batch
@@ -113,14 +113,14 @@ class ReadableBatch:
         self._records: Iterator[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # Offsets, attributes and checksum are those of the batch as it came.
+        # Offsets, attributes and checksum are those of the original batch.
         return getattr(self._whole, name)
 
     def __iter__(self) -> Iterator[Any]:
         return self._readable()
 
     def __next__(self) -> Any:
-        """The next record, for control batches, of which aiokafka takes the first. Raises CorruptRecordException."""
+        """The next record: aiokafka takes the first of a control batch. Raises CorruptRecordException without one."""
         if self._records is None:
             self._records = iter(self._whole)
         for record in self._records:
@@ -166,13 +166,13 @@ class Header:
 
     @classmethod
     def of(cls, batch: memoryview) -> "Header":
-        """The header of a batch in version 2 of the format."""
+        """Parse the header of a batch in version 2 of the format."""
         base, _, _, _, _, attributes, delta, first, last, _, _, _, count = _HEADER.unpack_from(batch)
         return cls(base, attributes, delta, first, last, count)
 
     @property
     def codec(self) -> int:
-        """0 if the records are not compressed."""
+        """The compression codec; 0 if the records are not compressed."""
         return self.attributes & _CODEC
 
     @property
@@ -181,13 +181,13 @@ class Header:
         return bool(self.attributes & _APPEND_TIME)
 
     def without_codec(self, batch: memoryview) -> bytes:
-        """The header for the same records, expanded. Its checksum is not theirs."""
+        """The header for the same records without compression. Its checksum doesn't fit them."""
         plain = bytearray(batch[: _HEADER.size])
         _ATTRIBUTES.pack_into(plain, _ATTRIBUTES_AT, self.attributes & ~_CODEC)
         return bytes(plain)
 
     def lost(self, first: int, count: int, code: DeadLetterCode, reason: str) -> "Iterator[Record]":
-        """`count` records from an offset on that existed and can't be read."""
+        """`count` records from an offset on that exist but can't be decoded."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
         for offset in offsets[: _MOST_TOLD - 1]:
@@ -231,7 +231,7 @@ def _one_by_one(records: memoryview, header: Header, following: int, reason: str
 
 
 def _record(content: "_Cursor", header: Header) -> Record:
-    """One record; its value is unreadable if a header's name is. Raises _EndError where parts are missing."""
+    """Decode one record; its value is unreadable if a header's name is. Raises _EndError if parts are missing."""
     content.part(1)
     time = header.first_time + content.varint()
     offset = header.base_offset + content.varint()
@@ -256,7 +256,7 @@ def _record(content: "_Cursor", header: Header) -> Record:
 
 
 class _EndError(Exception):
-    """A part is longer than what is left."""
+    """A part is longer than the remaining bytes."""
 
 
 class _Cursor:
@@ -279,7 +279,7 @@ class _Cursor:
         return self._content[start:end]
 
     def varint(self) -> int:
-        """A number of up to 64 bits, seven in each byte, its sign in the lowest bit."""
+        """A number of up to 64 bits, seven in each byte, zigzag-encoded."""
         number = 0
         for shift in range(0, 70, 7):
             (byte,) = self.part(1)
@@ -289,6 +289,6 @@ class _Cursor:
         raise _EndError
 
     def nullable(self) -> bytes | None:
-        """Bytes behind their length, which is -1 for none."""
+        """Bytes after their length, which is -1 for None."""
         length = self.varint()
         return None if length == -1 else bytes(self.part(length))

@@ -6,7 +6,7 @@ from typing import Final
 from messaging.kafka.lag import Lag, Partition
 
 STANDS_AFTER_S: Final = 60.0
-"""No batch takes so long while the servers are there."""
+"""Seconds without progress after which a partition stands still: with the servers available, no batch takes so long."""
 
 LOOK_EVERY_S: Final = 10.0
 
@@ -14,7 +14,7 @@ LOOK_EVERY_S: Final = 10.0
 class Standstill:
     """Remembers since when each partition with a backlog has been at the same offset.
 
-    Times are seconds of one clock that never goes back.
+    Times are seconds of one monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Standstill:
         self._since, self._now = since, now
 
     def seconds(self) -> dict[Partition, float]:
-        """Seconds that each partition with a backlog has made no progress, at the last observation."""
+        """Seconds without progress of each partition with a backlog, at the latest observation."""
         return {partition: self._now - moment for partition, (_, moment) in self._since.items()}
 
     def describe(self, among: Collection[Partition] | None = None) -> list[str]:
-        """A sentence for each partition, or each of these, that has stood for STANDS_AFTER_S."""
+        """A sentence for each partition, or each of `among`, that has stood still for STANDS_AFTER_S."""
         return [
             f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"
             for (topic, partition), (offset, moment) in sorted(self._since.items())

@@ -1,4 +1,4 @@
-"""A reader of topics from their end, without a consumer group: every process that follows sees every record."""
+"""A reader of topics from their end, without a consumer group: every process that follows them sees every record."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -20,17 +20,17 @@ _PAUSES_S: Final = (1.0, 2.0, 5.0)
 
 
 class Tail:
-    """Follows topics by their full names."""
+    """Follows topics, by their full names."""
 
     def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
         self._connection = connection
         self._topics = topics
 
     async def records(self, since: datetime) -> AsyncGenerator[Any]:
-        """The records that came since this moment, and all that come, in the order of each partition.
+        """The records that arrived since this time, and all that arrive, in order within each partition.
 
-        While Kafka is away it is waited for; then it goes on at the moment of each partition's last record: that one
-        may come again. One that can't be decoded is among them, with an unreadable value.
+        While Kafka is unavailable it waits, and then continues at the timestamp of each partition's last record: that
+        one may be repeated. A record that can't be decoded has an unreadable value.
         """
         read_within_bounds()
         reached: dict[TopicPartition, datetime] = {}
@@ -46,7 +46,7 @@ class Tail:
                     await self._seek(consumer, since, reached)
                     async for record in consumer:
                         failures = 0
-                        # Whatever a producer wrote there: one that tells no time is no place to go on from.
+                        # A producer can write anything there: it can't continue from a timestamp that is out of range.
                         if 0 <= record.timestamp <= LATEST_MS:
                             place = TopicPartition(record.topic, record.partition)
                             reached[place] = from_milliseconds(record.timestamp)
@@ -61,7 +61,7 @@ class Tail:
         self, consumer: AIOKafkaConsumer, since: datetime, reached: Mapping[TopicPartition, datetime]
     ) -> None:
         partitions = consumer.assignment()
-        # In this order: a record that comes between the two answers is behind the end that was told.
+        # In this order: a record that arrives between the two answers is after the known end.
         ends = await consumer.end_offsets(list(partitions))
         offsets = await consumer.offsets_for_times({p: milliseconds(reached.get(p, since)) for p in partitions})
         for partition in partitions:

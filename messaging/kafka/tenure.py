@@ -1,4 +1,4 @@
-"""The partitions that a consumer holds, and since when."""
+"""The partitions that a consumer holds, and since which assignment."""
 
 import asyncio
 from typing import Final
@@ -11,10 +11,10 @@ _NONE: Final = -1
 
 
 class Tenure:
-    """The assignments of a consumer that has started, and since which of them each partition has been its own.
+    """The assignments of a started consumer, and since which of them it has held each partition.
 
-    A partition that is in two generations of the group, one right after the other, was nobody else's in between. The
-    assignments are counted here: where Kafka has forgotten a group, its generations begin anew.
+    A partition held in two consecutive generations of the group was nobody else's in between. Assignments are counted
+    here, because generations start again when Kafka has forgotten a group.
     """
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
@@ -26,11 +26,11 @@ class Tenure:
 
     @property
     def is_current(self) -> bool:
-        """False while partitions are being assigned anew, and once the consumer has left its group."""
+        """False during a rebalance, and once the consumer has left its group."""
         return _NONE < self._generation == generation(self._consumer)
 
     def held_since(self, assignment: int) -> set[TopicPartition]:
-        """The partitions that have been the consumer's without a break since that assignment."""
+        """The partitions that the consumer has held without a break since that assignment."""
         return {partition for partition, since in self._since.items() if since <= assignment}
 
     def _note(self, _: asyncio.Future[None] | None = None) -> None:

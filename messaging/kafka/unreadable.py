@@ -1,4 +1,4 @@
-"""Records that a fetch has brought and no attempt could decode, and the errors that tell of such."""
+"""Records of a fetch that no attempt could decode, and the errors that indicate them."""
 
 import time
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UnreadableValue
 
 TRIES: Final = 3
-"""Attempts at a record before it is given up: one that was damaged in transit is whole when it is fetched again."""
+"""Attempts at a record before it is given up: one that was damaged in transit is intact when fetched again."""
 
 _OF_RECORDS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
 
 
 def is_of_records(error: BaseException) -> bool:
-    """True if a poll raises this for a record.
+    """True if a poll raises this error because of a record.
 
-    What aiokafka raises else is of the connection or of the group, whose heartbeats and joins end by a poll, too, as
-    plain KafkaErrors for whatever a broker answers unforeseen.
+    aiokafka's other errors are those of the connection or the group: a poll also raises the errors of heartbeats and
+    joins, as plain KafkaErrors for any unexpected response of a broker.
     """
     return isinstance(error, _OF_RECORDS) or not (isinstance(error, KafkaError) or is_broker_away(error))
 
@@ -38,15 +38,15 @@ def unreadable_record(partition: TopicPartition, offset: int, error: Exception) 
 
 
 class Attempts:
-    """The record of each partition that raised since one was read, and how often it did."""
+    """The record of each partition that has failed since the last successful read, and the number of its failures."""
 
     def __init__(self) -> None:
         self._failed: dict[TopicPartition, tuple[int, int]] = {}
 
     def are_over(self, partition: TopicPartition, offset: int) -> bool:
-        """Note that the record there raised; True if it is given up.
+        """Record a failure of this record; True if it is given up.
 
-        A batch that is damaged as a whole fails for each of its records: those behind the first get one attempt.
+        A batch that is damaged as a whole fails for each of its records: those after the first get one attempt.
         """
         failed_at, count = self._failed.get(partition, (offset, 0))
         is_behind = offset == failed_at + 1 and count >= TRIES
@@ -55,6 +55,6 @@ class Attempts:
         return count >= TRIES
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Records of these were read: what raises next is another one, or this one anew."""
+        """Forget failures in these partitions, whose records were read: the next failure is a new one."""
         for partition in partitions:
             self._failed.pop(partition, None)

@@ -1,1 +1,1 @@
-"""Templates of mails: the language, its bounds, and rendering."""
+"""Mail templates: the language, its bounds, and rendering."""

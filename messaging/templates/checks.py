@@ -1,4 +1,4 @@
-"""Checks of a template: every variable is followed into a sample, also in branches that are not taken."""
+"""Checks of a template: every variable is looked up in a sample, also in branches that aren't taken."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
@@ -17,13 +17,13 @@ from messaging.templates.tokens import refuse
 LONGEST_RANGE: Final = 1_000
 
 _ANY: Final = object()
-"""An unknown value, such as one that the template has assigned."""
+"""An unknown value, such as that of a variable that the template assigns."""
 
 _LOOP: Final = dict.fromkeys(("index", "index0", "rindex", "rindex0", "first", "last", "length", "parentloop"), _ANY)
 
 
 def check(template: BoundTemplate, sample: Mapping[str, Any], filters: Collection[str]) -> None:
-    """Raises SourceError for a template that uses variables which the sample doesn't have, or other filters."""
+    """Raise SourceError for a template with variables that the sample doesn't have, or with other filters."""
     static = RenderContext(template)
     assigned = {name: _ANY for node in _all(template.nodes, static) for name in map(str, node.template_scope())}
     _check_nodes(template.nodes, static, {**sample, **assigned}, filters)
@@ -68,7 +68,7 @@ def _check_expression(expression: Expression, scope: Mapping[str, Any], filters:
 
 
 def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
-    """The value in the sample, as far as its fields matter."""
+    """The value of an expression in the sample, as far as its fields matter. Raises SourceError."""
     if isinstance(expression, RangeLiteral):
         return [_ANY]
     if not isinstance(expression, Path):

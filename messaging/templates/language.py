@@ -1,8 +1,8 @@
-"""The language of mail templates: Liquid, without access to anything but its data.
+"""The language of mail templates: Liquid, with access to its data alone.
 
-There are variables, `if`, `unless`, `case`, `for`, `assign`, `capture`, `cycle`, comments, `raw`, and the filters
-listed here; no template can load another, and data can't be declared safe. Work is bounded by `MAX_STEPS` while a
-template renders, and by the number and length of its statements while it is read.
+It has variables, `if`, `unless`, `case`, `for`, `assign`, `capture`, `cycle`, comments, `raw`, and the filters listed
+here. No template can load another one, and data can't be declared safe. Work is bounded by `MAX_STEPS` during
+rendering, and by the number and length of statements during parsing.
 """
 
 import re
@@ -24,7 +24,7 @@ from messaging.templates.tokens import SourceError, tokens
 from messaging.templates.work import WorkForTag, WorkTemplate
 
 MAX_SOURCE_BYTES: Final = 100_000
-"""The size of a part of a template."""
+"""Maximum bytes of a part of a template."""
 
 TAGS: Final = (
     *(TOKEN_CONTENT, TOKEN_OUTPUT, TOKEN_ILLEGAL),
@@ -42,7 +42,7 @@ _TOO_DEEP: Final = "it is nested too deeply"
 
 
 class _OneValueNode(OutputNode):
-    """`{{ }}` of one value: a list or an object would be written as Python writes it."""
+    """`{{ }}` with a single value: a list or an object would be written in Python's notation."""
 
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         value = self.expression.evaluate(context)
@@ -86,7 +86,7 @@ _HTML: Final = _Environment(autoescape=True)
 class TemplateLanguage:
     """The language with the variables of one kind of mail.
 
-    `sample` is data of a mail: what it has may be used in a template, nothing else. Its lists must not be empty.
+    `sample` is example data of a mail: templates may use what it has, and nothing else. Its lists must not be empty.
     """
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
@@ -94,9 +94,9 @@ class TemplateLanguage:
         self._compiled: Final = lru_cache(maxsize=64)(self._compile)
 
     def render(self, source: str, data: Mapping[str, Any], *, html: bool) -> str:
-        """The text that a source makes of the data: bounded, without control characters. Raises SourceError.
+        """Render a source with the data: bounded, and without control characters. Raises SourceError.
 
-        In HTML the data are escaped: they stay text, whatever they hold.
+        In HTML the data are escaped: they stay text, whatever they contain.
         """
         template = self._compiled(source, html)
         if isinstance(template, SourceError):
@@ -111,7 +111,7 @@ class TemplateLanguage:
             raise SourceError(1, f"{type(error).__name__}: {error}"[:300]) from error
 
     def _compile(self, source: str, html: bool) -> WorkTemplate | SourceError:
-        """The template, or its error, which is cached alike: a wrong one takes as long to read."""
+        """The template, or its error, which is cached, too: an invalid one takes as long to parse."""
         if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
             return SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
         try:
@@ -127,13 +127,13 @@ class TemplateLanguage:
 
 
 def _source_error(error: LiquidError, source: str) -> SourceError:
-    """The error of python-liquid with its line, the last one where it expected more."""
+    """The error of python-liquid with its line, the last one if more input was expected."""
     match error.__cause__:
         case SourceError() as cause:
             return cause
         case RecursionError():
             return SourceError(1, _TOO_DEEP)
-        case ValueError() as cause:  # a number of thousands of digits
+        case ValueError() as cause:  # a number with thousands of digits
             return SourceError(1, f"it can't be read: {cause}"[:300])
     position = error.context()
     at_end = error.token is not None and error.token.start_index < 0

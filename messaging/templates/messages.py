@@ -38,14 +38,14 @@ Language = Annotated[
 
 
 class TemplateFields(PartialMessage):
-    """A template, by parts; what is left out stays as it is, or as it is for the store or the language at large."""
+    """A template by parts. An omitted part is that of the template in effect here, else of a more general one."""
 
     subject: Annotated[_Source, AfterValidator(_usable("subject"))] | None = None
     text: Annotated[_Source, AfterValidator(_usable("text"))] | None = None
     html: Annotated[_Source, AfterValidator(_usable("html"))] | None = None
 
     def merged_into(self, template: MailTemplate) -> MailTemplate:
-        """The template with these parts in place of its own."""
+        """The template with these parts instead of its own."""
         return MailTemplate(
             subject=template.subject if self.subject is None else self.subject,
             text=template.text if self.text is None else self.text,
@@ -54,7 +54,7 @@ class TemplateFields(PartialMessage):
 
 
 class NamedTemplate(TemplateFields):
-    """A template and where it holds, saved or deleted."""
+    """A template, saved or deleted for a store and a language."""
 
     name: Annotated[str, AfterValidator(_known)]
     store_id: Annotated[OptionalId, Field(description="null: all stores")] = None
@@ -63,7 +63,7 @@ class NamedTemplate(TemplateFields):
 
 
 class NotificationTemplateUpdate(ClosedMessage):
-    """A template of notifications that is saved or deleted."""
+    """A notification template that is saved or deleted."""
 
     notification_template: NamedTemplate
     user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None

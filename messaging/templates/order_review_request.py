@@ -1,4 +1,4 @@
-"""The mail that asks the customer of an order for reviews: its data, a sample of them, and the built-in template."""
+"""The mail that asks a customer to review an order: its data, sample data, and the built-in template."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,7 +10,7 @@ ORDER_REVIEW_REQUEST: Final = "OrderReviewRequest"
 """The name of its template."""
 
 LONGEST_NAME: Final = 200
-"""Characters of a name in a mail: with it, the built-in template can write any order."""
+"""Maximum characters of a name in a mail: with it, the built-in template can render any order."""
 
 
 def order_review_context(
@@ -25,8 +25,8 @@ def order_review_context(
     language_code: str | None = None,
     items: Iterable[tuple[str, str | None, str | None]] = (),
 ) -> dict[str, Any]:
-    """The data of the mail. What isn't known is None. `items` are the products not yet reviewed: id, name, and the
-    address of the page to write at."""
+    """The data of the mail; None if unknown. `items` are the products not yet reviewed: id, name, and the URL of the
+    page where the customer writes."""
     return {
         "order": {"id": order_id, "number": shortened(order_number or order_id)},
         "customer": {"id": customer_id or None, "name": shortened(customer_name)},
@@ -45,7 +45,7 @@ def store_context(id: str | None, name: str | None, email: str | None) -> dict[s
 
 
 def shortened(name: str | None) -> str | None:
-    """A name as mails show it: at most `LONGEST_NAME` characters; None for none."""
+    """A name as mails show it, with at most `LONGEST_NAME` characters; None without one."""
     if not name:
         return None
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
@@ -65,10 +65,10 @@ SAMPLE_CONTEXT: Final = order_review_context(
         ("f9330eb5ed78427abb4dc4089bc37d9f", "Camera", "https://shop.example/review?token=WyJGbGFzaGxp"),
     ],
 )
-"""The data of a preview."""
+"""Data of a preview."""
 
 SPARSE_CONTEXT: Final = order_review_context(order_id="1", store_id="1", language_code="en", items=[("1", None, None)])
-"""A mail with little more than the required data."""
+"""Data of a mail with little more than the required fields."""
 
 DEFAULT_ORDER_REVIEW_REQUEST: Final = MailTemplate(
     subject="How do you like what you bought{% if store.name %} at {{ store.name }}{% endif %}?",
@@ -104,4 +104,4 @@ A few words and a rating are enough.
 </html>
 """,
 )
-"""The built-in template, used if no other is saved."""
+"""The built-in template, used unless another one is saved."""

@@ -1,6 +1,6 @@
-"""Mails by templates. See `messaging.templates.language` for what a template can hold.
+"""Rendering of mails. See `messaging.templates.language` for what a template may contain.
 
-To check or to write a mail takes up to a few tenths of a second of CPU: not for an event loop.
+Checking or rendering a mail takes up to a few tenths of a second of CPU: too long for an event loop.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ Part = Literal["subject", "text", "html"]
 PARTS: Final[tuple[Part, ...]] = ("subject", "text", "html")
 
 BUILT_IN: Final[Mapping[str, MailTemplate]] = {ORDER_REVIEW_REQUEST: DEFAULT_ORDER_REVIEW_REQUEST}
-"""The built-in templates by name, used if no other is saved."""
+"""The built-in templates by name, used unless another one is saved."""
 
 SUBJECT_LENGTH: Final = 250
-"""Characters of a subject; what is beyond them is cut off."""
+"""Maximum characters of a subject; the rest is cut off."""
 
 _LANGUAGE: Final = TemplateLanguage(SAMPLE_CONTEXT)
 _THREAD: Final = ThreadPoolExecutor(1, "templates")
@@ -47,7 +47,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RenderedMail:
-    """A mail ready to be sent. The subject is one line."""
+    """A mail ready to send. The subject is one line."""
 
     subject: str
     text: str
@@ -55,29 +55,28 @@ class RenderedMail:
 
 
 def render(template: MailTemplate, context: Mapping[str, Any]) -> RenderedMail:
-    """The mail with the data that `order_review_context` makes.
+    """Render a mail with data from `order_review_context`.
 
-    What is missing in the data is left empty; in HTML they stay text. Raises TemplateError, also for a part of which
-    nothing is left then.
+    Missing data is left empty; in HTML, data stays text. Raises TemplateError, also for a part that comes out empty.
     """
     subject, text, html = (_rendered(part, getattr(template, part), context) for part in PARTS)
     return RenderedMail(" ".join(subject.split())[:SUBJECT_LENGTH], text, html)
 
 
 def check(template: MailTemplate) -> None:
-    """Raises TemplateError for a template that can't be used, or that names data which no mail has."""
+    """Raise TemplateError for an unusable template, or for one that names data that no mail has."""
     for part in PARTS:
         check_part(part, getattr(template, part))
 
 
 def check_part(part: Part, source: str) -> None:
-    """Raises TemplateError, as `check` does for a whole template."""
+    """Raise TemplateError, as `check` does for a whole template."""
     _rendered(part, source, SAMPLE_CONTEXT)
     _rendered(part, source, SPARSE_CONTEXT, "where nothing is known but the order, its store and its language")
 
 
 async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that checks or writes mails in a thread, one at a time; returns or raises as `work` does."""
+    """Run a function that checks or renders mails in a thread, one at a time; returns or raises as `work` does."""
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 

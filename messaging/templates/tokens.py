@@ -1,6 +1,6 @@
-"""The tokens of a Liquid template, found in time that grows with its size.
+"""The tokens of a Liquid template, found in linear time.
 
-The lexer of python-liquid backtracks over what isn't closed: 20 kB of spaces after `{{` take it 17 seconds.
+python-liquid's lexer backtracks over unclosed tags: 20 kB of spaces after `{{` take it 17 seconds.
 """
 
 import re
@@ -10,16 +10,16 @@ from typing import Final, NoReturn
 from liquid.token import TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG, Token
 
 MAX_STATEMENTS: Final = 1_000
-"""The number of `{{ }}` and `{% %}` that a part of a template may have."""
+"""Maximum number of `{{ }}` and `{% %}` in a part of a template."""
 
 MAX_STATEMENT_LENGTH: Final = 1_000
-"""Characters between `{{` and `}}`, or `{%` and `%}`."""
+"""Maximum characters between `{{` and `}}`, or `{%` and `%}`."""
 
 MAX_STATEMENTS_LENGTH: Final = 30_000
-"""Characters of all statements of a part: to read them takes far longer than the text between them."""
+"""Maximum characters of all statements of a part: parsing them takes far longer than the text between them."""
 
 _MAX_BRACKETS: Final = 20
-"""In one statement; the lexer of expressions searches it to its end for each closing character."""
+"""Maximum number of brackets in a statement, which the lexer of expressions searches to its end for each closer."""
 
 _OPENER: Final = re.compile(r"\{[{%#]")
 _CLOSERS: Final = {"{{": "}}", "{%": "%}"}
@@ -28,7 +28,7 @@ _END: Final = {name: re.compile(rf"\{{%-?\s{{0,9}}end{name}\s{{0,9}}-?%\}}") for
 
 
 class SourceError(ValueError):
-    """A source that can't be used; `line` is where, counted from 1, `reason` says why."""
+    """An invalid source; `line` (from 1) says where, `reason` says why."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -37,7 +37,7 @@ class SourceError(ValueError):
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """The tokens as the parser of python-liquid takes them, without comments. Raises SourceError."""
+    """The tokens that python-liquid's parser expects, without comments. Raises SourceError."""
     at, statements, length, is_trimmed = 0, 0, 0, False
     while opener := _OPENER.search(source, at):
         start, kind = opener.start(), opener.group()
@@ -76,7 +76,7 @@ def _content(source: str, start: int, end: int, *, is_trimmed: bool, trim: bool)
 
 
 def _statement(source: str, start: int, opener: str) -> tuple[str, int]:
-    """The content between an opener and its closer, and the place at which the text goes on."""
+    """The content between an opener and its closer, and the index after that. Raises SourceError."""
     if opener == "{#":
         refuse(source, start, "comments are `{% comment %}…{% endcomment %}`; in CSS write `{ #` with a space")
     end = source.find(_CLOSERS[opener], start + 2, start + 4 + MAX_STATEMENT_LENGTH)
@@ -89,5 +89,5 @@ def _statement(source: str, start: int, opener: str) -> tuple[str, int]:
 
 
 def refuse(source: str, at: int, reason: str) -> NoReturn:
-    """Raise SourceError for this index of the source."""
+    """Raise SourceError with the line of this index in the source."""
     raise SourceError(source.count("\n", 0, at) + 1, reason)

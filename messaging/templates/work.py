@@ -1,8 +1,8 @@
-"""The bound on the work of a Liquid template, counted in steps while it renders.
+"""The bound on the work of a Liquid template, counted in steps during rendering.
 
-The limits of python-liquid are on loops within loops, on names and on output. What happens between them is counted
-here: each turn of a loop by its content, each name by the size of its value, each filter by its input and output, and
-the text that is written. One step is a microsecond or two of CPU.
+python-liquid limits nested loops, names and output. The work between them is counted here: each iteration of a loop by
+its content, each name by the size of its value, each filter by its input and output, and the text that is written. One
+step is a microsecond or two of CPU.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,15 +20,15 @@ from liquid.token import Token
 from liquid.undefined import Undefined
 
 MAX_STEPS: Final = 25_000
-"""Of one part of one mail."""
+"""Maximum steps for one part of one mail."""
 
 MAX_OUTPUT_BYTES: Final = 200_000
-"""The output of a part: two parts fit a message of one MiB even where every character is escaped."""
+"""Maximum bytes of a part's output: two parts fit into a message of one MiB even if every character is escaped."""
 
 TOO_MUCH_WORK: Final = f"it takes more than {MAX_STEPS} steps: loop over less, or use fewer filters"
 
 _FILTERED_PER_STEP: Final = 20
-"""Characters that the slowest filter (`url_encode`) takes in a step."""
+"""Characters that the slowest filter (`url_encode`) processes in a step."""
 
 _COPIED_PER_STEP: Final = 200
 _LARGEST_NUMBER: Final = 10**15
@@ -38,7 +38,7 @@ _WORK_ON_LISTS: Final = frozenset({"concat", "default", "first", "join", "last",
 
 
 class WorkContext(RenderContext):
-    """The data of one rendering, and how many steps are left to it."""
+    """The data of one rendering, and the number of its remaining steps."""
 
     __slots__ = ("left",)
 
@@ -47,13 +47,13 @@ class WorkContext(RenderContext):
         self.left = MAX_STEPS
 
     def charge(self, steps: int) -> None:
-        """Count steps. Raises ResourceLimitError when there are too many."""
+        """Count steps. Raises ResourceLimitError if there are too many."""
         self.left -= steps
         if self.left < 0:
             raise ResourceLimitError(TOO_MUCH_WORK, token=None)
 
     def get(self, path: list[object], *, token: Token | None, **default: Any) -> object:
-        """The value of a variable, charged by its size: comparing and writing it take time."""
+        """The value of a variable, charged by its size: comparing and writing it takes time."""
         value = super().get(path, token=token, **default)
         self.charge(len(path) + (len(value) // _COPIED_PER_STEP if isinstance(value, str) else 0))
         if isinstance(value, list):
@@ -61,7 +61,7 @@ class WorkContext(RenderContext):
         return value
 
     def filter(self, name: str, token: Token | None) -> Callable[..., object]:
-        """A filter that counts its work before it does it. It takes no named arguments."""
+        """A filter that charges its work before doing it. It takes no named arguments."""
         function = super().filter(name, token)
 
         def counted(value: object, *arguments: object) -> object:
@@ -79,7 +79,7 @@ class WorkContext(RenderContext):
 
 
 class _Output(StringIO):
-    """Text of a bounded length, whose writing is charged."""
+    """Text of bounded length, whose writing is charged."""
 
     def __init__(self, context: WorkContext) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class _Output(StringIO):
 
 
 class _Turn(BlockNode):
-    """The body of a loop: each turn costs what is in it, whether it writes or not."""
+    """The body of a loop: each iteration is charged for its content, whether it writes or not."""
 
     __slots__ = ("weight",)
 
@@ -116,7 +116,7 @@ class _WorkForNode(ForNode):
 
 
 class WorkForTag(ForTag):
-    """`for`, with its turns counted."""
+    """`for`, with its iterations charged."""
 
     node_class = _WorkForNode
 
@@ -132,7 +132,7 @@ class WorkTemplate(BoundTemplate):
         self._weight = sum(_weight(node, static) for node in self.nodes)
 
     def written(self, data: Mapping[str, object]) -> str:
-        """The text that it makes of the data. Raises LiquidError, RecursionError, or what a filter raises."""
+        """Render the template with the data. Raises LiquidError, RecursionError, or the error of a filter."""
         context = WorkContext(self, globals=data)
         context.charge(self._weight)
         buffer = context.get_buffer()
@@ -141,12 +141,12 @@ class WorkTemplate(BoundTemplate):
 
 
 def _weight(node: Node, static: RenderContext) -> int:
-    """The steps of a node that is rendered once, loops in it turned once."""
+    """The steps of rendering a node once, with one iteration of each loop in it."""
     inside = sum(_weight(child, static) for child in node.children(static))
     if isinstance(node, ForNode) and isinstance(node.block, _Turn):
         node.block.weight = _weight(node.block, static)
     if isinstance(node, MultiExpressionBlockNode):
-        # A `when` writes its block once for each value that is equal.
+        # A `when` writes its block once for each value that matches.
         inside *= max(1, len(node.expression.expressions))
     text = len(getattr(node, "text", None) or "") // _COPIED_PER_STEP
     return 1 + text + inside + sum(_expression_weight(expression) for expression in node.expressions())
@@ -165,7 +165,7 @@ def _check_arguments(name: str, value: object, arguments: tuple[object, ...]) ->
 
 
 def _filter_size(name: str, value: object, arguments: tuple[object, ...]) -> int:
-    """Characters that a filter reads, and at most writes where that is more by a factor."""
+    """Characters that a filter reads, or writes if that may be many more."""
     size = _size(value) + sum(_size(argument) for argument in arguments)
     match name, arguments:
         case "join", (separator, *_) if isinstance(value, list | range):
@@ -179,7 +179,7 @@ def _filter_size(name: str, value: object, arguments: tuple[object, ...]) -> int
 
 
 def _size(value: object) -> int:
-    """Characters, an element of a list or a field counted as 20 more."""
+    """Number of characters; each element of a list and each field counts 20 more."""
     match value:
         case str():
             return len(value)
