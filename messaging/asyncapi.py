@@ -52,7 +52,7 @@ _HEADER_FIELDS: Final = {
 _KINDS: Final = {"MailCommand": MAIL_KIND}
 """Kinds in `ce_type` of messages for others, by message name, if they differ from it."""
 
-_NO_VALUE: Final[TypeAdapter[None]] = TypeAdapter(
+_TOMBSTONE: Final[TypeAdapter[None]] = TypeAdapter(
     Annotated[None, Field(description="A record without a value: the review of its key is gone")]
 )
 
@@ -62,8 +62,8 @@ class _Schemas(GenerateJsonSchema):
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
         """The schema of a union with a discriminator."""
-        made = super().tagged_union_schema(schema)
-        return {**made, "discriminator": made["discriminator"]["propertyName"]}
+        generated = super().tagged_union_schema(schema)
+        return {**generated, "discriminator": generated["discriminator"]["propertyName"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ CHANNELS: Final = {
         "Each review as it now is, compacted; a record without a value: it is gone",
         "out",
         "review id",
-        {"ReviewState": TypeAdapter(ReviewState), "ReviewGone": _NO_VALUE},
+        {"ReviewState": TypeAdapter(ReviewState), "ReviewGone": _TOMBSTONE},
     ),
     Topic.EVENTS: _Channel(
         "What happened; `ce_type` names the event, `ce_id` tells repeats",

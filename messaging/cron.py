@@ -7,8 +7,8 @@ from typing import Final
 from cronsim import CronSim, CronSimError
 
 _FIELDS: Final = 5
-_TO_SUNDAY: Final = re.compile(r"(?<!\b0)(?<!\bsun)-(?:0|sun)\b", re.IGNORECASE)
-_SOME_DAY: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_UP_TO_SUNDAY: Final = re.compile(r"(?<!\b0)(?<!\bsun)-(?:0|sun)\b", re.IGNORECASE)
+_ANY_TIME: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class InvalidCronError(ValueError):
@@ -17,7 +17,7 @@ class InvalidCronError(ValueError):
 
 def check_cron(expression: str) -> None:
     """Raise InvalidCronError for an expression that can't be used, or never fires (the 31st of February)."""
-    next_time(expression, _SOME_DAY)
+    next_time(expression, _ANY_TIME)
 
 
 def next_time(expression: str, after: datetime) -> datetime:
@@ -39,7 +39,7 @@ def next_times(expression: str, after: datetime, count: int) -> list[datetime]:
 
 def in_words(expression: str) -> str:
     """The expression in English, like "At 09:00 on Monday through Friday". Raises InvalidCronError."""
-    return _schedule(expression, _SOME_DAY).explain()
+    return _schedule(expression, _ANY_TIME).explain()
 
 
 def _schedule(expression: str, after: datetime) -> CronSim:
@@ -47,7 +47,7 @@ def _schedule(expression: str, after: datetime) -> CronSim:
     if len(fields) != _FIELDS:
         raise InvalidCronError("Must be a cron expression of five fields, like */15 * * * *")
     # CronSim numbers Sunday 0, which can't be the last day of a range; 7 can.
-    fields[-1] = _TO_SUNDAY.sub("-7", fields[-1])
+    fields[-1] = _UP_TO_SUNDAY.sub("-7", fields[-1])
     try:
         return CronSim(" ".join(fields), after)
     except CronSimError as error:

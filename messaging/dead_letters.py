@@ -34,26 +34,26 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
     large, too, and the reason are kept; the reason names the record's position.
     """
     record = letter.record
-    reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
+    reason_headers = _reason_headers(record.topic, position_of(record), letter.error, first_published(record))
     topic = record.topic + DEAD_LETTER_SUFFIX
-    if _size(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
+    if _size_bytes(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
         key = record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None
-        return OutgoingMessage(topic, key or _NO_KEY, None, reason)
-    names = {name for name, _ in reason}
+        return OutgoingMessage(topic, key or _NO_KEY, None, reason_headers)
+    names = {name for name, _ in reason_headers}
     received = [(name, value) for name, value in record.headers if name not in names]
     value = None if record.value == b"" and isinstance(record.value, UnreadableValue) else record.value
     key = _NO_KEY if record.key is None and value is None else record.key
-    return OutgoingMessage(topic, key, value, [*received, *reason])
+    return OutgoingMessage(topic, key, value, [*received, *reason_headers])
 
 
 def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
     """The message for a letter that can't be sent as received: only the reason, which names the record's position."""
     record = letter.record
-    reason = _reason(record.topic, position_of(record), letter.error, first_published(record))
+    reason = _reason_headers(record.topic, position_of(record), letter.error, first_published(record))
     return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, reason)
 
 
-def _size(record: RawRecord) -> int:
+def _size_bytes(record: RawRecord) -> int:
     # The lengths of a name and of a value take up to five bytes each.
     headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
@@ -75,14 +75,14 @@ def rebuilt_dead_letter(
     topic: str, position: RecordPosition, *, key: str, value: object, error: InvalidMessageError
 ) -> OutgoingMessage:
     """The dead letter for part of a record that is no longer available; `topic` is the record's topic."""
-    headers = _reason(topic, position, error, position.timestamp)
+    headers = _reason_headers(topic, position, error, position.timestamp)
     return OutgoingMessage(topic + DEAD_LETTER_SUFFIX, key.encode(), orjson.dumps(value), headers)
 
 
-def _reason(
+def _reason_headers(
     topic: str, position: RecordPosition, error: InvalidMessageError, published: int
 ) -> list[tuple[str, bytes]]:
-    reason = {
+    fields = {
         "x-error-code": error.code,
         "x-error-message": str(error)[:REASON_LENGTH],
         "x-source-topic": topic,
@@ -91,5 +91,5 @@ def _reason(
         "x-failed-at": timestamp(datetime.now(UTC)),
     }
     if 0 <= published <= LATEST_MS:
-        reason[FIRST_PUBLISHED] = str(published)
-    return [(name, text.encode(errors="replace")) for name, text in reason.items()]
+        fields[FIRST_PUBLISHED] = str(published)
+    return [(name, text.encode(errors="replace")) for name, text in fields.items()]

@@ -28,14 +28,14 @@ REPLAYS_KEY: Final = "dead-letters"
 
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
-_ANSWERED: Final = (
+_KNOWN_BY_COMMAND_ID: Final = (
     *(Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES),
     Topic.IMAGE_COMMANDS,
 )
 """Topics of commands whose repeats are recognised only by their `commandId`."""
-_COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
-_MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
-_RECORDS: Final = UUID("b8a4c1de-7f36-5d92-8e0f-41c7d95a2b60")
+_COMMAND_NAMESPACE: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
+_CORRECTION_NAMESPACE: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
+_RECORD_NAMESPACE: Final = UUID("b8a4c1de-7f36-5d92-8e0f-41c7d95a2b60")
 
 _PLACE: Final = re.compile(r"([a-z-]{1,64})/([0-9]{1,10})/([0-9]{1,19})")
 _PLACE_LENGTH: Final = 96
@@ -127,8 +127,8 @@ def hindrance(
     if value is None:
         return Hindrance.EMPTY
     # Consumers read no larger value; topics accept key and headers of the same size beside it.
-    others = len(letter.key or b"") + sum(len(name) + len(content or b"") for name, content in letter.headers)
-    return Hindrance.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or others > MAX_MESSAGE_BYTES else None
+    other_bytes = len(letter.key or b"") + sum(len(name) + len(content or b"") for name, content in letter.headers)
+    return Hindrance.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or other_bytes > MAX_MESSAGE_BYTES else None
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:
@@ -141,8 +141,8 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     and undoes nothing that happened in between. So do the replays of two letters of one record.
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
-    own = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
-    headers = [(n, v) for n, v in letter.headers if n not in own]
+    replaced = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
+    headers = [(name, content) for name, content in letter.headers if name not in replaced]
     record = _record_id(letter)
     identities = [content for name, content in headers if name == "ce_id"]
     identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
@@ -150,15 +150,15 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
         identity = f"{record}/{earlier}".encode()
         headers += [("ce_id", identity), ("ce_source", _SOURCE)]
     if value is not None and identity is not None:
-        mended = str(uuid5(_MENDED, f"{identity.hex()}/{value.hex()}")).encode()
-        headers = [(n, mended if n == "ce_id" else v) for n, v in headers]
+        corrected_id = str(uuid5(_CORRECTION_NAMESPACE, f"{identity.hex()}/{value.hex()}")).encode()
+        headers = [(name, corrected_id if name == "ce_id" else content) for name, content in headers]
     headers.append((REPLAYED_FROM, first_letter_id(letter).encode()))
     headers.append((FIRST_PUBLISHED, str(first_published(letter)).encode()))
     content = letter.value if value is None else value
-    if content is not None and topic.endswith(_ANSWERED):
-        told = f"{record}/{earlier}" if value is None else f"{record}/{earlier}/{value.hex()}"
+    if content is not None and topic.endswith(_KNOWN_BY_COMMAND_ID):
+        replay_identity = f"{record}/{earlier}" if value is None else f"{record}/{earlier}/{value.hex()}"
         is_settled = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
-        content = _as_command(content, str(uuid5(_COMMANDS, told)), is_settled=is_settled)
+        content = _with_command_id(content, str(uuid5(_COMMAND_NAMESPACE, replay_identity)), is_settled=is_settled)
     return OutgoingMessage(topic, letter.key, content, headers)
 
 
@@ -171,10 +171,10 @@ def _record_id(letter: RawRecord) -> str:
     source.append(header(letter, FIRST_PUBLISHED))  # empty if the record's time is out of range
     # A record can hold commands about several objects, which fail separately.
     part = [(each or b"").hex() for each in (letter.key, letter.value)]
-    return str(uuid5(_RECORDS, "/".join(source + part)))
+    return str(uuid5(_RECORD_NAMESPACE, "/".join(source + part)))
 
 
-def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
+def _with_command_id(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     """The value of a command with an id, by which a repeat changes nothing.
 
     A command keeps its own id unless it `is_settled`: it waited in vain and was answered "not-found", so with its own
@@ -191,8 +191,8 @@ def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
     if own is not None and command[own] not in (None, ""):
         return orjson.dumps({**command, own: command_id}) if is_settled else value
     # A recount has the same result each time, and a report without an id is recognised by its content.
-    told = {folded_name(name): folded_name(content) for name, content in command.items()}
-    if told.get("kind") == "recount" or told.get("action") == "report":
+    folded = {folded_name(name): folded_name(content) for name, content in command.items()}
+    if folded.get("kind") == "recount" or folded.get("action") == "report":
         return value
     if own is not None:
         return orjson.dumps({**command, own: command_id})

@@ -26,7 +26,7 @@ FIRST_PUBLISHED: Final = "x-first-published"
 
 _MOST_ERRORS: Final = 20
 
-_OF_FIELDS: Final = {
+_CODES_OF_FIELD_ERRORS: Final = {
     DUPLICATE_FIELD: DeadLetterCode.DUPLICATE_FIELD,
     UNKNOWN_FIELD: DeadLetterCode.UNKNOWN_FIELD,
 }
@@ -117,9 +117,9 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
         try:
             good.append(Received(record, read(_value(record))))
         except ValidationError as invalid:
-            bad.append(DeadLetter(record, _reason(invalid_content(invalid))))
+            bad.append(DeadLetter(record, _message_error(invalid_content(invalid))))
         except InvalidContentError as invalid:
-            bad.append(DeadLetter(record, _structured(record) or _reason(invalid)))
+            bad.append(DeadLetter(record, _structured_mode_error(record) or _message_error(invalid)))
         except InvalidMessageError as invalid:
             # Without its traceback, which holds this frame, and so the whole batch, until garbage is collected.
             bad.append(DeadLetter(record, invalid.with_traceback(None)))
@@ -127,7 +127,7 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
 
 
 @dataclass(slots=True)
-class _Written:
+class _UnpublishedRecord:
     value: bytes | None
     topic: str = ""
     partition: int = 0
@@ -139,7 +139,7 @@ class _Written:
 
 def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:
     """The error with which a consumer that decodes with `read` would reject a record with this value; None for none."""
-    _, bad = decoded([_Written(value)], read)
+    _, bad = decoded([_UnpublishedRecord(value)], read)
     return bad[0].error if bad else None
 
 
@@ -159,15 +159,15 @@ def _value(record: RawRecord) -> bytes:
     return value
 
 
-def _structured(record: RawRecord) -> InvalidMessageError | None:
+def _structured_mode_error(record: RawRecord) -> InvalidMessageError | None:
     """The error of a value that is a whole CloudEvent, None for others: an error about missing fields would mislead."""
     kind = dict(record.headers).get("content-type") or b""
     is_structured = kind.lower().startswith(b"application/cloudevents") or b'"specversion"' in (record.value or b"")
     return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, _IN_STRUCTURED_MODE) if is_structured else None
 
 
-def _reason(error: InvalidContentError) -> InvalidMessageError:
+def _message_error(error: InvalidContentError) -> InvalidMessageError:
     if error.is_malformed:
         return InvalidMessageError(DeadLetterCode.INVALID_JSON, str(error), error.errors)
-    code = _OF_FIELDS.get(error.errors[0].code, DeadLetterCode.INVALID_MESSAGE)
+    code = _CODES_OF_FIELD_ERRORS.get(error.errors[0].code, DeadLetterCode.INVALID_MESSAGE)
     return InvalidMessageError(code, str(error), error.errors)

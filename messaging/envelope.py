@@ -51,14 +51,14 @@ class Envelope:
             ("ce_id", (id or str(uuid7())).encode()),
             ("ce_type", f"plaudit.{kind}".encode()),
             ("ce_source", self.source.encode()),
-            (_TIME_HEADER, _time(time_ns() // 1_000_000)),
+            (_TIME_HEADER, _time_header(time_ns() // 1_000_000)),
             *trace_headers(cause),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
 
 
 @lru_cache(maxsize=1)
-def _time(milliseconds: int) -> bytes:
+def _time_header(milliseconds: int) -> bytes:
     """The time in the format of the header, computed once for all messages of a millisecond."""
     return timestamp(from_milliseconds(milliseconds)).encode()
 

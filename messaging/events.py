@@ -16,7 +16,7 @@ from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply
 from messaging.schemas import ShownMoment
 
-_EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
+_EVENTS_BY_STATUS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
 _CONTEST: Final = "Write to the store, name the id of the review, and a person looks at it again."
 
 
@@ -31,14 +31,14 @@ class StatementOfReasons(TypedDict):
     contest: str
 
 
-class _AboutReview(TypedDict):
+class _ReviewFields(TypedDict):
     reviewId: str
     entityType: str
     entityId: str
     storeId: str | None
 
 
-class ReviewSubmitted(_AboutReview):
+class ReviewSubmitted(_ReviewFields):
     """A review that has been stored, with the status New. `flags`: ids of the moderation rules that hold or flag it."""
 
     rating: float
@@ -46,7 +46,7 @@ class ReviewSubmitted(_AboutReview):
     at: ShownMoment
 
 
-class ReviewEdited(_AboutReview):
+class ReviewEdited(_ReviewFields):
     """A review that its author or a moderator has edited: the names of the changed fields, and the status before and
     after. `editor` is the name of the moderator."""
 
@@ -58,7 +58,7 @@ class ReviewEdited(_AboutReview):
     at: ShownMoment
 
 
-class ReviewModerated(_AboutReview):
+class ReviewModerated(_ReviewFields):
     """ReviewApproved, ReviewRejected, ReviewReset or ReviewDeleted; `status` is null after a deletion. A rejection has
     the statement for the review's author, if there is one."""
 
@@ -71,7 +71,7 @@ class ReviewModerated(_AboutReview):
     at: ShownMoment
 
 
-class ReviewReplied(_AboutReview):
+class ReviewReplied(_ReviewFields):
     """The store's current reply to a review; null if it was removed. `moderator` made the change."""
 
     reply: ShownReply | None
@@ -79,7 +79,7 @@ class ReviewReplied(_AboutReview):
     at: ShownMoment
 
 
-class ReviewReported(_AboutReview):
+class ReviewReported(_ReviewFields):
     """A person objects to a review; `reports` is its number of open reports."""
 
     reportId: str
@@ -103,7 +103,7 @@ class RatingChanged(TypedDict):
     revision: int
 
 
-class SubmissionRefused(_AboutReview):
+class SubmissionRefused(_ReviewFields):
     """A submission that its store's rules don't allow, or whose id belongs to another review."""
 
     code: str
@@ -138,13 +138,13 @@ def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:
 
 def moderation_event(status: ReviewStatus | None) -> str:
     """The name of the event for a review that got this status by moderation; None: it was deleted."""
-    return _EVENTS.get(status, "ReviewReset") if status is not None else "ReviewDeleted"
+    return _EVENTS_BY_STATUS.get(status, "ReviewReset") if status is not None else "ReviewDeleted"
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:
     """The event for a stored review."""
     return {
-        **_about(review.id, review.entity, review.store_id),
+        **_review_fields(review.id, review.entity, review.store_id),
         "rating": rating_number(review.rating),
         "flags": list(review.flags),
         "at": timestamp(review.modified),
@@ -201,7 +201,7 @@ def statement_of_reasons(command: Moderation, user_id: str | None) -> StatementO
 def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:
     """The event for a review whose reply this command set or removed."""
     return {
-        **_about(command.review_id, review.entity, review.store_id),
+        **_review_fields(command.review_id, review.entity, review.store_id),
         "reply": review.reply and shown_reply(review.reply),
         "moderator": command.moderator,
         "at": timestamp(command.at),
@@ -211,7 +211,7 @@ def review_replied(command: Feedback, review: ReviewFeedback) -> ReviewReplied:
 def review_reported(command: Feedback, report: Report, review: ReviewFeedback) -> ReviewReported:
     """The event for a reported review."""
     return {
-        **_about(command.review_id, review.entity, review.store_id),
+        **_review_fields(command.review_id, review.entity, review.store_id),
         "reportId": report.id,
         "reason": report.reason,
         "reports": review.responses.reports,
@@ -223,7 +223,7 @@ def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
     """The event for an edit of a review of this object and store."""
     right = edit.right or EditRight.AUTHOR
     return {
-        **_about(edit.review_id, key.entity, key.store_id),
+        **_review_fields(edit.review_id, key.entity, key.store_id),
         "fields": list(edited.fields),
         "editedBy": right,
         "editor": edit.editor if right is EditRight.MODERATOR else None,
@@ -236,7 +236,7 @@ def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
 def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> SubmissionRefused:
     """The event for a refused submission."""
     return {
-        **_about(review_id, key.entity, key.store_id),
+        **_review_fields(review_id, key.entity, key.store_id),
         "code": reason.value,
         "message": reason.message,
     }
@@ -254,6 +254,6 @@ def reminder_requested(reminder: Reminder, order: ReviewableOrder, at: datetime)
     }
 
 
-def _about(review_id: str, entity: Entity, store_id: str | None) -> _AboutReview:
+def _review_fields(review_id: str, entity: Entity, store_id: str | None) -> _ReviewFields:
     # Not for ReviewModerated: mypy assumes that unpacking could set its keys that aren't required.
     return {"reviewId": review_id, "entityType": entity.type, "entityId": entity.id, "storeId": store_id}

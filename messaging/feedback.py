@@ -104,7 +104,7 @@ class _FeedbackOnReview(ClosedMessage):
         TextHash | None, Field(description="A review with another text is refused: `plaudit import` names it")
     ] = None
 
-    def _feedback(self, action: FeedbackAction, origin: Origin, **told: Any) -> Feedback:
+    def _feedback(self, action: FeedbackAction, origin: Origin, **fields: Any) -> Feedback:
         return Feedback(
             self.review_id,
             action,
@@ -113,7 +113,7 @@ class _FeedbackOnReview(ClosedMessage):
             command_id=self.command_id,
             stores=self.stores,
             text_hash=self.text_hash,
-            **told,
+            **fields,
         )
 
 
@@ -178,7 +178,7 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
 
     @field_validator("explanation")
     @classmethod
-    def _explains(cls, text: str, given: ValidationInfo) -> str:
+    def _check_explanation(cls, text: str, given: ValidationInfo) -> str:
         if given.data.get("reported_date") is None and is_blank(text):
             raise PydanticCustomError("blank", "Must not be blank")
         return text
@@ -186,9 +186,9 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
     def feedback(self, origin: Origin) -> Feedback:
         """The command as a domain value."""
         at = from_milliseconds(origin.position.timestamp)
-        told = (self.reason.value, self.explanation, self.name, self.email, self.user_id)
+        content = (self.reason.value, self.explanation, self.name, self.email, self.user_id)
         report = Report(
-            self.report_id or _made_up_id(self.review_id, self.command_id or origin.identity, told),
+            self.report_id or _generated_id(self.review_id, self.command_id or origin.identity, content),
             self.review_id,
             self.reason,
             self.explanation,
@@ -233,26 +233,32 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
 
 def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
-        told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
+        sender = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
         # A report without an explanation was imported, even if its date is that of its record.
-        is_past = report.at != feedback.at or not report.explanation.strip()
-        past = {"reportedDate": timestamp(report.at)} if is_past else {}
-        by_itself = (report.reason.value, report.explanation, report.name, report.email, report.user_id)
-        if report.id != _made_up_id(feedback.review_id, feedback.command_id or feedback.origin.identity, by_itself):
-            past["reportId"] = report.id
-        return {"reason": report.reason.value, "explanation": report.explanation, **told, **past, **_settled(report)}
+        is_imported = report.at != feedback.at or not report.explanation.strip()
+        imported = {"reportedDate": timestamp(report.at)} if is_imported else {}
+        content = (report.reason.value, report.explanation, report.name, report.email, report.user_id)
+        if report.id != _generated_id(feedback.review_id, feedback.command_id or feedback.origin.identity, content):
+            imported["reportId"] = report.id
+        return {
+            "reason": report.reason.value,
+            "explanation": report.explanation,
+            **sender,
+            **imported,
+            **_settlement_fields(report),
+        }
     if reply := feedback.reply:
         dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
         return {"text": reply.text, "author": reply.author, **dates}
     return {"userId": feedback.user_id, "helpful": feedback.helpful} if feedback.vote_key else {}
 
 
-def _made_up_id(review_id: str, identity: str | None, told: tuple[str | None, ...]) -> str:
+def _generated_id(review_id: str, identity: str | None, content: tuple[str | None, ...]) -> str:
     """The id of a report without one: from the identity of its message, else from its content."""
-    return str(uuid5(_REPORTS, f"{review_id}\n{identity or repr(told)}"))
+    return str(uuid5(_REPORTS, f"{review_id}\n{identity or repr(content)}"))
 
 
-def _settled(report: Report) -> dict[str, Any]:
+def _settlement_fields(report: Report) -> dict[str, Any]:
     if report.settled is None:
         return {}
     action, moderator, at = report.settled

@@ -88,6 +88,6 @@ def parked_image_command(received: ReceivedImageCommand) -> dict[str, Any]:
 
 def image_command_from(value: Mapping[str, Any]) -> ReceivedImageCommand:
     """The command in a value of `parked_image_command`, as MongoDB returns it."""
-    told = {name: each for name, each in value.items() if name in _FIELDS}
-    command = IMAGE_COMMAND.validate_python(told, strict=False)
+    fields = {name: each for name, each in value.items() if name in _FIELDS}
+    command = IMAGE_COMMAND.validate_python(fields, strict=False)
     return ReceivedImageCommand(command, RecordPosition(*value["source"]), mark_from(value.get("commandMark")))

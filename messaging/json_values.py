@@ -7,7 +7,9 @@ from collections.abc import Collection
 from typing import Any, Final, NoReturn
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]")
+_LONE_SURROGATE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+)
 
 
 class Twice(dict[str, Any]):
@@ -32,22 +34,22 @@ def why_no_json(value: bytes, message: str) -> str:
         return f"{message}. It looks compressed by gzip: send it as it is"
     if b"\0" in value[:4]:
         return f"{message}. It looks like UTF-16 or UTF-32: send it in UTF-8"
-    if _HALF.search(value):
+    if _LONE_SURROGATE.search(value):
         return f"{message}. It has half of a surrogate pair, as of an emoji that was cut in two"
     return message
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(pairs)
-    if len(told) == len(pairs):
-        return told
-    twice = Twice(told)
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    twice = Twice(fields)
     twice.names = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     return twice
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object_of_pairs, parse_constant=_refuse_constant)

@@ -22,7 +22,7 @@ class MailItem(Message):
     name: str | None = None
 
 
-def _none_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
+def _empty_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
     return items or ()
 
 
@@ -44,7 +44,7 @@ class MailCommand(Message):
     order_id: str | None = None
     order_number: str | None = None
     customer_id: str | None = None
-    items: Annotated[tuple[MailItem, ...] | None, AfterValidator(_none_if_null)] = ()
+    items: Annotated[tuple[MailItem, ...] | None, AfterValidator(_empty_if_null)] = ()
 
 
 MAIL_KIND: Final = "mail.send"

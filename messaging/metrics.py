@@ -27,29 +27,29 @@ REGISTRY: Final = CollectorRegistry()
 UNKNOWN: Final = math.nan
 """The value of an unmeasured metric: PromQL's `max` prefers any other value, and no alert fires for it."""
 
-_LONGEST_NAME: Final = 64
-_MOST_NAMES: Final = 1_000
-_IGNORED_NAMES: Final[set[tuple[str, str]]] = set()
-_FAST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_NAME_LENGTH: Final = 64
+_MAX_LOGGED_NAMES: Final = 1_000
+_LOGGED_NAMES: Final[set[tuple[str, str]]] = set()
+_FAST_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
-def _counter(name: str, about: str, *labels: str) -> Counter:
-    return Counter(PREFIX + name, about, labels, registry=REGISTRY)
+def _counter(name: str, description: str, *labels: str) -> Counter:
+    return Counter(PREFIX + name, description, labels, registry=REGISTRY)
 
 
-def _gauge(name: str, about: str, *labels: str) -> Gauge:
-    return Gauge(PREFIX + name, about, labels, registry=REGISTRY)
+def _gauge(name: str, description: str, *labels: str) -> Gauge:
+    return Gauge(PREFIX + name, description, labels, registry=REGISTRY)
 
 
-def _measured_gauge(name: str, about: str) -> Gauge:
+def _measured_gauge(name: str, description: str) -> Gauge:
     """A gauge without labels, UNKNOWN until it is set: prometheus_client starts at 0."""
-    gauge = _gauge(name, about)
+    gauge = _gauge(name, description)
     gauge.set(UNKNOWN)
     return gauge
 
 
-def _histogram(name: str, about: str, *labels: str, buckets: Sequence[float]) -> Histogram:
-    return Histogram(PREFIX + name, about, labels, registry=REGISTRY, buckets=buckets)
+def _histogram(name: str, description: str, *labels: str, buckets: Sequence[float]) -> Histogram:
+    return Histogram(PREFIX + name, description, labels, registry=REGISTRY, buckets=buckets)
 
 
 BUILD: Final = _gauge("build_info", "1, for what runs here", "version", "python", "process")
@@ -62,7 +62,7 @@ HTTP_SECONDS: Final = _histogram(
     "Time to answer a request, waits for outcomes of commands included",
     "method",
     "route",
-    buckets=(*_FAST_S, 30),
+    buckets=(*_FAST_BUCKETS_S, 30),
 )
 HTTP_RESPONSE_SECONDS: Final = _histogram(
     "http_response_seconds",
@@ -75,7 +75,10 @@ BATCH_RECORDS: Final = _histogram(
     "batch_records", "Records in a batch", "topic", buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 )
 BATCH_SECONDS: Final = _histogram(
-    "batch_seconds", "Time to process a batch, waits for MongoDB or Kafka included", "topic", buckets=(*_FAST_S, 60)
+    "batch_seconds",
+    "Time to process a batch, waits for MongoDB or Kafka included",
+    "topic",
+    buckets=(*_FAST_BUCKETS_S, 60),
 )
 PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafka, dead letters apart", "topic")
 DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
@@ -187,21 +190,21 @@ def count_published(messages: Sequence[OutgoingMessage]) -> None:
 def note_ignored(kind: str, names: Sequence[str]) -> None:
     """Count a message with ignored fields; log each name once per kind, until there are too many."""
     IGNORED.labels(kind).inc()
-    new = [name[:_LONGEST_NAME] for name in names if (kind, name[:_LONGEST_NAME]) not in _IGNORED_NAMES]
-    if new and len(_IGNORED_NAMES) < _MOST_NAMES:
-        _IGNORED_NAMES.update((kind, name) for name in new)
+    new = [name[:_NAME_LENGTH] for name in names if (kind, name[:_NAME_LENGTH]) not in _LOGGED_NAMES]
+    if new and len(_LOGGED_NAMES) < _MAX_LOGGED_NAMES:
+        _LOGGED_NAMES.update((kind, name) for name in new)
         log.warning("fields are ignored", kind=kind, fields=new[:10])
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka, MongoDB or the store of images, according to the error."""
     reason = f"{type(error).__name__}: {error}"[:300]
-    what = _what_is_away(error)
+    what = _unavailable_server(error)
     log.warning("retrying: server unavailable", where=where, what=what, **about, error=reason)
     RETRIES.labels(where, what).inc()
 
 
-def _what_is_away(error: BaseException | None) -> str:
+def _unavailable_server(error: BaseException | None) -> str:
     if error is not None and is_broker_away(error):
         return "kafka"
     return "images" if type(error).__module__.startswith("obstore") else "mongodb"

@@ -99,7 +99,7 @@ class _ModerationFields(Message):
     restored: RestoredModeration | None = None
 
     @model_validator(mode="after")
-    def _codes_rejections(self) -> Self:
+    def _check_action_fields(self) -> Self:
         if self.reason_code is not None and not self._is_rejection:
             raise PydanticCustomError("reason_code", "Only a rejection has a reasonCode")
         if (self.restored is not None) is not (self.action is ModerationAction.RESTORE):
@@ -146,7 +146,7 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
     text_hashes: TextHashes = None
 
     @model_validator(mode="after")
-    def _names_texts_of_its_reviews(self) -> Self:
+    def _check_text_hashes(self) -> Self:
         if other := text_of_another(self.ids, self.text_hashes):
             raise PydanticCustomError("other_review", "textHashes names {id}, which isn't among the ids", {"id": other})
         return self
@@ -184,7 +184,7 @@ _STRAIGHT: Final = 1_000_000
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
 _ARRIVED_BESIDE: Final = "arrivedBeside"
-_BEFORE: Final = (-1, 0)
+_UNKNOWN_PLACE: Final = (-1, 0)
 """The partition and timestamp beside the offset of commands that earlier versions parked."""
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
@@ -235,7 +235,7 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
     command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
     if (offset := value.get(_ARRIVED)) is None:
         return command
-    partition, time = value.get(_ARRIVED_BESIDE) or _BEFORE
+    partition, time = value.get(_ARRIVED_BESIDE) or _UNKNOWN_PLACE
     return command._replace(arrived=RecordPosition(partition, offset, time))
 
 
@@ -244,7 +244,7 @@ def parked_value(command: Moderation) -> dict[str, Any]:
     beside: dict[str, Any] = {_PARKED_TRACE: command.trace or None}
     if (at := command.arrived) is not None:
         beside |= {_ARRIVED: at.offset, _ARRIVED_BESIDE: [at.partition, at.timestamp]}
-    return moderation_of_review_value(command) | {name: told for name, told in beside.items() if told is not None}
+    return moderation_of_review_value(command) | {name: each for name, each in beside.items() if each is not None}
 
 
 def restored_value(restored: Restored) -> dict[str, Any]:

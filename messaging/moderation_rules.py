@@ -25,13 +25,13 @@ from domain.ratings import hundredths, rating_number
 from messaging.schemas import ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
 
 
-def _readable(word: str) -> str:
+def _check_readable(word: str) -> str:
     if not normalised(word):
         raise PydanticCustomError("blank", "Must not be blank")
     return word
 
 
-Word = Annotated[NoNull, Field(max_length=LONGEST_WORD), AfterValidator(_readable)]
+Word = Annotated[NoNull, Field(max_length=LONGEST_WORD), AfterValidator(_check_readable)]
 
 
 class ModerationRuleFields(ClosedMessage):
@@ -56,7 +56,7 @@ class ModerationRuleFields(ClosedMessage):
     ] = None
 
     @model_validator(mode="after")
-    def _check(self) -> "ModerationRuleFields":
+    def _check_faults(self) -> "ModerationRuleFields":
         for fault in faults(self.rule()):
             raise PydanticCustomError("invalid_rule", "{fault}", {"fault": fault})
         return self
@@ -75,10 +75,10 @@ class ModerationRuleFields(ClosedMessage):
         )
 
 
-Several = TypeVar("Several", bound=Sequence[ModerationRuleFields])
+Rules = TypeVar("Rules", bound=Sequence[ModerationRuleFields])
 
 
-def _with_own_ids(rules: Several) -> Several:
+def _check_together(rules: Rules) -> Rules:
     ids = [rule.id for rule in rules]
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
@@ -89,10 +89,10 @@ def _with_own_ids(rules: Several) -> Several:
 
 
 ModerationRules = Annotated[
-    tuple[ModerationRuleFields, ...], Field(max_length=MOST_RULES), AfterValidator(_with_own_ids)
+    tuple[ModerationRuleFields, ...], Field(max_length=MOST_RULES), AfterValidator(_check_together)
 ]
 MODERATION_RULES: Final[TypeAdapter[list[ModerationRuleFields]]] = TypeAdapter(
-    Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_with_own_ids)]
+    Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_check_together)]
 )
 
 

@@ -46,10 +46,10 @@ class ObjectUpdate(PartialMessage):
 
     def facts(self) -> dict[str, Fact]:
         """The facts that the message contains, by the names of the interface."""
-        told: dict[str, Any] = self.model_dump(
+        facts: dict[str, Any] = self.model_dump(
             by_alias=True, exclude_none=True, exclude={"entity_type", "entity_id", "store_id"}
         )
-        return told
+        return facts
 
 
 OBJECT_UPDATE: TypeAdapter[ObjectUpdate] = TypeAdapter(ObjectUpdate)

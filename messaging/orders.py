@@ -17,10 +17,10 @@ from messaging.reading import InputError, Reader
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
 
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")
-_TO_ITS_END: Final = timedelta(days=1) - timedelta(milliseconds=1)
-_MOST_AHEAD: Final = timedelta(days=1)
+_UNTIL_DAY_END: Final = timedelta(days=1) - timedelta(milliseconds=1)
+_MAX_AHEAD: Final = timedelta(days=1)
 """Maximum time that a change may be ahead: clocks that report local time as UTC are at most 14 hours ahead."""
-_TO_COME: Final = (
+_TOO_FAR_AHEAD: Final = (
     "The date is more than a day ahead: until it has come, no change of the order would count. Leave it out, or say "
     "when the order was changed"
 )
@@ -30,10 +30,10 @@ class _Day(datetime):
     """The first moment of a day that was given without a time."""
 
 
-def _day_or_moment(told: object, read: ValidatorFunctionWrapHandler) -> datetime | None:
+def _day_or_moment(value: object, read: ValidatorFunctionWrapHandler) -> datetime | None:
     """Also read a day without a time: order systems send those, and the rest of the order must not be lost."""
-    day = _DAY.fullmatch(told) if isinstance(told, str) else None
-    moment: datetime | None = read(f"{day[1]}T00:00:00Z" if day else told)
+    day = _DAY.fullmatch(value) if isinstance(value, str) else None
+    moment: datetime | None = read(f"{day[1]}T00:00:00Z" if day else value)
     return _Day.combine(moment, time.min, UTC) if day and moment else moment
 
 
@@ -78,9 +78,9 @@ class OrderEvent(Message):
 
     def refusal(self, now: datetime) -> InvalidMessageError | None:
         """The error of an event whose `modifiedDate` is too far ahead; None otherwise."""
-        if self.modified_date is None or self.modified_date - now <= _MOST_AHEAD:
+        if self.modified_date is None or self.modified_date - now <= _MAX_AHEAD:
             return None
-        error = InputError("/modifiedDate", "to-come", _TO_COME)
+        error = InputError("/modifiedDate", "to-come", _TOO_FAR_AHEAD)
         return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, f"{error.pointer}: {error.message}", [error])
 
     def order(self, body: bytes, at: datetime) -> Order:
@@ -98,13 +98,13 @@ class OrderEvent(Message):
         )
 
 
-def _modified(told: datetime | None, at: datetime) -> datetime:
+def _modified(given: datetime | None, at: datetime) -> datetime:
     """The time of the change. For a day without a time it is the time of the record, limited to that day in UTC, since
     the sender's time zone is unknown. So changes of a day follow each other (at the same moment the later record
     counts), and those of the next day follow them."""
-    if isinstance(told, _Day):
-        return min(max(at, told), told + _TO_ITS_END)
-    return at if told is None else told
+    if isinstance(given, _Day):
+        return min(max(at, given), given + _UNTIL_DAY_END)
+    return at if given is None else given
 
 
 ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)

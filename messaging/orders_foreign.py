@@ -16,7 +16,7 @@ from messaging.reading_shapes import folded_name
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 _IDS: Final = frozenset({"id", "number", "storeid", "customerid", "productid"})
-_TOO_MUCH: Final = 10**18
+_MAX_AMOUNT: Final = 10**18
 _CANCELLED: Final = "Cancelled"
 _COMPLETE: Final = "Complete"
 _NOT_UNDERSTOOD: Final = "not-understood"
@@ -37,110 +37,114 @@ class _System(NamedTuple):
     """Converts an order, by its folded field names."""
 
 
-def order_fields(told: Any) -> Any:
+def order_fields(value: Any) -> Any:
     """The order with the fields of an order event.
 
     Raises InvalidContentError for a duplicate field, and for lines of a system in an order that isn't from that system.
     """
-    if not isinstance(told, dict):
-        return told
-    fields = _mapping(told)
+    if not isinstance(value, dict):
+        return value
+    fields = _fold_unchecked(value)
     for system in _SYSTEMS if fields.get("items") is None else ():
         is_marked = any(mark.casefold() in fields for mark in system.marks)
         if system.lines.casefold() in fields and is_marked:
-            return _of_system(told, system)
+            return _convert(value, system)
         if fields.get(system.lines.casefold()) is not None:
-            raise _not_understood(told, system.lines, _lines_of_others(system))
-    return _own(told)
+            raise _not_understood_error(value, system.lines, _foreign_lines_message(system))
+    return _convert_own(value)
 
 
-def _of_system(told: Mapping[str, Any], system: _System) -> dict[str, Any]:
+def _convert(received: Mapping[str, Any], system: _System) -> dict[str, Any]:
     """Convert the order of a system. Raises InvalidContentError for a duplicate field, or for one of another format."""
-    order = _folded(told)
+    order = _fold(received)
     for name in system.not_read:
         if order.get(name.casefold()) is not None:
-            raise _not_understood(told, name, f"`{name}` isn't read in an order of {system.name}: {_OWN_LINES}")
+            raise _not_understood_error(
+                received, name, f"`{name}` isn't read in an order of {system.name}: {_OWN_LINES}"
+            )
     return system.read(order)
 
 
-def _lines_of_others(system: _System) -> str:
+def _foreign_lines_message(system: _System) -> str:
     marks = " or ".join(f"`{mark}`" for mark in system.marks)
     return f"`{system.lines}` is read in orders of {system.name}, which have {marks}: {_OWN_LINES}"
 
 
-def _not_understood(told: Mapping[str, Any], name: str, message: str) -> InvalidContentError:
+def _not_understood_error(received: Mapping[str, Any], name: str, message: str) -> InvalidContentError:
     """The error of a field, under its name as received."""
-    as_told = next(each for each in told if folded_name(each) == name.casefold())
-    return InvalidContentError([InputError(pointer((as_told,)), _NOT_UNDERSTOOD, message)])
+    as_received = next(each for each in received if folded_name(each) == name.casefold())
+    return InvalidContentError([InputError(pointer((as_received,)), _NOT_UNDERSTOOD, message)])
 
 
-def _own(told: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_own(received: Mapping[str, Any]) -> dict[str, Any]:
     """An order with our field names, which are Virto's. They match in any letter case, so they stay as they are."""
-    order = {name: _text(value) if folded_name(name) in _IDS else value for name, value in told.items()}
-    for name, value in told.items():
+    order = {name: _as_text(value) if folded_name(name) in _IDS else value for name, value in received.items()}
+    for name, value in received.items():
         if folded_name(name) == "items" and isinstance(value, list):
-            order[name] = [_own_line(line) for line in value if line is not None]
-    emails = [name for name in told if folded_name(name) == "customeremail"]
-    if all(_is_missing(told[name]) for name in emails) and len(emails) < 2:
-        addresses = _list(_mapping(told).get("addresses"))
+            order[name] = [_convert_own_line(line) for line in value if line is not None]
+    emails = [name for name in received if folded_name(name) == "customeremail"]
+    if all(_is_missing(received[name]) for name in emails) and len(emails) < 2:
+        addresses = _list_or_empty(_fold_unchecked(received).get("addresses"))
         order[next(iter(emails), "customerEmail")] = _first(
-            _part(each, "addresses", index).get("email") for index, each in enumerate(addresses)
+            _nested(each, "addresses", index).get("email") for index, each in enumerate(addresses)
         )
     return order
 
 
-def _own_line(line: Any) -> Any:
+def _convert_own_line(line: Any) -> Any:
     if not isinstance(line, dict):
         return line
     fixed = dict(line)
     for name, value in line.items():
         if folded_name(name) in _IDS:
-            fixed[name] = _text(value)
+            fixed[name] = _as_text(value)
         elif folded_name(name) in ("quantity", "price"):
-            fixed[name] = _number(value)
+            fixed[name] = _as_number(value)
     return fixed
 
 
-def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
+def _shopify(order: Mapping[str, Any]) -> dict[str, Any]:
     """The Order of Shopify's Admin REST API, as webhooks send it."""
-    customer, billing = (_part(told.get(name), name) for name in ("customer", "billing_address"))
-    fulfilled = told.get("fulfillment_status")
-    is_cancelled = told.get("cancelled_at") not in (None, "")
-    status = _COMPLETE if fulfilled == "fulfilled" else _first((fulfilled, told.get("financial_status"), "New"))
+    customer, billing = (_nested(order.get(name), name) for name in ("customer", "billing_address"))
+    fulfilled = order.get("fulfillment_status")
+    is_cancelled = order.get("cancelled_at") not in (None, "")
+    status = _COMPLETE if fulfilled == "fulfilled" else _first((fulfilled, order.get("financial_status"), "New"))
     return {
-        "id": _text(told.get("id")),
-        "number": _text(_first((told.get("name"), told.get("order_number"), told.get("number")))),
+        "id": _as_text(order.get("id")),
+        "number": _as_text(_first((order.get("name"), order.get("order_number"), order.get("number")))),
         "status": _CANCELLED if is_cancelled else status,
         "isCancelled": is_cancelled,
-        "storeId": _text(told.get("storeid")),
-        "customerId": _text(customer.get("id")),
+        "storeId": _as_text(order.get("storeid")),
+        "customerId": _as_text(customer.get("id")),
         "customerName": _first((_full_name(customer, "first_name", "last_name"), billing.get("name"))),
-        "customerEmail": _first((told.get("email"), told.get("contact_email"), customer.get("email"))),
-        "languageCode": told.get("customer_locale"),
-        "createdDate": told.get("created_at"),
-        "modifiedDate": told.get("updated_at"),
-        "items": _lines(told.get("line_items"), "line_items", _shopify_line),
+        "customerEmail": _first((order.get("email"), order.get("contact_email"), customer.get("email"))),
+        "languageCode": order.get("customer_locale"),
+        "createdDate": order.get("created_at"),
+        "modifiedDate": order.get("updated_at"),
+        "items": _convert_lines(order.get("line_items"), "line_items", _shopify_line),
     }
 
 
-def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
+def _commercetools(order: Mapping[str, Any]) -> dict[str, Any]:
     """The Order of commercetools' HTTP API."""
-    addresses = [_part(told.get(name.lower()), name) for name in ("billingAddress", "shippingAddress")]
-    locale = told.get("locale")
-    lines = _lines(told.get("lineitems"), "lineItems", partial(_commercetools_line, locale))
-    others = _lines(told.get("customlineitems"), "customLineItems", partial(_custom_line, locale))
+    addresses = [_nested(order.get(name.lower()), name) for name in ("billingAddress", "shippingAddress")]
+    locale = order.get("locale")
+    lines = _convert_lines(order.get("lineitems"), "lineItems", partial(_commercetools_line, locale))
+    others = _convert_lines(order.get("customlineitems"), "customLineItems", partial(_custom_line, locale))
     return {
-        "id": _text(told.get("id")),
-        "number": _text(told.get("ordernumber")),
-        "status": told.get("orderstate"),
-        "storeId": _text(_first((told.get("storeid"), _part(told.get("store"), "store").get("key")))),
-        "customerId": _text(told.get("customerid")),
+        "id": _as_text(order.get("id")),
+        "number": _as_text(order.get("ordernumber")),
+        "status": order.get("orderstate"),
+        "storeId": _as_text(_first((order.get("storeid"), _nested(order.get("store"), "store").get("key")))),
+        "customerId": _as_text(order.get("customerid")),
         "customerName": _first(_full_name(each, "firstname", "lastname") for each in addresses),
-        "customerEmail": _first((told.get("customeremail"), *(each.get("email") for each in addresses))),
+        "customerEmail": _first((order.get("customeremail"), *(each.get("email") for each in addresses))),
         "languageCode": locale,
-        "createdDate": told.get("createdat"),
-        "modifiedDate": told.get("lastmodifiedat"),
-        "items": [*lines, *others] if isinstance(lines, list) and isinstance(others, list) else _no_list(lines, others),
+        "createdDate": order.get("createdat"),
+        "modifiedDate": order.get("lastmodifiedat"),
+        "items": [*lines, *others]
+        if isinstance(lines, list) and isinstance(others, list)
+        else _non_list(lines, others),
     }
 
 
@@ -176,41 +180,41 @@ def _custom_line(locale: Any, line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _line(line: Mapping[str, Any], *, product: Any, name: Any) -> dict[str, Any]:
     return {
-        "id": _text(line.get("id")),
-        "productId": _text(product),
+        "id": _as_text(line.get("id")),
+        "productId": _as_text(product),
         "name": name,
-        "quantity": _number(line.get("quantity")),
+        "quantity": _as_number(line.get("quantity")),
         "price": _price(_first((line.get("price"), line.get("money")))),
     }
 
 
-def _price(told: Any) -> Any:
+def _price(value: Any) -> Any:
     """The price of one piece: a number, a string, or money in cents; the discounted price if there is one."""
-    if not isinstance(told, dict):
-        return _number(told)
-    price = _mapping(told)
-    money = _mapping(_first((_mapping(price.get("discounted")).get("value"), price.get("value"), price)))
+    if not isinstance(value, dict):
+        return _as_number(value)
+    price = _fold_unchecked(value)
+    money = _fold_unchecked(_first((_fold_unchecked(price.get("discounted")).get("value"), price.get("value"), price)))
     amount, digits = _first((money.get("preciseamount"), money.get("centamount"))), money.get("fractiondigits", 2)
-    if type(amount) is int and abs(amount) < _TOO_MUCH and type(digits) is int and 0 <= digits <= 20:
+    if type(amount) is int and abs(amount) < _MAX_AMOUNT and type(digits) is int and 0 <= digits <= 20:
         return amount / 10**digits
-    return told
+    return value
 
 
-def _lines(told: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+def _convert_lines(value: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
     """The lines of an order, empty for null. A value that isn't an array stays as it is, and so do items that aren't
     objects.
 
     Raises InvalidContentError for a duplicate field.
     """
-    if not isinstance(told, list):
-        return [] if told is None else told
-    return [read(_folded(line, name, index)) if isinstance(line, dict) else line for index, line in enumerate(told)]
+    if not isinstance(value, list):
+        return [] if value is None else value
+    return [read(_fold(line, name, index)) if isinstance(line, dict) else line for index, line in enumerate(value)]
 
 
-def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
+def _fold(received: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
     """The fields by their folded names. Raises InvalidContentError for a duplicate one."""
     folded: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in received.items():
         if folded_name(name) in folded:
             message = "The field comes twice; letter case makes no difference"
             raise InvalidContentError([InputError(pointer((*path, name)), DUPLICATE_FIELD, message)])
@@ -218,20 +222,20 @@ def _folded(told: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
     return folded
 
 
-def _part(told: Any, *path: str | int) -> dict[str, Any]:
+def _nested(value: Any, *path: str | int) -> dict[str, Any]:
     """The fields of a nested object; empty if it isn't an object. Raises InvalidContentError for a duplicate one."""
-    return _folded(told, *path) if isinstance(told, dict) else {}
+    return _fold(value, *path) if isinstance(value, dict) else {}
 
 
-def _mapping(told: Any) -> dict[str, Any]:
-    return {folded_name(name): value for name, value in told.items()} if isinstance(told, dict) else {}
+def _fold_unchecked(received: Any) -> dict[str, Any]:
+    return {folded_name(name): value for name, value in received.items()} if isinstance(received, dict) else {}
 
 
-def _list(told: Any) -> list[Any]:
-    return told if isinstance(told, list) else []
+def _list_or_empty(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _no_list(*several: Any) -> Any:
+def _non_list(*several: Any) -> Any:
     """The first value that isn't a list."""
     return next(each for each in several if not isinstance(each, list))
 
@@ -258,11 +262,11 @@ def _in_language(names: Any, language: Any) -> Any:
     return _first((own, *names.values()))
 
 
-def _text(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def _number(value: Any) -> Any:
+def _as_number(value: Any) -> Any:
     """The number in a string; other values stay as they are."""
     if not (isinstance(value, str) and _DECIMAL.fullmatch(value.strip())):
         return value

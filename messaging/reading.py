@@ -33,12 +33,12 @@ INVALID_JSON: Final = "json-invalid"
 DUPLICATE_FIELD: Final = "duplicate-field"
 UNKNOWN_FIELD: Final = "unknown-field"
 
-_MOST_ERRORS: Final = 1_000
-_MOST_SUGGESTIONS: Final = 20
+_MAX_ERRORS: Final = 1_000
+_MAX_SUGGESTIONS: Final = 20
 _LONGEST_NAME: Final = 64
-_MOST_IGNORED: Final = 100
+_MAX_IGNORED: Final = 100
 _PATTERN_MISMATCH: Final = "string_pattern_mismatch"
-_FINAL: Final = frozenset(("json_invalid", "too_long"))
+_FINAL_TYPES: Final = frozenset(("json_invalid", "too_long"))
 
 
 class InputError(NamedTuple):
@@ -63,11 +63,11 @@ class InvalidContentError(ValueError):
         return self.errors[0].code == INVALID_JSON
 
 
-_MOST_PARTS: Final = 50_000
+_MAX_PARTS: Final = 50_000
 """Maximum number of objects and arrays in a value, and of errors: 350,000 in a MiB take 230 MiB of memory."""
 
-_TOO_MANY_PARTS: Final = f"The value has more than {_MOST_PARTS} objects and arrays, or as many errors"
-_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_TOO_MANY_PARTS: Final = f"The value has more than {_MAX_PARTS} objects and arrays, or as many errors"
+_STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Strings, including an unterminated last one: otherwise each quote in that would start a new search."""
 
 
@@ -108,14 +108,14 @@ class Reader(Generic[T]):
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
         value = without_mark(value)
-        if _parts(value) > _MOST_PARTS:
+        if _count_parts(value) > _MAX_PARTS:
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
         try:
             content = self._adapter.validator.validate_json(value, extra="forbid", by_alias=True, by_name=False)
         except ValidationError as error:
-            if error.error_count() > _MOST_PARTS:
+            if error.error_count() > _MAX_PARTS:
                 raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)]) from None
-            if final := _final(error, value):
+            if final := _final_errors(error, value):
                 raise InvalidContentError(final) from None
             return self._read_slowly(value)
         fields = self._count_fields(content)
@@ -129,20 +129,20 @@ class Reader(Generic[T]):
             return 0
         count = 0
         for model in content if isinstance(content, list) else (content,):
-            told: set[str] = model.model_fields_set
-            if self._hidden and not self._hidden.isdisjoint(told):
+            given: set[str] = model.model_fields_set
+            if self._hidden and not self._hidden.isdisjoint(given):
                 return 0
-            count += len(told)
+            count += len(given)
         return count
 
     def _read_slowly(self, value: bytes) -> Read[T]:
-        told = _parsed(value)
+        json_value = _parse(value)
         correction = _Correction()
         if self._prepare:
-            correction.correct(told, None, ())
+            correction.correct(json_value, None, ())
             correction.raise_errors()
-            told = self._prepare(told)
-        content = correction.correct(told, self.shape, ())
+            json_value = self._prepare(json_value)
+        content = correction.correct(json_value, self.shape, ())
         correction.raise_errors()
         try:
             found = self._adapter.validate_json(_ENCODER.encode(content).encode(), by_alias=True, by_name=False)
@@ -198,26 +198,28 @@ class _Correction:
         if self.errors:
             raise InvalidContentError(self.errors)
 
-    def correct(self, told: Any, shape: Shape | None, path: tuple[str | int, ...]) -> Any:
+    def correct(self, value: Any, shape: Shape | None, path: tuple[str | int, ...]) -> Any:
         """The value with the field names, enumeration words and integers of its type."""
-        if isinstance(told, list):
+        if isinstance(value, list):
             items = shape.items if shape else None
-            return [self.correct(each, items, (*path, index)) for index, each in enumerate(told)]
-        if isinstance(told, dict):
-            return self._object(told, shape, path)
-        return told if shape is None else _leaf(told, shape)
+            return [self.correct(each, items, (*path, index)) for index, each in enumerate(value)]
+        if isinstance(value, dict):
+            return self._correct_object(value, shape, path)
+        return value if shape is None else _correct_scalar(value, shape)
 
-    def _object(self, told: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]) -> dict[str, Any]:
-        for name in told.names if isinstance(told, Twice) else ():
-            self._note_twice(path, name)
+    def _correct_object(
+        self, given: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]
+    ) -> dict[str, Any]:
+        for name in given.names if isinstance(given, Twice) else ():
+            self._note_duplicate(path, name)
         if shape and shape.values:
             takes_null, values = shape.values.takes_null, shape.values
-            named = {name: value for name, value in told.items() if value is not None or takes_null}
+            named = {name: value for name, value in given.items() if value is not None or takes_null}
             return {name: self.correct(value, values, (*path, name)) for name, value in named.items()}
-        known = shape.object_for(told) if shape else None
+        known = shape.object_for(given) if shape else None
         content: dict[str, Any] = {}
         seen: set[str] = set()
-        for name, value in told.items():
+        for name, value in given.items():
             field = known.fields.get(folded_name(name)) if known else None
             if field is None:
                 if shape and known:
@@ -226,53 +228,53 @@ class _Correction:
                     self.correct(value, None, (*path, name))  # to find duplicate fields in it
                 continue
             if field.name in seen:
-                self._note_twice(path, name)
+                self._note_duplicate(path, name)
             seen.add(field.name)
             if isinstance(value, dict | list):
                 content[field.name] = self.correct(value, field.shape, (*path, name))
             elif value is not None or field.shape.takes_null:
-                content[field.name] = _leaf(value, field.shape)
-        return content if known else told
+                content[field.name] = _correct_scalar(value, field.shape)
+        return content if known else given
 
-    def _note_twice(self, path: tuple[str | int, ...], name: str) -> None:
+    def _note_duplicate(self, path: tuple[str | int, ...], name: str) -> None:
         self._note(path, name, DUPLICATE_FIELD, "The field comes twice; letter case makes no difference")
 
     def _note_unknown(self, name: str, shape: Shape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
             others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
-            hint = nearest(name, others) if len(self.errors) < _MOST_SUGGESTIONS else ""
+            hint = nearest(name, others) if len(self.errors) < _MAX_SUGGESTIONS else ""
             self._note(path, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
-        elif len(self.ignored) < _MOST_IGNORED:
+        elif len(self.ignored) < _MAX_IGNORED:
             named = [*(part for part in path if isinstance(part, str)), name]
             self.ignored[".".join(named)] = None
 
     def _note(self, path: tuple[str | int, ...], name: str, code: str, message: str) -> None:
-        if len(self.errors) < _MOST_ERRORS:
+        if len(self.errors) < _MAX_ERRORS:
             cut = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
             self.errors.append(InputError(pointer((*path, cut)), code, message))
 
 
-def _leaf(told: Any, shape: Shape) -> Any:
+def _correct_scalar(value: Any, shape: Shape) -> Any:
     """A string or a number, or the enumeration word or integer that it stands for."""
-    if isinstance(told, str) and shape.words:
-        return shape.words.get(folded_name(told), told)
-    if isinstance(told, float) and shape.is_whole and not shape.is_fraction and told.is_integer():
-        return int(told)
-    return told
+    if isinstance(value, str) and shape.words:
+        return shape.words.get(folded_name(value), value)
+    if isinstance(value, float) and shape.is_whole and not shape.is_fraction and value.is_integer():
+        return int(value)
+    return value
 
 
-def _final(error: ValidationError, value: bytes) -> list[InputError]:
+def _final_errors(error: ValidationError, value: bytes) -> list[InputError]:
     """The errors that can't be corrected and make others irrelevant: invalid JSON, or an array with too many items."""
     details = error.errors(include_url=False, include_input=False)
-    final = [_input_error(each) for each in details if each["type"] in _FINAL]
+    final = [_input_error(each) for each in details if each["type"] in _FINAL_TYPES]
     return [e._replace(message=why_no_json(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 
-def _parts(value: bytes) -> int:
+def _count_parts(value: bytes) -> int:
     """The number of objects and arrays in a value, or more; 0 if there can't be too many."""
-    if len(value) <= 2 * _MOST_PARTS or value.count(b"{") + value.count(b"[") <= _MOST_PARTS:
+    if len(value) <= 2 * _MAX_PARTS or value.count(b"{") + value.count(b"[") <= _MAX_PARTS:
         return 0
-    structure = _TEXTS.sub(b"", value)
+    structure = _STRINGS.sub(b"", value)
     return structure.count(b"{") + structure.count(b"[")
 
 
@@ -281,7 +283,7 @@ def _may_repeat(value: bytes, fields: int) -> bool:
     return fields < value.count(b'":') + sum(value.count(b'"' + space) for space in (b" ", b"\t", b"\n", b"\r"))
 
 
-def _parsed(value: bytes) -> Any:
+def _parse(value: bytes) -> Any:
     try:
         return parsed(value)
     except ValueError as error:

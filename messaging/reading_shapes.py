@@ -30,10 +30,10 @@ class ObjectShape:
 
     def suits(self, names: Mapping[str, Any]) -> bool:
         """False if a discriminator holds the word of another type."""
-        for folded, told in names.items():
+        for folded, value in names.items():
             known = self.fields.get(folded)
             tag = known is not None and known.shape.is_tag
-            if known is not None and tag and folded_name(told) not in known.shape.words:
+            if known is not None and tag and folded_name(value) not in known.shape.words:
                 return False
         return True
 
@@ -131,7 +131,7 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         case "definition-ref":
             return shape_of(known[schema["schema_ref"]], known)
         case "model":
-            return Shape(objects=(_object(schema, known),))
+            return Shape(objects=(_object_shape(schema, known),))
         case "list" | "tuple":
             items = schema["items_schema"]
             return Shape(items=_union([shape_of(e, known) for e in (items if isinstance(items, list) else [items])]))
@@ -172,19 +172,19 @@ def _union(shapes: Sequence[Shape]) -> Shape:
     )
 
 
-def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> ObjectShape:
+def _object_shape(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> ObjectShape:
     model: type[BaseModel] = schema["cls"]
     fields: dict[str, Field] = {}
-    for attribute, told in _fields(schema, definitions).items():
-        names = _names(attribute, told.get("validation_alias"))
-        known = Field(names[0], shape_of(told["schema"], definitions))
+    for attribute, field_schema in _model_fields(schema, definitions).items():
+        names = _wire_names(attribute, field_schema.get("validation_alias"))
+        known = Field(names[0], shape_of(field_schema["schema"], definitions))
         for name in names:
             if fields.setdefault(folded_name(name), known) is not known:
                 raise TypeError(f"Two fields of {model.__name__} have the name {name}")
     return ObjectShape(model.__name__, fields, is_closed=model.model_config.get("extra") == "forbid")
 
 
-def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+def _model_fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of a model, inside validators of the whole model."""
     while schema["type"] != "model-fields":
         schema = definitions[schema["schema_ref"]] if schema["type"] == "definition-ref" else schema["schema"]
@@ -192,7 +192,7 @@ def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mappin
     return fields
 
 
-def _names(attribute: str, alias: str | Sequence[Sequence[str]] | None) -> list[str]:
+def _wire_names(attribute: str, alias: str | Sequence[Sequence[str]] | None) -> list[str]:
     """The names of a field on the wire; the first is that of the interface."""
     if alias is None or isinstance(alias, str):
         return [alias or attribute]

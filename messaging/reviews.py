@@ -37,8 +37,8 @@ from messaging.schemas import (
 )
 
 
-def _id_of_image(told: object) -> object:
-    return told["id"] if isinstance(told, dict) and told.keys() == {"id", "hidden"} else told
+def _id_of_image(value: object) -> object:
+    return value["id"] if isinstance(value, dict) and value.keys() == {"id", "hidden"} else value
 
 
 NamedImage = Annotated[ImageId, BeforeValidator(_id_of_image, json_schema_input_type=ImageId | ShownImage)]

@@ -36,7 +36,7 @@ MAX_ITEMS: Final = 1_000
 MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
 
-_NO_MOMENT: Final = re.compile(
+_NOT_A_MOMENT: Final = re.compile(
     r"\s*([+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*"
 )
 """Matches days without a time, and numbers, which Pydantic reads as seconds or milliseconds since 1970, by length."""
@@ -99,29 +99,29 @@ class PartialMessage(ClosedMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled(AfterValidator):
+class _NonBlank(AfterValidator):
     """Refuses a blank text. The schema can only say that it isn't empty."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {**handler(schema), "minLength": 1}
 
 
-def _not_blank(value: str) -> str:
+def _check_not_blank(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("blank", "Must not be blank")
     return value
 
 
-def _readable(value: str) -> str:
-    return _not_blank("" if is_blank(value) else value)
+def _check_readable(value: str) -> str:
+    return _check_not_blank("" if is_blank(value) else value)
 
 
-def _date_and_time(told: object) -> object:
-    if not isinstance(told, str | datetime):
+def _check_date_and_time(value: object) -> object:
+    if not isinstance(value, str | datetime):
         raise PydanticKnownError("datetime_type")
-    if isinstance(told, str) and _NO_MOMENT.fullmatch(told):
+    if isinstance(value, str) and _NOT_A_MOMENT.fullmatch(value):
         raise PydanticCustomError("date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z")
-    return told
+    return value
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -131,37 +131,37 @@ def _in_utc(moment: datetime) -> datetime:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
 
-def _not_empty(value: str) -> str:
-    return value or _not_blank(value)
+def _check_not_empty(value: str) -> str:
+    return value or _check_not_blank(value)
 
 
-def _none_if_empty(told: object) -> object:
-    return None if told == "" else told
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
 
 
 def _id_or_none(value: str | None) -> str | None:
-    return _not_blank(value) if value else None
+    return _check_not_blank(value) if value else None
 
 
 def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The fields without those of these names that are blank: earlier versions accepted and stored such ids."""
-    return {name: told for name, told in stored.items() if name not in names or str(told).strip()}
+    return {name: value for name, value in stored.items() if name not in names or str(value).strip()}
 
 
-def _at_most_two_decimals(value: float) -> float:
+def _check_decimals(value: float) -> float:
     if not value.is_integer() and rating_number(hundredths(value)) != value:
         raise PydanticCustomError("too_many_decimals", "Must have at most two decimals")
     return value
 
 
-def _no_number(told: object) -> object:
+def _check_no_number(value: object) -> object:
     """The value unless it is a number: 1 equals true."""
-    if isinstance(told, int | float) and not isinstance(told, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "True"})
-    return told
+    return value
 
 
-def _at_most_address_length(address: str) -> str:
+def _check_address_length(address: str) -> str:
     if len(address) > _ADDRESS_LENGTH:
         reason = f"Must have at most {_ADDRESS_LENGTH} characters, its domain in punycode"
         raise PydanticCustomError("invalid_address", "{reason}", {"reason": reason})
@@ -181,22 +181,22 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
-def _tag(language: str | None) -> str | None:
+def _language_tag(language: str | None) -> str | None:
     return language_tag(language) if language else None
 
 
-NotBlank = _Filled(_not_blank)
+NotBlank = _NonBlank(_check_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
 """An empty string counts as null."""
-Readable = _Filled(_readable)
+Readable = _NonBlank(_check_readable)
 """Like NotBlank, and not only characters of zero width. Not for ids: stored ones must be found."""
-OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
+OnlyTrue = Annotated[Literal[True], BeforeValidator(_check_no_number)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
 Moment = Annotated[
     # The output of a BeforeValidator isn't JSON any more, for which alone strict mode would accept strings.
     Annotated[datetime, Field(strict=False)],
-    BeforeValidator(_date_and_time),
+    BeforeValidator(_check_date_and_time),
     AfterValidator(_in_utc),
 ]
 ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
@@ -205,7 +205,7 @@ Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
-StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _Filled(_not_empty)]
+StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _NonBlank(_check_not_empty)]
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
@@ -226,7 +226,7 @@ ReviewTokenText = Annotated[
     Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL)] | None, EMPTY_IS_MISSING
 ]
 Language = Annotated[
-    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_language_tag)
 ]
 LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
 MailAddress = Annotated[
@@ -235,7 +235,7 @@ MailAddress = Annotated[
         StringConstraints(max_length=_ADDRESS_LENGTH, pattern=NO_NULL),
         usable(mailbox, "invalid_address"),
         AfterValidator(bare_address),
-        AfterValidator(_at_most_address_length),
+        AfterValidator(_check_address_length),
     ]
     | None,
     EMPTY_IS_MISSING,
@@ -243,7 +243,7 @@ MailAddress = Annotated[
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=NO_NULL), NotBlank]
-Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]
+Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_check_decimals)]
 PartitionNumber = Annotated[int, Field(ge=0, le=MOST_PARTITION)]
 Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET)]
 Milliseconds = Annotated[int, Field(ge=-62_135_596_800_000, le=253_402_300_799_999)]

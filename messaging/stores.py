@@ -28,7 +28,7 @@ from messaging.schemas import (
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
-def _statuses(names: tuple[str, ...]) -> tuple[str, ...]:
+def _check_statuses(names: tuple[str, ...]) -> tuple[str, ...]:
     try:
         return usable_statuses(names)
     except InvalidStatusesError as error:
@@ -37,7 +37,7 @@ def _statuses(names: tuple[str, ...]) -> tuple[str, ...]:
 
 NumberTemplate = Annotated[Name, usable(check_template, "invalid_template")]
 Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "invalid_origin")]
-ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
+ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_check_statuses)]
 
 
 class StoreSettingsUpdate(PartialMessage):

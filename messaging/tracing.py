@@ -79,7 +79,7 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
     with ExitStack() as stack:
 
         @cache
-        def published(topic: str, cause: bytes) -> str:
+        def context_of_publication(topic: str, cause: bytes) -> str:
             parent = context_in({HEADER: cause.decode(errors="replace")}) if cause else None
             label = topic_label(topic)
             span = tracer.start_span(
@@ -88,14 +88,14 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
             stack.callback(span.end)
             return _traceparent(span)
 
-        def stamped(message: OutgoingMessage) -> OutgoingMessage:
+        def with_context(message: OutgoingMessage) -> OutgoingMessage:
             if message.topic.endswith(DEAD_LETTER_SUFFIX):
                 return message
-            header = trace_headers(published(message.topic, dict(message.headers).get(HEADER) or b""))
+            header = trace_headers(context_of_publication(message.topic, dict(message.headers).get(HEADER) or b""))
             others = [each for each in message.headers if each[0] != HEADER]
             return message._replace(headers=[*others, *header]) if header else message
 
-        yield [stamped(message) for message in messages]
+        yield [with_context(message) for message in messages]
 
 
 @contextmanager
@@ -106,23 +106,23 @@ def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
         return
     with ExitStack() as stack:
         try:
-            _enter(stack, topic, records)
+            _start_spans(stack, topic, records)
         except Exception:
             # A failure of tracing must not keep records from being processed.
             log.exception("a batch is not traced", topic=topic)
         yield
 
 
-def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
+def _start_spans(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
     """Start the spans of a batch; `stack` ends them."""
-    callers = {position_of(record): caller for record in records if (caller := _caller(record)) is not None}
-    about: dict[str, str | int] = {"messaging.destination.name": topic}
+    callers = {position_of(record): caller for record in records if (caller := _sampled_context(record)) is not None}
+    attributes: dict[str, str | int] = {"messaging.destination.name": topic}
     links: list[Link] = []
     if len(records) > 1 or not callers:
         distinct = {
             (context.trace_id, context.span_id): Link(context) for context in map(_span_context, callers.values())
         }
-        size = about | {"messaging.batch.message_count": len(records)}
+        size = attributes | {"messaging.batch.message_count": len(records)}
         batch = tracer.start_span(
             f"consume batch of {topic}", Context(), SpanKind.CONSUMER, size, list(distinct.values())
         )
@@ -134,7 +134,7 @@ def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
             "messaging.destination.partition.id": str(position.partition),
             "messaging.kafka.offset": position.offset,
         }
-        span = tracer.start_span(f"consume {topic}", caller, SpanKind.CONSUMER, about | place, links)
+        span = tracer.start_span(f"consume {topic}", caller, SpanKind.CONSUMER, attributes | place, links)
         stack.callback(span.end)
         causes[position] = _traceparent(span)
         if not links:
@@ -142,7 +142,7 @@ def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
     stack.callback(_causes.reset, _causes.set(causes))
 
 
-def _caller(record: RawRecord) -> Context | None:
+def _sampled_context(record: RawRecord) -> Context | None:
     """The context of a record's sender if it is sampled; None otherwise."""
     header = dict(record.headers).get(HEADER)
     context = context_in({HEADER: header.decode(errors="replace")}) if header else Context()

@@ -58,7 +58,7 @@ class Plaudit:
         of an order, this also holds if your process restarts in between.
         """
         headers = {"Idempotency-Key": key or str(uuid4()), "Prefer": f"wait={wait}"}
-        return cast(Answer, self._sent(method, path, json=body, headers=headers).json())
+        return cast(Answer, self._send(method, path, json=body, headers=headers).json())
 
     def submit(self, *reviews: Json, key: str | None = None) -> Answer:
         """Submit reviews."""
@@ -68,7 +68,7 @@ class Plaudit:
         """All matching reviews, page by page: none is repeated or missed while others are written."""
         wanted = {"take": 100, "withTotal": False, **search}
         while True:
-            page: Json = self._sent("POST", "/api/customerReviews/reviewList", json=wanted).json()
+            page: Json = self._send("POST", "/api/customerReviews/reviewList", json=wanted).json()
             yield from page["results"]
             if "next" not in page:
                 return
@@ -78,18 +78,18 @@ class Plaudit:
     def ratings(self, *ids: str, entity_type: str = "Product") -> list[Json]:
         """The ratings of objects, one for each store."""
         body = {"entityIds": ids, "entityType": entity_type}
-        return list(self._sent("POST", "/api/rating/entityRating", json=body).json())
+        return list(self._send("POST", "/api/rating/entityRating", json=body).json())
 
     def summary(self, store: str, id: str, entity_type: str = "Product") -> Summary:
         """The rating of an object for display; the service sends it again only if it has changed (ETag)."""
         path = "/storefront/v1/{}/{}/{}/summary".format(*(quote(each, safe="") for each in (store, entity_type, id)))
         known = self._summaries.get(path)
-        answer = self._sent("GET", path, headers={"If-None-Match": known[0]} if known else {})
+        answer = self._send("GET", path, headers={"If-None-Match": known[0]} if known else {})
         if known is None or answer.status_code != httpx.codes.NOT_MODIFIED:
             known = self._summaries[path] = (answer.headers["etag"], answer.json())
         return known[1]
 
-    def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Send a request, and retry it while the service is unavailable or overloaded. Raises as `command`."""
         for left in reversed(range(self._attempts)):
             try:
@@ -108,8 +108,8 @@ class Plaudit:
 
 
 def _pause_after(answer: httpx.Response) -> float:
-    told = answer.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() else _PAUSE_S
+    retry_after = answer.headers.get("retry-after", "")
+    return float(retry_after) if retry_after.isdecimal() else _PAUSE_S
 
 
 if __name__ == "__main__":

@@ -34,21 +34,21 @@ type Json<T> = T extends Record<string | number, unknown>
   : never;
 
 /** `text` or `blob` if the response to a GET isn't JSON. */
-type Other<T> = T extends { responses: { 200: { content: infer Content } } } ? Parsed<keyof Content> : never;
-type Parsed<Media> = Media extends `image/${string}` | "application/zip"
+type NonJson<T> = T extends { responses: { 200: { content: infer Content } } } ? ParseAs<keyof Content> : never;
+type ParseAs<Media> = Media extends `image/${string}` | "application/zip"
   ? "blob"
   : Media extends `text/${string}` | "application/xml" | "application/jsonl"
     ? "text"
     : never;
 
-type Data<T> = "blob" extends Other<T> ? Blob : "text" extends Other<T> ? string : Json<T>;
+type Data<T> = "blob" extends NonJson<T> ? Blob : "text" extends NonJson<T> ? string : Json<T>;
 
-type Needed<T> = object extends T ? [options?: T] : [options: T];
+type OptionsOf<T> = object extends T ? [options?: T] : [options: T];
 
 /** Sends a request. Rejects with PlauditError for a problem response. */
 export type Call<V extends Verb> = <P extends PathOf<V>>(
   path: P,
-  ...options: Needed<Options<V, P>>
+  ...options: OptionsOf<Options<V, P>>
 ) => Promise<Answer<Data<Operation<V, P>>>>;
 
 export interface CommandOptions {
@@ -69,7 +69,7 @@ export interface Plaudit {
   command<V extends Exclude<Verb, "GET">, P extends CommandPath<V>>(
     verb: V,
     path: P,
-    ...options: Needed<Options<V, P> & CommandOptions>
+    ...options: OptionsOf<Options<V, P> & CommandOptions>
   ): Promise<CommandAnswer>;
   /** Uploads an image (JPEG, PNG or WebP); the response has its `id`, for `images` of a review. */
   uploadImage(image: Blob, options?: CommandOptions & { userId?: string }): Promise<CommandAnswer>;
@@ -82,14 +82,14 @@ export interface PlauditOptions extends Omit<ClientOptions, "baseUrl"> {
   apiKey?: string | undefined;
 }
 
-interface Sending {
+interface RequestOptions {
   headers?: HeadersOptions;
   middleware?: Middleware[];
 }
 
 /** All GETs whose response isn't JSON: a missing or superfluous one doesn't compile. */
-const OTHERS: {
-  [P in PathOf<"GET"> as [Other<Operation<"GET", P>>] extends [never] ? never : P]: Other<Operation<"GET", P>>;
+const NOT_JSON: {
+  [P in PathOf<"GET"> as [NonJson<Operation<"GET", P>>] extends [never] ? never : P]: NonJson<Operation<"GET", P>>;
 } = {
   "/api/audit/export": "text",
   "/api/images/{imageId}": "blob",
@@ -99,9 +99,9 @@ const OTHERS: {
 };
 
 /** The type of other images: the service examines the bytes. */
-const UNKNOWN = "application/octet-stream";
+const BINARY = "application/octet-stream";
 const ATTEMPTS = 5;
-const UNLESS_TOLD_S = 1;
+const DEFAULT_PAUSE_S = 1;
 /** A call waits no longer than this; the error's `retryAfter` says when to try again. */
 const LONGEST_PAUSE_S = 60;
 
@@ -150,16 +150,16 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
   });
   // `Plaudit` has the types of each path. Those of openapi-fetch accept misspelt fields in bodies.
   const request = client.request as (verb: string, path: string, options?: object) => Promise<Answer<unknown>>;
-  const parsed = OTHERS as Record<string, "blob" | "text">;
+  const parseAsByPath = NOT_JSON as Record<string, "blob" | "text">;
   const call = <V extends Verb>(verb: V) =>
-    ((path, options) => request(verb, path, { parseAs: parsed[path], ...options })) as Call<V>;
+    ((path, options) => request(verb, path, { parseAs: parseAsByPath[path], ...options })) as Call<V>;
 
-  async function command(verb: string, path: string, options: CommandOptions & Sending = {}) {
+  async function command(verb: string, path: string, options: CommandOptions & RequestOptions = {}) {
     const { wait, idempotencyKey = crypto.randomUUID(), attempts = ATTEMPTS, headers, middleware = [], ...rest } = options;
-    const marks = { "Idempotency-Key": idempotencyKey, Prefer: wait === undefined ? undefined : `wait=${wait}` };
+    const commandHeaders = { "Idempotency-Key": idempotencyKey, Prefer: wait === undefined ? undefined : `wait=${wait}` };
     // An invalid key or address fails before there is a request, and fails again at each attempt.
     let isRequest = false;
-    const noted: Middleware = {
+    const noteRequest: Middleware = {
       onRequest({ request }) {
         isRequest = request.url.startsWith("http");
       },
@@ -168,14 +168,14 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
       try {
         const answer = await request(verb, path, {
           ...rest,
-          middleware: [...middleware, noted],
-          headers: mergeHeaders(headers, marks),
+          middleware: [...middleware, noteRequest],
+          headers: mergeHeaders(headers, commandHeaders),
         });
         return answer.data as CommandAnswer;
       } catch (error) {
         const pause = isRequest && attempt < attempts ? pauseAfter(error) : undefined;
         if (pause === undefined) throw error;
-        await paused(pause, (rest as { signal?: AbortSignal }).signal);
+        await sleep(pause, (rest as { signal?: AbortSignal }).signal);
       }
     }
   }
@@ -187,7 +187,7 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
     DELETE: call("DELETE"),
     command,
     uploadImage: (image, { userId, ...options } = {}) => {
-      const upload = { body: image, bodySerializer: (body: Blob) => body, headers: { "Content-Type": image.type || UNKNOWN } };
+      const upload = { body: image, bodySerializer: (body: Blob) => body, headers: { "Content-Type": image.type || BINARY } };
       return command("POST", "/api/images", { ...options, ...upload, ...(userId && { params: { query: { userId } } }) });
     },
   };
@@ -196,15 +196,15 @@ export function createPlaudit({ apiKey, headers, ...options }: PlauditOptions): 
 /** Seconds until a command may be sent again; undefined if a retry is of no use. */
 function pauseAfter(error: unknown): number | undefined {
   if (error instanceof PlauditError) {
-    const pause = error.retryAfter ?? UNLESS_TOLD_S;
+    const pause = error.retryAfter ?? DEFAULT_PAUSE_S;
     return error.isPassing && pause <= LONGEST_PAUSE_S ? pause : undefined;
   }
   // `fetch` rejects with it without a response: the command may have been accepted, which its key makes safe to repeat.
-  return error instanceof TypeError ? UNLESS_TOLD_S : undefined;
+  return error instanceof TypeError ? DEFAULT_PAUSE_S : undefined;
 }
 
 /** Resolves after this time; rejects if `signal` aborts earlier. */
-function paused(seconds: number, signal?: AbortSignal): Promise<void> {
+function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const giveUp = () => {
       clearTimeout(timer);

@@ -69,10 +69,10 @@ def recover_lost_connections() -> None:
     uvloop raises a RuntimeError where aiokafka expects an OSError (its issue 1038), which ends the fetch task: the
     consumer stays in its group, keeps its partitions, and never reads from them again.
     """
-    AIOKafkaConnection.send = _send_or_lose
+    AIOKafkaConnection.send = _send_or_disconnect
 
 
-def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response: bool = True) -> Any:
+def _send_or_disconnect(connection: AIOKafkaConnection, request: Any, expect_response: bool = True) -> Any:
     try:
         return _send(connection, request, expect_response)
     except KafkaConnectionError:
@@ -92,19 +92,19 @@ def find_brokers_again() -> None:
     client.AIOKafkaClient._metadata_update = _update_or_bootstrap
 
 
-async def _update_or_bootstrap(asking: client.AIOKafkaClient, cluster: Any, topics: Any) -> bool:
-    if await _update_metadata(asking, cluster, topics):
+async def _update_or_bootstrap(known: client.AIOKafkaClient, cluster: Any, topics: Any) -> bool:
+    if await _update_metadata(known, cluster, topics):
         return True
     # On a copy: `bootstrap` drops the client's topics, and a group whose member loses them rebalances.
-    other = copy(asking)
-    other.cluster = ClusterMetadata()
+    bootstrapped = copy(known)
+    bootstrapped.cluster = ClusterMetadata()
     try:
-        await other.bootstrap()
+        await bootstrapped.bootstrap()
     except KafkaError:
         return False
-    if brokers := other.cluster._brokers:
-        asking.cluster._brokers = brokers
-    return bool(await _update_metadata(asking, cluster, topics))
+    if brokers := bootstrapped.cluster._brokers:
+        known.cluster._brokers = brokers
+    return bool(await _update_metadata(known, cluster, topics))
 
 
 def make_no_topics() -> None:
@@ -115,12 +115,12 @@ def make_no_topics() -> None:
     settings: one partition, one replica, and no compaction. Raises AttributeError if another class is in place.
     """
     for module in (client, admin_client):
-        if module.MetadataRequest not in (MetadataRequest, _Question):
+        if module.MetadataRequest not in (MetadataRequest, _NonCreatingRequest):
             raise AttributeError("aiokafka asks for topics by another class than it used to")
-        module.MetadataRequest = _Question
+        module.MetadataRequest = _NonCreatingRequest
 
 
-class _Question(MetadataRequest):  # type: ignore[misc]
+class _NonCreatingRequest(MetadataRequest):  # type: ignore[misc]
     """A metadata request that creates no topics."""
 
     def __init__(self, topics: list[str] | None = None) -> None:
@@ -166,17 +166,17 @@ def guard_commits(consumer: AIOKafkaConsumer, may_commit: Callable[[], bool]) ->
     coordinator = consumer._coordinator
     commit = coordinator._do_commit_offsets
 
-    async def guarded(*arguments: Any) -> None:
+    async def guarded_commit(*arguments: Any) -> None:
         if not may_commit():
             raise IllegalGenerationError
         await commit(*arguments)
 
-    def looked_at(*arguments: Any) -> asyncio.Task[None]:
-        committing = asyncio.ensure_future(guarded(*arguments))
-        committing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    def start_commit(*arguments: Any) -> asyncio.Task[None]:
+        committing = asyncio.ensure_future(guarded_commit(*arguments))
+        committing.add_done_callback(lambda task: task.cancelled() or task.exception())
         return committing
 
-    coordinator._do_commit_offsets = looked_at
+    coordinator._do_commit_offsets = start_commit
 
 
 def read_group_errors(consumer: AIOKafkaConsumer) -> None:
@@ -187,19 +187,19 @@ def read_group_errors(consumer: AIOKafkaConsumer) -> None:
     partitions, and lists none. aiokafka ignores that code, and takes the partitions for ones that were never committed.
     """
     coordinator = consumer._coordinator
-    send, forget = coordinator._send_req, coordinator.coordinator_dead
+    send, forget_coordinator = coordinator._send_req, coordinator.coordinator_dead
 
-    async def checked(request: Any) -> Any:
+    async def checked_send(request: Any) -> Any:
         response = await send(request)
         code = getattr(response, "error_code", 0) if isinstance(request, OffsetFetchRequest) else 0
         if code:
             error = for_code(code)
             if error is NotCoordinatorForGroupError:
-                forget()
+                forget_coordinator()
             raise error("offsets of the group aren't told")
         return response
 
-    coordinator._send_req = checked
+    coordinator._send_req = checked_send
 
 
 def join_anew(consumer: AIOKafkaConsumer) -> None:

@@ -22,8 +22,8 @@ from messaging.kafka.standstill import STANDS_AFTER_S
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
 
 _FUTURE_S: Final = 60
-_MUCH_LAG: Final = 10_000
-_MOST_READ: Final = 3
+_HIGH_LAG: Final = 10_000
+_MAX_READ: Final = 3
 MOST_SETTLED: Final = 100_000
 """Maximum number of settled dead letters whose ids are examined, so that a million discards don't slow a check down."""
 _PROGRESS_S: Final = 2.0
@@ -34,15 +34,15 @@ async def check_kafka(
     admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, expected: ExpectedTopics
 ) -> AsyncIterator[Finding]:
     """Findings on brokers, topics and clocks. Raises aiokafka's errors if Kafka is unavailable."""
-    there = set(await admin.list_topics())
+    cluster_topics = set(await admin.list_topics())
     cluster = await admin.describe_cluster()
     brokers = len(cluster["brokers"])
     yield ok("kafka", f"answers, {brokers} broker{'s' if brokers > 1 else ''}")
     names = expected.topics.all()
-    missing = [name for name in names if name not in there]
+    missing = [name for name in names if name not in cluster_topics]
     if missing:
         yield failed("topics", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
-    existing = [name for name in names if name in there]
+    existing = [name for name in names if name in cluster_topics]
     if not existing:
         return
     described = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
@@ -75,22 +75,24 @@ async def kept_letters(
 ) -> KeptLetters:
     """Count the dead letters. `settled` has the ids of those that were replayed or discarded; if there are more than
     MOST_SETTLED, it may be incomplete."""
-    there = set(await admin.list_topics())
-    names = [name for topic in CONSUMED if (name := topics.dead_letters(topic)) in there]
+    cluster_topics = set(await admin.list_topics())
+    names = [name for topic in CONSUMED if (name := topics.dead_letters(topic)) in cluster_topics]
     partitions = await partitions_of(admin, names)
     first, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
     count = sum(ends[partition] - first[partition] for partition in partitions)
     if settled is None:
         return KeptLetters(count, None)
-    begins = {(partition.topic, partition.partition): first[partition] for partition in partitions}
-    return KeptLetters(count, sum(_is_kept(id, begins) for id in settled), is_whole=len(settled) <= MOST_SETTLED)
+    first_offsets = {(partition.topic, partition.partition): first[partition] for partition in partitions}
+    return KeptLetters(
+        count, sum(_is_retained(id, first_offsets) for id in settled), is_whole=len(settled) <= MOST_SETTLED
+    )
 
 
-def _is_kept(letter: str, begins: Mapping[tuple[str, int], int]) -> bool:
+def _is_retained(letter: str, first_offsets: Mapping[tuple[str, int], int]) -> bool:
     topic, _, position = letter.rpartition("/")
     partition, offset, _ = position.split("-", 2)
-    begin = begins.get((topic, int(partition)))
-    return begin is not None and int(offset) >= begin
+    first_offset = first_offsets.get((topic, int(partition)))
+    return first_offset is not None and int(offset) >= first_offset
 
 
 def check_dead_letters(kept: KeptLetters) -> Finding:
@@ -125,7 +127,7 @@ class KafkaExamination:
             await consumer.start()
             found = [finding async for finding in check_kafka(admin, consumer, self.expected)]
             if lag is not None:
-                found.append(check_lag(lag, await _unread(admin, lag, topics)))
+                found.append(check_lag(lag, await _unread_topics(admin, lag, topics)))
             return [*found, check_dead_letters(await kept_letters(consumer, admin, topics, settled))]
 
 
@@ -170,18 +172,18 @@ async def check_consumption(
     admin: AIOKafkaAdminClient, connection: KafkaConnection, topics: TopicNames
 ) -> AsyncIterator[Finding]:
     """Findings on lag and progress, which take seconds if there is a backlog. The topics must exist."""
-    measured = ConsumerLag(connection, topics)
+    consumer_lag = ConsumerLag(connection, topics)
     try:
-        earlier = await measured.measure()
+        earlier = await consumer_lag.measure()
         if any(backlog.records for backlog in earlier.values()):
             await asyncio.sleep(_PROGRESS_S)
-        lag = await measured.measure()
+        lag = await consumer_lag.measure()
     except BrokerAwayError as error:
         yield warn("lag", f"{error}", "Run this again: Kafka may have begun a moment ago.")
         return
     finally:
-        await measured.stop()
-    unread = await _unread(admin, lag, topics)
+        await consumer_lag.stop()
+    unread = await _unread_topics(admin, lag, topics)
     yield check_lag(lag, unread)
     standing = [
         (topic, partition, backlog.next_offset)
@@ -195,7 +197,9 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
     """A finding on the measured lag: is it read, and is there much of it? `unread`: topics that no consumer reads."""
     by_topic = _by_topic(lag)
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
-    missed = {topic: sum(each.missed for (of, _), each in lag.items() if of is topic) for topic in by_topic}
+    missed = {
+        topic: sum(each.missed for (each_topic, _), each in lag.items() if each_topic is topic) for topic in by_topic
+    }
     if any(missed.values()):
         lost = ", ".join(f"{count} of {topic}" for topic, count in missed.items() if count)
         advice = "They are lost: have their senders send them again, and start workers before more are."
@@ -204,12 +208,12 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
         named = ", ".join(f"{topic} ({by_topic[topic]})" for topic in unread)
         return failed("lag", f"no consumer group reads {named}", advice)
-    if sum(by_topic.values()) >= _MUCH_LAG:
+    if sum(by_topic.values()) >= _HIGH_LAG:
         return warn("lag", text, "Start more workers, up to one for every two partitions; mailers, up to one for each.")
     return ok("lag", text or "none")
 
 
-async def _unread(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> list[Topic]:
+async def _unread_topics(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> list[Topic]:
     """The topics with a backlog whose consumer group has no member."""
     behind = [topic for topic, records in _by_topic(lag).items() if records]
     return [topic for topic in behind if not await _has_members(admin, topics.name(topic))]
@@ -226,7 +230,7 @@ async def _progress(
     connection: KafkaConnection, topics: TopicNames, standing: Sequence[tuple[Topic, int, int]]
 ) -> Finding:
     """A finding on partitions without progress; it fails if the next record of one is older than STANDS_AFTER_S."""
-    for topic, partition, offset in standing[:_MOST_READ]:
+    for topic, partition, offset in standing[:_MAX_READ]:
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
         # A record without a timestamp may have arrived just now.

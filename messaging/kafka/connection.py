@@ -35,7 +35,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
-_NOT_LET_IN: Final = (
+_ACCESS_DENIED: Final = (
     AuthenticationFailedError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
@@ -48,7 +48,7 @@ _NOT_LET_IN: Final = (
 _ADDRESS: Final = re.compile(
     r"(?:\[[0-9a-fA-F:.]+\]|[^\s,:\[\]]+)(?::([0-9]{1,5}))?|(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F:.]*"
 )
-_MOST_PORT: Final = 65_535
+_MAX_PORT: Final = 65_535
 
 
 class BrokerAwayError(Exception):
@@ -91,8 +91,8 @@ class KafkaAccess(BaseModel):
 
     @field_validator("tls_ca_file", "tls_cert_file", "tls_key_file", mode="before")
     @classmethod
-    def _none_for_an_empty_name(cls, told: object) -> object:
-        return told or None
+    def _none_if_empty(cls, name: object) -> object:
+        return name or None
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments of aiokafka clients. Raises UnusableConnectionError."""
@@ -100,16 +100,16 @@ class KafkaAccess(BaseModel):
         if self.security_protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.sasl_mechanism
             if self.sasl_mechanism == "OAUTHBEARER":
-                options["sasl_oauth_token_provider"] = self._tokens()
+                options["sasl_oauth_token_provider"] = self._token_provider()
             else:
-                options |= dict(zip(("sasl_plain_username", "sasl_plain_password"), self._login(), strict=True))
+                options |= dict(zip(("sasl_plain_username", "sasl_plain_password"), self._credentials(), strict=True))
         elif self.sasl_username or self.sasl_password:
             raise UnusableConnectionError(
                 f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} shows no password, and "
                 "PLAUDIT_KAFKA__SASL_* have one: set SASL_SSL or SASL_PLAINTEXT, or take them out"
             )
         if self.security_protocol.endswith("SSL"):
-            options["ssl_context"] = self._tls()
+            options["ssl_context"] = self._tls_context()
         elif self.tls_ca_file or self.tls_cert_file or self.tls_key_file:
             raise UnusableConnectionError(
                 f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} is without TLS, and PLAUDIT_KAFKA__TLS_* "
@@ -117,7 +117,7 @@ class KafkaAccess(BaseModel):
             )
         return options
 
-    def _tokens(self) -> "ClientCredentials":
+    def _token_provider(self) -> "ClientCredentials":
         from messaging.kafka.oauth import (
             ClientCredentials,  # here, so that a process that needs no tokens starts faster
         )
@@ -130,21 +130,21 @@ class KafkaAccess(BaseModel):
             )
         if not is_confidential(scheme, host):
             raise UnusableConnectionError(f"{name}: must be https, else others on the network can read the password")
-        username, password = self._login()
+        username, password = self._credentials()
         return ClientCredentials(url, username, password, self.sasl_token_scope)
 
-    def _login(self) -> tuple[str, str]:
+    def _credentials(self) -> tuple[str, str]:
         if not (self.sasl_username and self.sasl_password):
             names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
             raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
         return self.sasl_username, self.sasl_password.get_secret_value()
 
-    def _tls(self) -> ssl.SSLContext:
+    def _tls_context(self) -> ssl.SSLContext:
         try:
             context = ssl.create_default_context(cafile=self.tls_ca_file)
         except OSError as error:
             raise UnusableConnectionError(
-                f"PLAUDIT_KAFKA__TLS_CA_FILE: {self.tls_ca_file}: {_reason(error)}"
+                f"PLAUDIT_KAFKA__TLS_CA_FILE: {self.tls_ca_file}: {_pem_error(error)}"
             ) from error
         if self.tls_key_file and not self.tls_cert_file:
             raise UnusableConnectionError("PLAUDIT_KAFKA__TLS_CERT_FILE: PLAUDIT_KAFKA__TLS_KEY_FILE needs it")
@@ -154,7 +154,7 @@ class KafkaAccess(BaseModel):
             except OSError as error:
                 files = ", ".join(str(file) for file in (self.tls_cert_file, self.tls_key_file) if file)
                 raise UnusableConnectionError(
-                    f"PLAUDIT_KAFKA__TLS_CERT_FILE and PLAUDIT_KAFKA__TLS_KEY_FILE: {files}: {_reason(error)}"
+                    f"PLAUDIT_KAFKA__TLS_CERT_FILE and PLAUDIT_KAFKA__TLS_KEY_FILE: {files}: {_pem_error(error)}"
                 ) from error
         return context
 
@@ -180,13 +180,13 @@ class KafkaConnection:
     def _check_addresses(self) -> None:
         addresses = [address.strip() for address in self.bootstrap_servers.split(",")]
         found = [_ADDRESS.fullmatch(address) for address in addresses if address]
-        if not found or any(each is None or not 0 < int(each[1] or 1) <= _MOST_PORT for each in found):
+        if not found or any(each is None or not 0 < int(each[1] or 1) <= _MAX_PORT for each in found):
             raise UnusableConnectionError(
                 "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS: must be addresses like kafka-1:9092,kafka-2:9092"
             )
 
 
-def _reason(error: OSError) -> str:
+def _pem_error(error: OSError) -> str:
     # TLS errors concern the content of the file, not the file itself.
     return f"no usable PEM ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
 
@@ -198,7 +198,7 @@ def is_too_large(error: BaseException) -> bool:
 
 def is_not_let_in(error: BaseException) -> bool:
     """True if Kafka is reachable, but rejects our login or denies the operation."""
-    return isinstance(error, _NOT_LET_IN)
+    return isinstance(error, _ACCESS_DENIED)
 
 
 def is_broker_away(error: BaseException) -> bool:

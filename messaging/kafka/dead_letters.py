@@ -22,10 +22,10 @@ PREVIEW_BYTES: Final = 4 * 1024
 
 _TEXT_LENGTH: Final = 1_000
 _READS_AT_ONCE: Final = 2
-_PATIENCE_S: Final = 10.0
-_TOO_LATE: Final = "Kafka did not answer in time"
+_TIMEOUT_S: Final = 10.0
+_NO_ANSWER: Final = "Kafka did not answer in time"
 _SEARCH_S: Final = 4.0
-_MOST_SEARCHED: Final = 5_000
+_MAX_SEARCHED: Final = 5_000
 """Maximum number of letters examined for a page, however few of them match."""
 
 _CHUNK: Final = 25
@@ -84,14 +84,14 @@ class DeadLetterTopics:
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
         self._connection = connection
         self._topics = topics
-        self._turns = asyncio.Semaphore(_READS_AT_ONCE)
+        self._read_slots = asyncio.Semaphore(_READS_AT_ONCE)
 
     @asynccontextmanager
     async def opened(self) -> "AsyncIterator[OpenedLetters]":
         """The present letters, with a connection that lasts for the block."""
         names = {self._topics.dead_letters(topic): topic for topic in CONSUMED}
-        async with self._turns, AsyncExitStack() as stack:
-            async with in_time(_PATIENCE_S, _TOO_LATE):
+        async with self._read_slots, AsyncExitStack() as stack:
+            async with in_time(_TIMEOUT_S, _NO_ANSWER):
                 async with admin_client(self._connection) as admin:
                     partitions = await partitions_of(admin, list(names))
                 reader = await stack.enter_async_context(TopicReader.opened(self._connection))
@@ -109,7 +109,7 @@ class OpenedLetters:
         """The letter at a place; None if there is none (any more)."""
         for partition, first in self.partitions.items():
             if (first.topic, first.partition) == (place.topic, place.partition):
-                async with in_time(_PATIENCE_S, _TOO_LATE):
+                async with in_time(_TIMEOUT_S, _NO_ANSWER):
                     return await self.reader.record(partition, place.offset)
         return None
 
@@ -120,14 +120,14 @@ class OpenedLetters:
 
         A search with few matches ends after thousands of letters or a few seconds; `rest` is where to continue.
         """
-        async with in_time(_PATIENCE_S, _TOO_LATE):
+        async with in_time(_TIMEOUT_S, _NO_ANSWER):
             spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
-            left = {p: self._before(p, span, ends) for p, span in spans.items()}
+            left = {p: self._span_before(p, span, ends) for p, span in spans.items()}
             merge = _Merge(self, {p: span for p, span in left.items() if span})
             letters = await merge.take(take, search)
         return FoundLetters(letters, merge.rest())
 
-    def _before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
+    def _span_before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
         first = self.partitions[partition]
         end = span.stop if ends is None else ends.get((first.topic, first.partition), span.start)
         return range(span.start, min(span.stop, end))
@@ -143,10 +143,10 @@ class _Merge:
 
     async def take(self, wanted: int, search: Search) -> list[LetterPreview]:
         """The newest letters that match the search, at most `wanted`."""
-        until, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
+        deadline, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
         await self._read({partition: span[-1:] for partition, span in self.left.items()})
         chosen = await search.among([each for letters in self.waiting.values() for each in letters])
-        while len(found) < wanted and searched < _MOST_SEARCHED and monotonic() < until:
+        while len(found) < wanted and searched < _MAX_SEARCHED and monotonic() < deadline:
             for partition in [partition for partition in self.left if not self.waiting.get(partition)]:
                 await self._read_chunk(partition)
                 chosen |= await search.among(self.waiting.get(partition, ()))

@@ -25,12 +25,12 @@ are redistributed."""
 SWITCHED_S: Final = 30.0
 """Seconds after which keys have been redistributed, or the process that does it is gone: all then go on as before."""
 
-_KEPT_S: Final = 5.0
-_AGAIN_S: Final = 1.0
-_ASK_S: Final = 1.0
-_LOOK_S: Final = 0.3
-_PATIENCE_S: Final = 10.0
-_LONG_AWAY_S: Final = 3.0
+_REFRESH_S: Final = 5.0
+_RETRY_S: Final = 1.0
+_ASK_TIMEOUT_S: Final = 1.0
+_POLL_S: Final = 0.3
+_MAX_WAIT_S: Final = 10.0
+_LONG_OUTAGE_S: Final = 3.0
 
 
 class Divided(Protocol):
@@ -68,7 +68,7 @@ class Division:
         self._changes = changes
         self._divided: Mapping[str, Divided] = {}
         self._known_at = float("-inf")
-        self._ask_at = float("-inf")
+        self._next_ask_at = float("-inf")
         self._away_since: float | None = None
         self._turn: str | None = None
         self._turn_since = float("-inf")
@@ -100,7 +100,7 @@ class Division:
         hasn't answered recently. For other topics the last known numbers suffice once the database has been unavailable
         for a while, so that commands are still accepted.
         """
-        end = monotonic() + _PATIENCE_S
+        deadline = monotonic() + _MAX_WAIT_S
         while True:
             is_growing = any(each.to for topic, each in self._divided.items() if topic in topics)
             await self._refresh(KNOWN_GROWING_S if is_growing else KNOWN_S)
@@ -108,9 +108,9 @@ class Division:
             obstacle = self._obstacle(divided)
             if not obstacle:
                 return {topic: each.published or each.count for topic, each in divided.items()}
-            if monotonic() >= end:
+            if monotonic() >= deadline:
                 raise BrokerAwayError(obstacle)
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def stop(self) -> None:
         """Stop asking."""
@@ -134,29 +134,29 @@ class Division:
         return monotonic() - self._known_at
 
     def _is_long_away(self) -> bool:
-        return self._away_since is not None and monotonic() >= self._away_since + _LONG_AWAY_S
+        return self._away_since is not None and monotonic() >= self._away_since + _LONG_OUTAGE_S
 
     async def _refresh(self, needed_s: float) -> None:
         """Ask if it is time; wait for the answer only if the known one is too old, and a new one may come soon."""
-        if monotonic() < self._ask_at:
+        if monotonic() < self._next_ask_at:
             return
         if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._look())
+            self._asking = asyncio.create_task(self._ask_now())
         if self._age() >= needed_s and not self._is_long_away():
             await asyncio.wait([self._asking])
 
-    async def _look(self) -> None:
+    async def _ask_now(self) -> None:
         began = monotonic()
         try:
-            async with asyncio.timeout(_ASK_S):
+            async with asyncio.timeout(_ASK_TIMEOUT_S):
                 self._divided = await self._ask()
         except Exception as error:
-            self._ask_at = monotonic() + _AGAIN_S
+            self._next_ask_at = monotonic() + _RETRY_S
             self._away_since = began if self._away_since is None else self._away_since
             log.debug("the growth of topics can't be asked for", error=repr(error)[:300])
             return
         is_growing = any(each.to for each in self._divided.values())
-        self._known_at, self._ask_at = began, began + (_AGAIN_S if is_growing else _KEPT_S)
+        self._known_at, self._next_ask_at = began, began + (_RETRY_S if is_growing else _REFRESH_S)
         self._away_since = None
         turn = next((each.turn for each in self._divided.values() if each.published is None), None)
         if turn != self._turn:

@@ -11,7 +11,7 @@ from messaging.topics import IN_SYNC
 SAFE: Final = 2
 """Number of brokers that must have a record before it is acknowledged, so that it survives the loss of one."""
 
-_MOST_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 
 
 async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) -> dict[str, dict[str, str]]:
@@ -27,23 +27,23 @@ async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) 
 
 def unsafe_topics(settings: Mapping[str, Mapping[str, str]], least: int) -> list[str]:
     """The topics where fewer than `least` brokers may acknowledge a record; an unknown setting counts as enough."""
-    return [name for name, of_topic in settings.items() if int(of_topic.get(IN_SYNC) or least) < least]
+    return [name for name, config in settings.items() if int(config.get(IN_SYNC) or least) < least]
 
 
 async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) -> list[str]:
     """The reasons why acknowledged records of these topics could be lost with one broker; empty if they are safe."""
-    there = sorted(set(names) & set(await admin.list_topics()))
-    settings = await topic_settings_of(admin, there)
-    copies = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(there)}
-    few = [name for name in there if any(len(partition["replicas"]) < SAFE for partition in copies[name])]
+    existing = sorted(set(names) & set(await admin.list_topics()))
+    settings = await topic_settings_of(admin, existing)
+    copies = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
+    few = [name for name in existing if any(len(partition["replicas"]) < SAFE for partition in copies[name])]
     reasons = {
         f"fewer than {SAFE} copies of": few,
         f"{IN_SYNC} below {SAFE} in": unsafe_topics(settings, SAFE),
-        "no right to read the settings (DescribeConfigs) of": [name for name in there if name not in settings],
+        "no right to read the settings (DescribeConfigs) of": [name for name in existing if name not in settings],
     }
-    return [f"{reason} {_shown(names)}" for reason, names in reasons.items() if names]
+    return [f"{reason} {_shortened(names)}" for reason, names in reasons.items() if names]
 
 
-def _shown(names: list[str]) -> str:
-    more = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _shortened(names: list[str]) -> str:
+    more = len(names) - _MAX_SHOWN
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")

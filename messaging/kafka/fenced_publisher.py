@@ -31,7 +31,7 @@ class FencedPublisher:
 
     def __init__(self, producer: AIOKafkaProducer, *, fenced: bool) -> None:
         self._producer = producer
-        self._fenced = fenced
+        self._is_fenced = fenced
 
     @classmethod
     @asynccontextmanager
@@ -48,7 +48,7 @@ class FencedPublisher:
             request_timeout_ms=int(PUBLISH_S * 1000),
         )
         try:
-            async with _patience():
+            async with _publish_timeout():
                 await producer.start()
             yield cls(producer, fenced=connection.idempotence)
         finally:
@@ -60,23 +60,23 @@ class FencedPublisher:
         """Publish messages, in order for each key; returns once Kafka has committed them. Raises BrokerAwayError."""
         if not messages:
             return
-        async with _patience():
+        async with _publish_timeout():
             # Not with aiokafka's transaction context, which waits after a failure for Kafka to abort the transaction.
-            if self._fenced:
+            if self._is_fenced:
                 await self._producer.begin_transaction()
             await asyncio.gather(*await send_batch(self._producer, messages, BY_PLACE))
-            if self._fenced:
+            if self._is_fenced:
                 await self._producer.commit_transaction()
         count_published(messages)
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
-        async with _patience():
+        async with _publish_timeout():
             return [TopicPartition(topic, number) for number in sorted(await self._producer.partitions_for(topic))]
 
 
 @asynccontextmanager
-async def _patience() -> AsyncIterator[None]:
+async def _publish_timeout() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(PUBLISH_S):
             yield

@@ -16,8 +16,8 @@ from messaging.kafka.connection import BrokerAwayError, KafkaConnection, in_time
 from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
 
-_READING_S: Final = 15.0
-_TOO_LATE: Final = "Kafka did not tell in time what is read"
+_READ_TIMEOUT_S: Final = 15.0
+_NO_ANSWER: Final = "Kafka did not tell in time what is read"
 
 
 class Unread(NamedTuple):
@@ -70,15 +70,15 @@ class ConsumerLag:
 
     async def measure(self, *topics: Topic) -> Lag:
         """The lag of every partition of these topics; without arguments, of all consumed topics."""
-        async with self._asking():
-            return await self._measured(*await self._clients(), topics or tuple(Topic))
+        async with self._stop_on_error():
+            return await self._measure(*await self._clients(), topics or tuple(Topic))
 
     async def is_read(self, topic: Topic) -> bool:
         """True if the group of a topic has committed every record that was acknowledged before this call."""
         name = self._topics.name(topic)
-        async with self._asking():
+        async with self._stop_on_error():
             admin, reader = await self._clients()
-            group = self._groups.pop(name, None) or await _group(admin, name)
+            group = self._groups.pop(name, None) or await _find_group(admin, name)
             partitions, ends, committed = await asyncio.gather(
                 partitions_of(admin, [name]),
                 reader.end_offsets(group.partitions),
@@ -104,11 +104,12 @@ class ConsumerLag:
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float | None]:
         """The timestamp of the first record at or after each of these offsets, in seconds of Unix time; None if it has
         none since 1970. Partitions without such a record are left out."""
-        named = {TopicPartition(self._topics.name(each[0]), each[1]): each for each in offsets}
-        async with in_time(_READING_S, _TOO_LATE), TopicReader.opened(self._connection) as reader:
-            found = await reader.firsts({each: offsets[partition] for each, partition in named.items()})
+        originals = {TopicPartition(self._topics.name(each[0]), each[1]): each for each in offsets}
+        async with in_time(_READ_TIMEOUT_S, _NO_ANSWER), TopicReader.opened(self._connection) as reader:
+            found = await reader.firsts({each: offsets[partition] for each, partition in originals.items()})
         return {
-            named[each]: record.timestamp / 1000 if record.timestamp >= 0 else None for each, record in found.items()
+            originals[each]: record.timestamp / 1000 if record.timestamp >= 0 else None
+            for each, record in found.items()
         }
 
     async def stop(self) -> None:
@@ -121,9 +122,9 @@ class ConsumerLag:
             await reader.stop()
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[None]:
+    async def _stop_on_error(self) -> AsyncIterator[None]:
         try:
-            async with in_time(self._timeout, _TOO_LATE):
+            async with in_time(self._timeout, _NO_ANSWER):
                 yield
         except BaseException:
             await self.stop()
@@ -140,7 +141,7 @@ class ConsumerLag:
                 await reader.start()
             return admin, reader
 
-    async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer, topics: Collection[Topic]) -> Lag:
+    async def _measure(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer, topics: Collection[Topic]) -> Lag:
         names = {self._topics.name(topic): topic for topic in topics if topic.is_consumed}
         partitions = await partitions_of(admin, list(names))
         if not partitions:
@@ -152,23 +153,23 @@ class ConsumerLag:
             # A group has its topic's name. Partitions are explicit, because Tansu can't list all that it knows.
             *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
-        told = {partition: offset.offset for group in groups for partition, offset in group.items()}
+        answered = {partition: offset.offset for group in groups for partition, offset in group.items()}
         # An answer has offset -1 for a partition that was never committed. It has no partitions if the broker is no
         # longer the coordinator, or still loads the group.
-        if untold := sorted({partition.topic for partition in partitions if partition not in told}):
-            raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(untold)}")
-        committed = {partition: offset for partition, offset in told.items() if offset >= 0}
+        if unanswered := sorted({partition.topic for partition in partitions if partition not in answered}):
+            raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(unanswered)}")
+        committed = {partition: offset for partition, offset in answered.items() if offset >= 0}
         # Records deleted by retention are no backlog.
-        following = {partition: max(committed.get(partition, 0), first[partition]) for partition in partitions}
+        next_offsets = {partition: max(committed.get(partition, 0), first[partition]) for partition in partitions}
         return {
             (names[partition.topic], partition.partition): Unread(
                 max(0, ends[partition] - offset), offset, max(0, offset - committed.get(partition, offset))
             )
-            for partition, offset in following.items()
+            for partition, offset in next_offsets.items()
         }
 
 
-async def _group(admin: AIOKafkaAdminClient, name: str) -> _Group:
+async def _find_group(admin: AIOKafkaAdminClient, name: str) -> _Group:
     return _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
 
 

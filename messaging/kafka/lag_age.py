@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from messaging.kafka.lag import Lag, Partition
 
-_MOST_ENDS: Final = 128
+_MAX_ENDS: Final = 128
 """Maximum number of moments per partition. Beyond it every second one is forgotten, which makes ages a little low."""
 
 
@@ -23,23 +23,23 @@ class LagAge:
 
     def __init__(self) -> None:
         self._ends: dict[Partition, list[_End]] = {}
-        self._found: dict[Partition, int] = {}
-        self._told: dict[Partition, tuple[int, float]] = {}
+        self._first_ends: dict[Partition, int] = {}
+        self._timestamps: dict[Partition, tuple[int, float]] = {}
         self._oldest: dict[Partition, int] = {}
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
         """Record the lag at a moment, and forget partitions that aren't in it."""
         self._ends = {partition: ends for partition, ends in self._ends.items() if partition in lag}
-        self._found = {partition: end for partition, end in self._found.items() if partition in lag}
-        self._told = {partition: told for partition, told in self._told.items() if partition in lag}
+        self._first_ends = {partition: end for partition, end in self._first_ends.items() if partition in lag}
+        self._timestamps = {partition: each for partition, each in self._timestamps.items() if partition in lag}
         for partition, backlog in lag.items():
             end = backlog.next_offset + backlog.records
-            self._found.setdefault(partition, end)
+            self._first_ends.setdefault(partition, end)
             ends = [each for each in self._ends.get(partition, ()) if each.offset > backlog.next_offset]
             if backlog.records and (not ends or ends[-1].offset < end):
                 ends.append(_End(end, now))
-            if len(ends) > _MOST_ENDS:
+            if len(ends) > _MAX_ENDS:
                 del ends[1:-1:2]
             self._ends[partition] = ends
         self._oldest = {partition: backlog.next_offset for partition, backlog in lag.items() if backlog.records}
@@ -50,14 +50,14 @@ class LagAge:
         return {
             partition: offset
             for partition, offset in self._oldest.items()
-            if offset < self._found[partition] and self._told.get(partition, (-1, 0.0))[0] != offset
+            if offset < self._first_ends[partition] and self._timestamps.get(partition, (-1, 0.0))[0] != offset
         }
 
     def tell(self, offsets: Mapping[Partition, int], times: Mapping[Partition, float | None]) -> None:
         """Record the timestamps of these records; without one a record counts as arrived when it was first seen."""
         for partition, offset in offsets.items():
             time = times.get(partition)
-            self._told[partition] = offset, self._now if time is None else time
+            self._timestamps[partition] = offset, self._now if time is None else time
 
     def seconds(self) -> dict[Partition, float]:
         """Seconds that the oldest record of each backlog has waited, at the latest observation; 0 without a backlog."""
@@ -66,6 +66,6 @@ class LagAge:
     def _age(self, partition: Partition) -> float:
         if partition not in self._oldest:
             return 0.0
-        came = self._ends[partition][0].seen_at
-        offset, time = self._told.get(partition, (-1, came))
-        return max(0.0, self._now - (min(came, time) if offset == self._oldest[partition] else came))
+        seen_at = self._ends[partition][0].seen_at
+        offset, time = self._timestamps.get(partition, (-1, seen_at))
+        return max(0.0, self._now - (min(seen_at, time) if offset == self._oldest[partition] else seen_at))

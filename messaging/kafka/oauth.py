@@ -12,7 +12,7 @@ _TIMEOUT_S: Final = 10.0
 _MARGIN_S: Final = 30.0
 """Seconds before its expiry at which a token is replaced."""
 
-_SHORTEST_S: Final = 1.0
+_MIN_KEPT_S: Final = 1.0
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
@@ -23,21 +23,21 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         self._credentials = (client_id, client_secret)
         self._form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         self._token = ""
-        self._until = float("-inf")
-        self._asking = asyncio.Lock()
+        self._replace_at = float("-inf")
+        self._lock = asyncio.Lock()
 
     async def token(self) -> str:
         """A valid token. Raises KafkaConnectionError if the endpoint gives none, so that aiokafka tries again."""
-        async with self._asking:
-            if monotonic() >= self._until:
+        async with self._lock:
+            if monotonic() >= self._replace_at:
                 try:
-                    await self._ask()
+                    await self._request_token()
                 except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
                     # Without the response, which may contain a token.
                     raise KafkaConnectionError(f"No token from {self._url}: {type(error).__name__}") from error
             return self._token
 
-    async def _ask(self) -> None:
+    async def _request_token(self) -> None:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
             response = await client.post(self._url, data=self._form, auth=self._credentials)
         response.raise_for_status()
@@ -46,4 +46,4 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         if not isinstance(token, str):
             raise TypeError("access_token")
         self._token = token
-        self._until = monotonic() + max(_SHORTEST_S, seconds - _MARGIN_S)
+        self._replace_at = monotonic() + max(_MIN_KEPT_S, seconds - _MARGIN_S)

@@ -31,7 +31,7 @@ class Partitioning:
 
 BY_PLACE: Final = Partitioning()
 
-_WORTHWHILE: Final = 8
+_MIN_PACKED: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
 
 
@@ -42,12 +42,12 @@ async def send_batch(
 
     Messages with one key keep their order. Raises BrokerAwayError while a new partition doesn't exist yet.
     """
-    counts = {topic: await _partitions(producer, topic, partitioning) for topic in {m.topic for m in messages}}
+    counts = {topic: await _partition_count(producer, topic, partitioning) for topic in {m.topic for m in messages}}
     # A large message is left to the producer, which checks it against the limit.
-    if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
+    if len(messages) < _MIN_PACKED or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
         return [
             await producer.send(
-                m.topic, m.value, m.key, _partition(m, counts[m.topic], partitioning), headers=list(m.headers)
+                m.topic, m.value, m.key, _chosen_partition(m, counts[m.topic], partitioning), headers=list(m.headers)
             )
             for m in messages
         ]
@@ -71,19 +71,19 @@ def _send_packed(
     return [*futures, queue_batch(producer, batch, partition)]
 
 
-async def _partitions(producer: AIOKafkaProducer, topic: str, partitioning: Partitioning) -> int:
-    there, wanted = len(await producer.partitions_for(topic)), partitioning.counts.get(topic)
+async def _partition_count(producer: AIOKafkaProducer, topic: str, partitioning: Partitioning) -> int:
+    existing, wanted = len(await producer.partitions_for(topic)), partitioning.counts.get(topic)
     if wanted is None:
-        return there
-    if wanted > there:
+        return existing
+    if wanted > existing:
         await producer.client.force_metadata_update()
-        there = len(await producer.partitions_for(topic))
-        if wanted > there:
-            raise BrokerAwayError(f"{topic} is to have {wanted} partitions, and has {there}")
+        existing = len(await producer.partitions_for(topic))
+        if wanted > existing:
+            raise BrokerAwayError(f"{topic} is to have {wanted} partitions, and has {existing}")
     return wanted
 
 
-def _partition(message: OutgoingMessage, count: int, partitioning: Partitioning) -> int | None:
+def _chosen_partition(message: OutgoingMessage, count: int, partitioning: Partitioning) -> int | None:
     # Without a key the producer chooses a partition that has a leader.
     return (
         None if message.key is None else partition_of(message.topic, message.key, count, by_place=partitioning.by_place)
@@ -97,10 +97,10 @@ def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = 
         return random.randrange(count)  # noqa: S311
     if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
         return partition_at(key, count)
-    return _hash(key) % count
+    return _key_hash(key) % count
 
 
 @lru_cache(maxsize=16_384)
-def _hash(key: bytes) -> int:
+def _key_hash(key: bytes) -> int:
     # Cached, because it is pure Python, and the keys of objects repeat.
     return murmur2(key)

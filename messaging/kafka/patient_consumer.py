@@ -38,10 +38,10 @@ in that fetch, and is fetched again only after its end: by default up to half a 
 _IDLE_FETCH_MS: Final = 2_000
 """The same after an empty poll: each fetch is work for the broker, and a record that arrives ends it."""
 
-_LOOK_MS: Final = 500
+_SINGLE_POLL_MS: Final = 500
 """Milliseconds to wait for the records of one partition when each is read separately."""
 
-_MOST_BETWEEN_POLLS_MS: Final = 24 * 3_600_000
+_MAX_POLL_INTERVAL_MS: Final = 24 * 3_600_000
 """Maximum milliseconds between polls. By default aiokafka leaves the group after five minutes: in a longer outage it
 would lose all members, and waiting batches would be delivered again. A batch that hangs keeps its partitions for this
 long, but the standstill is reported. Kafka notices a dead process by its missing heartbeats."""
@@ -49,7 +49,7 @@ long, but the standstill is reported. Kafka notices a dead process by its missin
 _HEARTBEAT_MS: Final = 1_000
 """Milliseconds between heartbeats, by default 3 s. By them members learn of a rebalance, which waits for them all."""
 
-_NOWHERE: Final = TopicPartition("", 0)
+_NO_PARTITION: Final = TopicPartition("", 0)
 
 Found = dict[TopicPartition, list[RawRecord]]
 Readable = Callable[[str], Awaitable[int | None]]
@@ -81,12 +81,12 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
-        ours = {
+        own_options = {
             "fetch_max_wait_ms": _BUSY_FETCH_MS,
-            "max_poll_interval_ms": _MOST_BETWEEN_POLLS_MS,
+            "max_poll_interval_ms": _MAX_POLL_INTERVAL_MS,
             "heartbeat_interval_ms": _HEARTBEAT_MS,
         }
-        super().__init__(*topics, **options | ours)
+        super().__init__(*topics, **options | own_options)
         self._readable = readable
         self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()
@@ -115,10 +115,10 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             try:
                 if self._is_astray:
                     await self._return_to_committed()
-                await self._clear()
+                await self._clear_assigned()
                 # To aiokafka, none means all.
-                wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
-                found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)
+                wanted = partitions or tuple(self._cleared) or (_NO_PARTITION,)
+                found = await self._fetch(*wanted, timeout_ms=timeout_ms, max_records=max_records)
                 self.polled = self._tenure.assignments
                 wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
@@ -134,27 +134,27 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                     raise
                 log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
                 await self._return_to_committed()
-                found = await self._each_by_itself(max_records or 1)
+                found = await self._read_each_separately(max_records or 1)
             if not found and self._in_hand != self._tenure.assignments:
                 await self._commit_past_markers()
         self._in_hand = self.polled
         return found
 
-    async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
+    async def _fetch(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
         """The records that aiokafka has fetched; none if a partition was moved to its oldest one."""
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             self._attempts.forget(found)
             return found
         except NoOffsetForPartitionError:
-            await self._begin(await self._committed(self._cleared))
+            await self._seek_uncommitted_to_oldest(await self._committed_offsets(self._cleared))
         except OffsetOutOfRangeError as error:
             (offsets,) = error.args
             for partition, offset in offsets.items():
-                await self._go_on_at_oldest(partition, offset)
+                await self._continue_at_oldest(partition, offset)
         return {}
 
-    async def _begin(self, committed: Mapping[TopicPartition, int | None]) -> None:
+    async def _seek_uncommitted_to_oldest(self, committed: Mapping[TopicPartition, int | None]) -> None:
         """Seek to the oldest records of all partitions that were never committed.
 
         aiokafka names one of them, and moves none while it fetches from the others: one by one, each would wait for as
@@ -163,7 +163,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         if new := [partition for partition, offset in committed.items() if offset is None]:
             await self.seek_to_beginning(*new)
 
-    async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
+    async def _continue_at_oldest(self, partition: TopicPartition, offset: int) -> None:
         """Continue at the oldest record that is left if there is none at this offset, and report what was lost."""
         oldest = (await self.beginning_offsets([partition]))[partition]
         try:
@@ -172,22 +172,22 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             self.seek(partition, oldest)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner finds the same
-        at = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
+        details = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
         if oldest > offset:
             MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
-            log.error("records were deleted before they were read", count=oldest - offset, **at)
+            log.error("records were deleted before they were read", count=oldest - offset, **details)
         else:
-            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **at)
+            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **details)
 
-    async def _clear(self) -> None:
+    async def _clear_assigned(self) -> None:
         """Find out which newly assigned partitions may be read; a partition that may be read stays so."""
         assigned = self.assignment()
         self._cleared &= assigned
-        unclear = assigned - self._cleared
+        uncleared = assigned - self._cleared
         if self._readable is None:
-            self._cleared |= unclear
+            self._cleared |= uncleared
             return
-        for topic in {partition.topic for partition in unclear}:
+        for topic in {partition.topic for partition in uncleared}:
             try:
                 limit = await self._readable(topic)
             except Exception as error:
@@ -195,7 +195,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                     "it isn't known which partitions may be read; waiting", topic=topic, error=repr(error)[:300]
                 )
                 continue
-            self._cleared |= {p for p in unclear if p.topic == topic and (limit is None or p.partition < limit)}
+            self._cleared |= {p for p in uncleared if p.topic == topic and (limit is None or p.partition < limit)}
 
     @property
     def read(self) -> frozenset[TopicPartition]:
@@ -232,7 +232,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         now = self._tenure.assignments
         if now == polled:
             return held
-        committed = await self._committed(held)
+        committed = await self._committed_offsets(held)
         return {each for each in held if committed[each] is not None} if now == self._tenure.assignments else set()
 
     def rewind(self, partition: TopicPartition, offset: int, polled: int) -> None:
@@ -252,33 +252,33 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._committed_idle = read
 
     async def _return_to_committed(self) -> None:
-        committed = await self._committed(self.assignment())
+        committed = await self._committed_offsets(self.assignment())
         for partition, offset in committed.items():
             if offset is not None:
                 self.seek(partition, offset)
-        await self._begin(committed)
+        await self._seek_uncommitted_to_oldest(committed)
         self._is_astray = False
 
-    async def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+    async def _committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         partitions = list(partitions)
         return dict(zip(partitions, await asyncio.gather(*map(self.committed, partitions)), strict=True))
 
-    async def _each_by_itself(self, max_records: int) -> Found:
+    async def _read_each_separately(self, max_records: int) -> Found:
         self.polled = self._tenure.assignments
         found: Found = {}
         for partition in self._cleared & self.assignment():
-            records = await self._up_to_unreadable(partition, max_records - sum(map(len, found.values())))
+            records = await self._read_up_to_unreadable(partition, max_records - sum(map(len, found.values())))
             if records:
                 found[partition] = records
         return found
 
-    async def _up_to_unreadable(self, partition: TopicPartition, max_records: int) -> list[RawRecord]:
+    async def _read_up_to_unreadable(self, partition: TopicPartition, max_records: int) -> list[RawRecord]:
         records: list[RawRecord] = []
         while len(records) < max_records:
             position = await self.position(partition)
             try:
-                wait = 0 if records else _LOOK_MS
-                one = await self._fetched(partition, timeout_ms=wait, max_records=1)
+                wait = 0 if records else _SINGLE_POLL_MS
+                one = await self._fetch(partition, timeout_ms=wait, max_records=1)
             except ConsumerStoppedError:
                 raise
             except Exception as error:

@@ -37,14 +37,14 @@ class Publisher:
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
-        self._starting: asyncio.Task[AIOKafkaProducer] | None = None
+        self._start_task: asyncio.Task[AIOKafkaProducer] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
         """Disconnect. Unacknowledged messages are given up, so nothing may be in progress."""
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
+        if self._start_task is not None:
+            self._start_task.cancel()
+            await asyncio.wait([self._start_task])
         producer, self._producer = self._producer, None
         await self.division.stop()
         if producer is not None:
@@ -66,7 +66,7 @@ class Publisher:
         partitioning = Partitioning(self.has_places, counts)
         try:
             async with asyncio.timeout(self._timeout):
-                producer = await self._started()
+                producer = await self._running_producer()
                 await asyncio.gather(*await send_batch(producer, messages, partitioning))
         except TimeoutError as error:
             absent = set[str]()
@@ -86,7 +86,7 @@ class Publisher:
         """The topics among these that the cluster doesn't have, or doesn't let us see. Raises BrokerAwayError."""
         try:
             async with asyncio.timeout(self._timeout):
-                producer = await self._started()
+                producer = await self._running_producer()
                 for topic in topics:
                     producer.client.add_topic(topic)
                 if not await producer.client.force_metadata_update():
@@ -96,15 +96,15 @@ class Publisher:
         except (TimeoutError, KafkaError) as error:
             raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
 
-    async def _started(self) -> AIOKafkaProducer:
+    async def _running_producer(self) -> AIOKafkaProducer:
         """The producer, started once for all callers. The start has its own timeout: under that of its first caller,
         who may have waited for another one before, it would never complete under load."""
         if self._producer is not None:
             return self._producer
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(_seen)
-        return await asyncio.shield(self._starting)
+        if self._start_task is None or self._start_task.done():
+            self._start_task = asyncio.create_task(self._start())
+            self._start_task.add_done_callback(_retrieve_error)
+        return await asyncio.shield(self._start_task)
 
     async def _start(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(
@@ -135,7 +135,7 @@ class Publisher:
         closing.add_done_callback(self._closing.discard)
 
 
-def _seen(task: asyncio.Task[AIOKafkaProducer]) -> None:
+def _retrieve_error(task: asyncio.Task[AIOKafkaProducer]) -> None:
     """Retrieve the error of a failed start: all of its callers may be gone."""
     if not task.cancelled():
         task.exception()

@@ -53,7 +53,7 @@ class TopicReader:
         Records that arrive meanwhile are not read, so it ends.
         """
         ends = {p: end for p, end in (await self._consumer.end_offsets(list(partitions))).items() if end}
-        starts = await self._starts(list(ends), since)
+        starts = await self._start_offsets(list(ends), since)
         async for records in self.between({p: range(starts[p], end) for p, end in ends.items()}):
             yield records
 
@@ -109,7 +109,9 @@ class TopicReader:
             return records[0]
         return None
 
-    async def _starts(self, partitions: Sequence[TopicPartition], since: datetime | None) -> dict[TopicPartition, int]:
+    async def _start_offsets(
+        self, partitions: Sequence[TopicPartition], since: datetime | None
+    ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
         starts: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(partitions))

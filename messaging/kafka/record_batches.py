@@ -23,7 +23,7 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 _ATTRIBUTES_AT: Final = 21
 _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
-_MOST_TOLD: Final = 1_000
+_MAX_UNREADABLE: Final = 1_000
 """Maximum number of unreadable records of a batch that are yielded; the last one stands for the rest."""
 
 
@@ -109,27 +109,27 @@ class ReadableBatch:
     def __init__(self, batch: memoryview, allowance: Allowance | None) -> None:
         self._batch = batch
         self._allowance = allowance
-        self._whole = record_batch(bytes(batch))
+        self._original = record_batch(bytes(batch))
         self._records: Iterator[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         # Offsets, attributes and checksum are those of the original batch.
-        return getattr(self._whole, name)
+        return getattr(self._original, name)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._readable()
+        return self._decoded_records()
 
     def __next__(self) -> Any:
         """The next record: aiokafka takes the first of a control batch. Raises CorruptRecordException without one."""
         if self._records is None:
-            self._records = iter(self._whole)
+            self._records = iter(self._original)
         for record in self._records:
             return record
         raise CorruptRecordException("a control batch has no records")
 
-    def _readable(self) -> Iterator[Any]:
+    def _decoded_records(self) -> Iterator[Any]:
         header = Header.of(self._batch)
-        records, batch = self._batch[_HEADER.size :], self._whole
+        records, batch = self._batch[_HEADER.size :], self._original
         if header.codec:
             try:
                 records = expanded(header.codec, records)
@@ -150,7 +150,7 @@ class ReadableBatch:
                 following = record.offset + 1
                 yield record
         except (CorruptRecordException, ValueError, IndexError, OverflowError) as error:
-            yield from _one_by_one(records, header, following, str(error))
+            yield from _decode_separately(records, header, following, str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +190,9 @@ class Header:
         """`count` records from an offset on that exist but can't be decoded."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
-        for offset in offsets[: _MOST_TOLD - 1]:
+        for offset in offsets[: _MAX_UNREADABLE - 1]:
             yield Record(offset, self.last_time, None, UnreadableValue(b"", code, reason))
-        if rest := offsets[_MOST_TOLD - 1 :]:
+        if rest := offsets[_MAX_UNREADABLE - 1 :]:
             reason += f"; the same for all offsets up to {rest[-1]}"
             yield Record(rest[0], self.last_time, None, UnreadableValue(b"", code, reason))
 
@@ -210,18 +210,18 @@ class Record:
     checksum: None = None
 
 
-def _one_by_one(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
+def _decode_separately(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
     """The records from an offset on, decoded one by one: valid ones, and unreadable values for the others."""
     cursor = _Cursor(records)
     for index in range(header.count):
         try:
             content = cursor.part(cursor.varint())
-        except _EndError:
+        except _TruncatedError:
             yield from header.lost(following, header.count - index, DeadLetterCode.UNDECODABLE, reason)
             return
         try:
-            record = _record(_Cursor(content), header)
-        except _EndError:
+            record = _decode_record(_Cursor(content), header)
+        except _TruncatedError:
             reason = "the record does not have the parts that it should"
             raw = UnreadableValue(bytes(content), DeadLetterCode.UNDECODABLE, reason)
             record = Record(following, header.last_time, None, raw)
@@ -230,8 +230,8 @@ def _one_by_one(records: memoryview, header: Header, following: int, reason: str
             yield record
 
 
-def _record(content: "_Cursor", header: Header) -> Record:
-    """Decode one record; its value is unreadable if a header's name is. Raises _EndError if parts are missing."""
+def _decode_record(content: "_Cursor", header: Header) -> Record:
+    """Decode one record; its value is unreadable if a header's name is. Raises _TruncatedError if parts are missing."""
     content.part(1)
     time = header.first_time + content.varint()
     offset = header.base_offset + content.varint()
@@ -240,7 +240,7 @@ def _record(content: "_Cursor", header: Header) -> Record:
     reason = ""
     count = content.varint()
     if count < 0:
-        raise _EndError
+        raise _TruncatedError
     for _ in range(count):
         name = bytes(content.part(content.varint()))
         try:
@@ -249,13 +249,13 @@ def _record(content: "_Cursor", header: Header) -> Record:
             headers.append((name.decode(errors="backslashreplace"), content.nullable()))
             reason = f"the name of the header {name[:100]!r} is not UTF-8"
     if not content.is_at_end:
-        raise _EndError
+        raise _TruncatedError
     if reason:
         value = UnreadableValue(value or b"", DeadLetterCode.UNDECODABLE, reason)
     return Record(offset, header.last_time if header.is_stamped_by_broker else time, key, value, headers)
 
 
-class _EndError(Exception):
+class _TruncatedError(Exception):
     """A part is longer than the remaining bytes."""
 
 
@@ -274,7 +274,7 @@ class _Cursor:
         """The next `length` bytes."""
         end = self._position + length
         if length < 0 or end > len(self._content):
-            raise _EndError
+            raise _TruncatedError
         start, self._position = self._position, end
         return self._content[start:end]
 
@@ -286,7 +286,7 @@ class _Cursor:
             number |= (byte & 0x7F) << shift
             if not byte & 0x80:
                 return (number >> 1) ^ -(number & 1)
-        raise _EndError
+        raise _TruncatedError
 
     def nullable(self) -> bytes | None:
         """Bytes after their length, which is -1 for None."""

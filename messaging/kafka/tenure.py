@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from messaging.kafka.aiokafka_internals import assignment_end, generation
 
-_NONE: Final = -1
+_NO_GENERATION: Final = -1
 
 
 class Tenure:
@@ -19,24 +19,24 @@ class Tenure:
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
-        self._generation = _NONE
+        self._generation = _NO_GENERATION
         self._since: dict[TopicPartition, int] = {}
         self.assignments = 0
-        self._note()
+        self._note_assignment()
 
     @property
     def is_current(self) -> bool:
         """False during a rebalance, and once the consumer has left its group."""
-        return _NONE < self._generation == generation(self._consumer)
+        return _NO_GENERATION < self._generation == generation(self._consumer)
 
     def held_since(self, assignment: int) -> set[TopicPartition]:
         """The partitions that the consumer has held without a break since that assignment."""
         return {partition for partition, since in self._since.items() if since <= assignment}
 
-    def _note(self, _: asyncio.Future[None] | None = None) -> None:
+    def _note_assignment(self, _: asyncio.Future[None] | None = None) -> None:
         now = generation(self._consumer)
         held = self._since if now == self._generation + 1 else {}
         self.assignments += 1
         self._since = {partition: held.get(partition, self.assignments) for partition in self._consumer.assignment()}
         self._generation = now
-        assignment_end(self._consumer).add_done_callback(self._note)
+        assignment_end(self._consumer).add_done_callback(self._note_assignment)

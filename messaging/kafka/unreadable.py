@@ -15,7 +15,7 @@ from messaging.kafka.record_batches import UnreadableValue
 TRIES: Final = 3
 """Attempts at a record before it is given up: one that was damaged in transit is intact when fetched again."""
 
-_OF_RECORDS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
+_RECORD_ERRORS: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
 
 
 def is_of_records(error: BaseException) -> bool:
@@ -24,7 +24,7 @@ def is_of_records(error: BaseException) -> bool:
     aiokafka's other errors are those of the connection or the group: a poll also raises the errors of heartbeats and
     joins, as plain KafkaErrors for any unexpected response of a broker.
     """
-    return isinstance(error, _OF_RECORDS) or not (isinstance(error, KafkaError) or is_broker_away(error))
+    return isinstance(error, _RECORD_ERRORS) or not (isinstance(error, KafkaError) or is_broker_away(error))
 
 
 def unreadable_record(partition: TopicPartition, offset: int, error: Exception) -> RawRecord:

@@ -25,14 +25,14 @@ _LOOP: Final = dict.fromkeys(("index", "index0", "rindex", "rindex0", "first", "
 def check(template: BoundTemplate, sample: Mapping[str, Any], filters: Collection[str]) -> None:
     """Raise SourceError for a template with variables that the sample doesn't have, or with other filters."""
     static = RenderContext(template)
-    assigned = {name: _ANY for node in _all(template.nodes, static) for name in map(str, node.template_scope())}
+    assigned = {name: _ANY for node in _all_nodes(template.nodes, static) for name in map(str, node.template_scope())}
     _check_nodes(template.nodes, static, {**sample, **assigned}, filters)
 
 
-def _all(nodes: Iterable[Node], static: RenderContext) -> Iterator[Node]:
+def _all_nodes(nodes: Iterable[Node], static: RenderContext) -> Iterator[Node]:
     for node in nodes:
         yield node
-        yield from _all(node.children(static), static)
+        yield from _all_nodes(node.children(static), static)
 
 
 def _check_nodes(
@@ -43,7 +43,7 @@ def _check_nodes(
             _check_expression(expression, scope, filters)
         inner = scope
         if isinstance(node, ForNode):
-            element = _element(node.token, _value(node.expression.iterable, scope))
+            element = _sample_element(node.token, _sample_value(node.expression.iterable, scope))
             inner = {**scope, str(node.expression.identifier): element, "forloop": _LOOP}
         _check_nodes(node.children(static), static, inner, filters)
 
@@ -51,7 +51,7 @@ def _check_nodes(
 def _check_expression(expression: Expression, scope: Mapping[str, Any], filters: Collection[str]) -> None:
     match expression:
         case Path():
-            _value(expression, scope)
+            _sample_value(expression, scope)
         case RangeLiteral(start=IntegerLiteral(value=start), stop=IntegerLiteral(value=stop)):
             if stop - start >= LONGEST_RANGE:
                 _refuse(expression.token, f"a range may have {LONGEST_RANGE} numbers")
@@ -67,7 +67,7 @@ def _check_expression(expression: Expression, scope: Mapping[str, Any], filters:
         _check_expression(child, scope, filters)
 
 
-def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
+def _sample_value(expression: Expression, scope: Mapping[str, Any]) -> Any:
     """The value of an expression in the sample, as far as its fields matter. Raises SourceError."""
     if isinstance(expression, RangeLiteral):
         return [_ANY]
@@ -80,7 +80,7 @@ def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
         if isinstance(segment, Path):
             value = value[0] if isinstance(value, list) else _ANY
         elif isinstance(segment, int) or (isinstance(value, list) and segment in ("first", "last")):
-            value = _element(expression.token, value)
+            value = _sample_element(expression.token, value)
         elif segment == "size" and isinstance(value, str | list):
             value = ""
         elif isinstance(value, Mapping) and segment in value:
@@ -91,7 +91,7 @@ def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
     return value
 
 
-def _element(token: Token, value: Any) -> Any:
+def _sample_element(token: Token, value: Any) -> Any:
     if value is _ANY:
         return _ANY
     return value[0] if isinstance(value, list) else _refuse(token, "this is not a list")

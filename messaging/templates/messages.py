@@ -12,7 +12,7 @@ from messaging.templates.language import MAX_SOURCE_BYTES
 from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
 
 
-def _usable(part: Part) -> Callable[[str], str]:
+def _check_usable(part: Part) -> Callable[[str], str]:
     def usable(source: str) -> str:
         try:
             check_part(part, source)
@@ -24,7 +24,7 @@ def _usable(part: Part) -> Callable[[str], str]:
     return usable
 
 
-def _known(name: str) -> str:
+def _check_known(name: str) -> str:
     if name not in BUILT_IN:
         raise PydanticCustomError("unknown_template", "There is: {known}", {"known": ", ".join(BUILT_IN)})
     return name
@@ -40,9 +40,9 @@ Language = Annotated[
 class TemplateFields(PartialMessage):
     """A template by parts. An omitted part is that of the template in effect here, else of a more general one."""
 
-    subject: Annotated[_Source, AfterValidator(_usable("subject"))] | None = None
-    text: Annotated[_Source, AfterValidator(_usable("text"))] | None = None
-    html: Annotated[_Source, AfterValidator(_usable("html"))] | None = None
+    subject: Annotated[_Source, AfterValidator(_check_usable("subject"))] | None = None
+    text: Annotated[_Source, AfterValidator(_check_usable("text"))] | None = None
+    html: Annotated[_Source, AfterValidator(_check_usable("html"))] | None = None
 
     def merged_into(self, template: MailTemplate) -> MailTemplate:
         """The template with these parts instead of its own."""
@@ -56,7 +56,7 @@ class TemplateFields(PartialMessage):
 class NamedTemplate(TemplateFields):
     """A template, saved or deleted for a store and a language."""
 
-    name: Annotated[str, AfterValidator(_known)]
+    name: Annotated[str, AfterValidator(_check_known)]
     store_id: Annotated[OptionalId, Field(description="null: all stores")] = None
     language_code: Annotated[Language, Field(description="null: all languages without a template of their own")] = None
     deleted: bool = False

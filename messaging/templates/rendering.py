@@ -59,7 +59,7 @@ def render(template: MailTemplate, context: Mapping[str, Any]) -> RenderedMail:
 
     Missing data is left empty; in HTML, data stays text. Raises TemplateError, also for a part that comes out empty.
     """
-    subject, text, html = (_rendered(part, getattr(template, part), context) for part in PARTS)
+    subject, text, html = (_render_part(part, getattr(template, part), context) for part in PARTS)
     return RenderedMail(" ".join(subject.split())[:SUBJECT_LENGTH], text, html)
 
 
@@ -71,8 +71,8 @@ def check(template: MailTemplate) -> None:
 
 def check_part(part: Part, source: str) -> None:
     """Raise TemplateError, as `check` does for a whole template."""
-    _rendered(part, source, SAMPLE_CONTEXT)
-    _rendered(part, source, SPARSE_CONTEXT, "where nothing is known but the order, its store and its language")
+    _render_part(part, source, SAMPLE_CONTEXT)
+    _render_part(part, source, SPARSE_CONTEXT, "where nothing is known but the order, its store and its language")
 
 
 async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -80,7 +80,7 @@ async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kw
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 
-def _rendered(part: Part, source: str, context: Mapping[str, Any], where: str = "") -> str:
+def _render_part(part: Part, source: str, context: Mapping[str, Any], where: str = "") -> str:
     try:
         rendered = _LANGUAGE.render(source, context, html=part == "html")
     except SourceError as error:

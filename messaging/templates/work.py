@@ -94,7 +94,7 @@ class _Output(StringIO):
         return super().write(text)
 
 
-class _Turn(BlockNode):
+class _LoopBody(BlockNode):
     """The body of a loop: each iteration is charged for its content, whether it writes or not."""
 
     __slots__ = ("weight",)
@@ -112,7 +112,7 @@ class _WorkForNode(ForNode):
     def __init__(
         self, token: Token, expression: LoopExpression, block: BlockNode, default: BlockNode | None = None
     ) -> None:
-        super().__init__(token, expression, _Turn(block), default)
+        super().__init__(token, expression, _LoopBody(block), default)
 
 
 class WorkForTag(ForTag):
@@ -143,7 +143,7 @@ class WorkTemplate(BoundTemplate):
 def _weight(node: Node, static: RenderContext) -> int:
     """The steps of rendering a node once, with one iteration of each loop in it."""
     inside = sum(_weight(child, static) for child in node.children(static))
-    if isinstance(node, ForNode) and isinstance(node.block, _Turn):
+    if isinstance(node, ForNode) and isinstance(node.block, _LoopBody):
         node.block.weight = _weight(node.block, static)
     if isinstance(node, MultiExpressionBlockNode):
         # A `when` writes its block once for each value that matches.
