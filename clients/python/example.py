@@ -40,7 +40,7 @@ class PlauditError(Exception):
         self.problem: Json = response.json() if is_problem else {"detail": response.text[:1_000]}
         self.status = response.status_code
         self.errors: list[Json] = self.problem.get("errors", [])
-        super().__init__(f"{self.status}: {self.problem['detail']}")
+        super().__init__(f"{self.status}: {self.problem.get('detail', self.problem.get('title', ''))}")
 
 
 class Plaudit:
