@@ -45,7 +45,7 @@ from api.web.telemetry import Signals
 from api.web.uploads import MAX_BODY_BYTES
 
 WEB_RULES: Final = WebRules()
-# By feature, in the order in which a request is compared with their routes: what is asked for most comes first.
+# By feature, in the order in which routes are matched: the most frequently requested come first.
 # Within customerReviews, fixed paths come before /{id}.
 ROUTERS: Final = (
     ratings.router,
@@ -82,17 +82,17 @@ def create_app(
     web: WebRules = WEB_RULES,
     rate_limit: RateLimit | None = None,
 ) -> FastAPI:
-    """The facade on these services, which the caller opens and closes. `rate_limit` holds for each client."""
+    """The facade on these services, which the caller opens and closes. `rate_limit` applies to each client."""
     limits = services.limits
     app = FastAPI(
         version=services.version,
-        # Taken as they are: an included router is searched twice for each request.
+        # Added directly: with an included router, each request would be matched twice.
         routes=[EncodedSlashes(), *(route for router in ROUTERS for route in router.routes)],
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
-        # A request has one span: ours. FastAPI's own would hold its query, and begin a second trace.
+        # A request has one span, ours. FastAPI's would contain the query, and start a second trace.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
             Middleware(Signals),

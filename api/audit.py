@@ -32,9 +32,9 @@ from storage.database import in_batches
 
 
 class AuditRow(Row):
-    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
-    template, or replay of a dead letter, that took effect; `subject` is who did it, `fields` what changed, `letter`
-    the place of the letter."""
+    """A change that took effect: a moderation or edit of a review, a reply, the deletion of a return, a change of
+    settings, of a store or of a template, or the replay of a dead letter. `subject` made it; `fields` names the changed
+    fields, `letter` is the place of the letter."""
 
     at: Timestamp
     kind: AuditKind
@@ -55,7 +55,7 @@ class AuditRow(Row):
 
 
 class AuditPage(TypedDict):
-    """One page of the log, and how many entries there are over all pages; null where that isn't asked for."""
+    """One page of the log, and the total number of entries; null if it isn't requested."""
 
     totalCount: int | None
     results: list[AuditRow]
@@ -69,7 +69,7 @@ class ExportFormat(StrEnum):
 
 
 _AT_ONCE: Final = 200
-"""Entries that are read and written at a time."""
+"""Number of entries that are read and written at a time."""
 
 _MEDIA_TYPES: Final = {ExportFormat.CSV: "text/csv; charset=utf-8", ExportFormat.JSONL: "application/jsonl"}
 _EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -111,8 +111,8 @@ async def read_audit_log(
     skip: Annotated[Skip, Query()] = 0,
     with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
-    """The log of who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed
-    dead letters, when and why; the newest first."""
+    """The audit log, newest first: who moderated or edited reviews, deleted returns, changed settings, stores and
+    templates, or replayed dead letters, when and why."""
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)
@@ -129,15 +129,15 @@ async def export_audit_log(
     format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
     take: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="At most so many; missing: all")] = None,
 ) -> Response:
-    """All entries that match, over all pages, the newest first: as CSV with a header row, or as a JSON object a line.
+    """All matching entries, newest first, without paging: as CSV with a header row, or as one JSON object per line.
 
-    Text that a spreadsheet would obey stands in CSV behind an apostrophe.
+    In CSV, text that a spreadsheet would run as a formula starts with an apostrophe.
     """
     entries = services.audit.every(_within(caller, criteria), take)
     batches = in_batches(entries, _AT_ONCE)
     written = _WRITERS[format]
     with await services.pages.rows(_AT_ONCE) as room:
-        # Read before the answer begins, so that there can still be another one.
+        # Read before the response starts, so that an error can still become a problem.
         first: list[AuditEntry] = await anext(batches, [])
         content = _exported(first, batches, written)
         headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
@@ -145,7 +145,7 @@ async def export_audit_log(
 
 
 def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
-    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    """The search, restricted to the caller's stores. Raises ProblemError if it names another store."""
     if search.stores is None:
         return replace(search, stores=caller.stores)
     for store_id in search.stores:

@@ -1,4 +1,4 @@
-"""Endpoints of callers: the API keys, which the command line alone makes and revokes, and who a caller is."""
+"""Endpoints of callers: the API keys, which only the command line creates and revokes, and the caller itself."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
@@ -20,7 +20,8 @@ from storage.keys import ApiKey
 
 
 class ShownKey(TypedDict):
-    """A key without its secret, which its owner alone has. `stores` is null for all, `expiryDate` for never."""
+    """A key without its secret, which only its owner has. `stores` is null for all, `expiryDate` for a key that never
+    expires."""
 
     id: str
     subject: str | None
@@ -33,7 +34,7 @@ class ShownKey(TypedDict):
 
 
 class Me(Row):
-    """A caller: null for the subject without authentication, and for the stores where it is bound to none."""
+    """The caller. `subject` is null without authentication, `stores` if the caller isn't bound to stores."""
 
     subject: str | None
     permissions: Annotated[frozenset[Permission], PlainSerializer(sorted, return_type=list[Permission])]
@@ -46,7 +47,7 @@ router: Final = routes("/api", "Callers")
 
 @router.get("/keys", response_model=list[ShownKey], responses=problems(ProblemKind.UNAVAILABLE))
 async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
-    """Every API key, also those that are revoked or have expired. Not for callers bound to stores."""
+    """All API keys, including revoked and expired ones. Not for callers bound to stores."""
     check_unbound(caller)
     now = datetime.now(UTC)
     with await services.pages.piece(await services.keys.size()):
@@ -54,7 +55,7 @@ async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
 
 
 def shown_key(key: ApiKey, now: datetime) -> ShownKey:
-    """A key as it is shown at this moment, to clients and by `plaudit keys list --json`."""
+    """A key as clients and `plaudit keys list --json` show it at this moment."""
     caller = key.caller
     return {
         "id": key.id,

@@ -1,4 +1,4 @@
-"""Commands: published as messages, answered once the broker has them, or once they have been applied."""
+"""Commands: published as messages, answered once the brokers have them or, on request, once they are applied."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -62,9 +62,9 @@ Reason = Annotated[Note | None, Query(description="Why; it stands in the audit l
 
 
 class CommandAnswer(TypedDict):
-    """The answer to a command: "accepted" (it will take effect), or a result for each id: "applied" where all took
-    effect, "partial" where some did. `reason`: why nobody waited, where the client wanted that. `id`: that of the
-    return, where the command is about one."""
+    """The answer to a command: "accepted" (it will take effect), or a result for each id: "applied" if all took effect,
+    "partial" if some did. `reason`: why the request didn't wait although the client asked for it. `id`: the id of the
+    return or image, if the command is about a single one."""
 
     id: NotRequired[str]
     commandId: str
@@ -76,17 +76,20 @@ class CommandAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One request for a change: its id, how long the client waits (seconds), whether it may be repeated, and the client
-    whom its waits are counted for. `content` and `caller` are those of its `CommandMark`. `names_id`: it is about one
-    item, whose id stands by itself in the answer."""
+    """One request for a change."""
 
     id: str
     wait: int | None
+    """Maximum seconds that the client waits for the outcome; None if it doesn't wait."""
     repeatable: bool
+    """True for a request with an idempotency key."""
     client: str
+    """The client that its wait is counted for."""
     content: str = ""
+    """With `caller`: see `CommandMark`."""
     caller: str = ""
     names_id: bool = False
+    """True for a command about one item, whose id is also the `id` of the answer."""
 
     @property
     def marks(self) -> dict[str, str]:
@@ -94,38 +97,37 @@ class Command:
         return {"commandId": self.id}
 
     def saying(self, content: bytes) -> "Command":
-        """The same, whose key stands for this content, whatever proofs come with it."""
+        """The same command, its key bound to this content alone: proofs sent along may differ in a repeat."""
         return replace(self, content=_digest(content)) if self.repeatable else self
 
     def mark(self, items: int) -> CommandMark:
-        """The mark that its messages carry, if they are about so many items."""
+        """The mark of its messages, if they concern `items` items in total."""
         return CommandMark(items, self.content, self.caller)
 
     def has_made(self, mark: CommandMark | None) -> bool:
-        """True if a message with this mark was of the same request, by the same caller."""
+        """True if a message with this mark came from the same request by the same caller."""
         return mark is not None and bool(mark.content) and (mark.content, mark.caller) == (self.content, self.caller)
 
     def item_id(self, index: int) -> str:
-        """The id of the item that it makes; the same for a repeat of the command."""
+        """The id of the item that the command creates at this index; a repeat gets the same id."""
         return str(uuid5(UUID(self.id), str(index))) if self.repeatable else str(uuid7())
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The outcomes of an earlier attempt at a command; none of one without a key, or while MongoDB is away.
-
-    `mark`: that of the request that came first. `ids`: the items that have an outcome. `decided`: those of them that
-    were of this very request, which are answered by their outcomes: neither judged nor published again.
-    """
+    """The outcomes of an earlier attempt at a command; empty without a key, or while MongoDB is unavailable."""
 
     mark: CommandMark | None = None
+    """The mark of the first request with the key."""
     ids: frozenset[str] = frozenset()
+    """The items that have an outcome."""
     decided: frozenset[str] = frozenset()
+    """Those of this same request: answered with their outcomes, neither checked nor published again."""
 
 
 class _CommandOf:
-    """The command that a request is, by its headers, its query, and its body, which has been read before it where there
-    is one. Raises ProblemError, also for a body that nothing has read."""
+    """A dependency: the command of a request, from its headers, its query and its body, which must have been read
+    before. Raises ProblemError, also for a body that no dependency has read."""
 
     openapi: Final = {"parameters": _HEADERS}
 
@@ -133,7 +135,7 @@ class _CommandOf:
         if not hasattr(request.state, "body_digest"):
             await check_no_body(request)
         command = _command(request)
-        # For every line of the log that this request brings about.
+        # For all log lines of this request.
         structlog.contextvars.bind_contextvars(command_id=command.id)
         return command
 
@@ -141,13 +143,13 @@ class _CommandOf:
 def _command(request: Request) -> Command:
     wait = wait_seconds(request.headers.getlist("prefer"))
     key = idempotency_key(request.headers.getlist("idempotency-key"))
-    # By caller: a caller can't repeat another's command, nor read its outcome.
+    # By caller, so that nobody can repeat another caller's command, or read its outcome.
     subject = request.state.caller.subject
     client = address_of(request) if subject is None else f"subject {subject}"
     if key is None:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
-    # A space can't be in the key, so nothing else comes to the same name.
+    # A key contains no space, so no other request gets the same name.
     name = f"{request.method} {_path_of_keys(request.scope)} {key}"
     if subject is not None:
         name = f"{name} {subject}"
@@ -158,8 +160,8 @@ def _command(request: Request) -> Command:
 
 
 def _path_of_keys(scope: Scope) -> str:
-    """The path by which a key is named: decoded; with encoded slashes as in addresses, but for the first slash. Decoded
-    they could be one with others, as `x%2Fy/z` and `x/y%2Fz`."""
+    """The path that a key belongs to: decoded, or as in URLs but without the first slash if it has encoded slashes,
+    since decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
     return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) else str(scope["path"])
 
 
@@ -177,13 +179,13 @@ Commanded = Annotated[Command, Depends(_CommandOf())]
 
 
 def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
-    """The options of a command's route: it answers 202, 200 once it has been applied, or one of these problems."""
+    """The route options of a command, which answers 202, 200 once it has been applied, or one of these problems."""
     answer = {"model": CommandAnswer, "description": "Applied, at least in part: `results` has the outcome of each id"}
     told = problems(*kinds, ProblemKind.NOT_APPLIED)
     problem, outcome = ({"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__))
     schema: dict[str, Any] = {"allOf": [problem, outcome]}
     if ProblemKind.ID_TAKEN in kinds:
-        # Told before anything is published: there is no outcome.
+        # Refused before anything is published, so there is no outcome.
         schema = {"anyOf": [schema, problem]}
     told[409] = {**told[409], "content": {"application/problem+json": {"schema": schema}}}
     return {
@@ -203,11 +205,11 @@ async def carry_out(
     done: Callable[[], None] = lambda: None,
     earlier: Earlier | None = None,
 ) -> Response:
-    """Publish the messages of a command about these ids, wait if the client wants that, and answer. `done` is called
-    before the answer is given. `earlier`: what has been looked up already.
+    """Publish the messages of a command about these ids, wait if the client wants to, and answer. `done` is called
+    before the answer is returned. `earlier`: the result of `earlier_attempt`, if already looked up.
 
-    Raises ProblemError for a key that stands for another request, and for what is too large for a message; and
-    BrokerAwayError: then some of the messages may have been taken, and the client is told to try again.
+    Raises ProblemError if the key belongs to another request, or a message is too large; BrokerAwayError if Kafka
+    doesn't acknowledge: some messages may have been taken, and the client is asked to retry.
     """
     largest = max((len(message.value or b"") for message in messages), default=0)
     if largest > MAX_MESSAGE_BYTES:
@@ -226,16 +228,16 @@ async def carry_out(
 
 
 async def begin_command(services: Services, command: Command, items: int) -> Earlier:
-    """Note a command about so many items before anything of it is kept. Raises ProblemError for a key that stands for
-    another request."""
+    """Register a command about `items` items before anything is stored for it. Raises ProblemError if its key belongs
+    to another request."""
     earlier = await earlier_attempt(services, command, most=1)
     _begin(services, command, command.mark(items), earlier.mark)
     return earlier
 
 
 async def earlier_attempt(services: Services, command: Command, most: int = MAX_ITEMS) -> Earlier:
-    """Look up the outcomes of a command, so many at most. Raises ProblemError when its key is known to stand for
-    another request."""
+    """Look up the outcomes of a command, at most `most`. Raises ProblemError if its key is known to belong to another
+    request."""
     if not command.repeatable:
         return Earlier()
     answers = await unless_away(services.outcomes.of_command(command.id, most), [])
@@ -250,8 +252,8 @@ async def earlier_attempt(services: Services, command: Command, most: int = MAX_
 
 
 def _begin(services: Services, command: Command, mark: CommandMark, known: CommandMark | None) -> None:
-    """Note the command, or the first one with its key. Raises ProblemError when the key stands for another request, as
-    far as that is known here: a consumer looks again."""
+    """Register the command, or keep the first one with its key. Raises ProblemError if the key belongs to another
+    request, as far as this process knows: a consumer checks again."""
     first = services.recent_commands.begin(command.id, known or mark)
     if (known or first).is_of_another(mark):
         raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, extra={"commandId": command.id})
@@ -265,7 +267,8 @@ def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
 async def _waited(
     services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
 ) -> JsonResponse:
-    """The answer once the command has been applied, or at the end of the wait. Raises ProblemError: none of it was."""
+    """The answer once the command has been applied, or at the end of the wait. Raises ProblemError if nothing was
+    applied."""
     with services.waits.slots.take(command.client) as has_slot:
         mark = command.mark(len(ids))
         results = await results_within(services, command.id, mark, ids, seconds) if has_slot else {}
@@ -279,7 +282,7 @@ async def _waited(
 
 
 def _settled(answer: dict[str, Any], results: Sequence[ItemResult], headers: dict[str, str]) -> JsonResponse:
-    """The answer with the results of all items. Raises ProblemError: nothing was applied."""
+    """The answer with the results of all items. Raises ProblemError if nothing was applied."""
     answer |= {"outcome": command_outcome([result["outcome"] for result in results]), "results": results}
     if answer["outcome"] is not CommandOutcome.REFUSED:
         return JsonResponse(answer, 200, headers)

@@ -1,4 +1,4 @@
-"""Large counts, told again for a second: MongoDB counts by looking at each entry, half a second for a million."""
+"""Large counts, cached for a second: MongoDB counts entry by entry, half a second for a million."""
 
 import asyncio
 from collections import OrderedDict
@@ -7,14 +7,15 @@ from time import monotonic
 from typing import Final
 
 LARGE: Final = 10_000
-"""From so many on a count is kept; below, every one is made anew."""
+"""Counts of at least this many are cached; smaller ones are computed each time."""
 
 KEPT_S: Final = 1.0
 _MOST_KEPT: Final = 1_000
 
 
 class LargeCounts:
-    """Counts of at least `LARGE`, each kept for `KEPT_S` seconds; then those who ask at once wait for one count."""
+    """Counts of at least `LARGE`, cached for `KEPT_S` seconds each; once one expires, concurrent callers share one
+    recount."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -22,7 +23,7 @@ class LargeCounts:
         self._counting: dict[str, asyncio.Task[int]] = {}
 
     async def of(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
-        """The count of the search that this text describes; raises the errors of `count`."""
+        """The count of the search that `what` describes. Raises the errors of `count`."""
         if what not in self._kept:
             return await self._counted(what, count)
         number, until = self._kept[what]
@@ -32,7 +33,7 @@ class LargeCounts:
         if counting is None:
             counting = self._counting[what] = asyncio.create_task(self._counted(what, count))
             counting.add_done_callback(lambda _: self._counting.pop(what))
-        # One who gives up doesn't end the count for the others.
+        # A caller that is cancelled doesn't cancel the count for the others.
         return await asyncio.shield(counting)
 
     async def _counted(self, what: str, count: Callable[[], Awaitable[int]]) -> int:

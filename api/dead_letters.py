@@ -50,9 +50,9 @@ _TOO_LARGE: Final = "Too large once it is written as JSON: `plaudit dlq replay -
 
 
 class LetterRow(TypedDict):
-    """A dead letter. `place` names it for a replay; `value` is its beginning as text, `valueBytes` the bytes of the
-    whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of, `state` if
-    somebody has yet to settle it."""
+    """A dead letter. `place` names it for a replay; `value` is the beginning of its value as text, `valueBytes` the
+    size of all of it. `replayed` is its number of replays, `replayedFrom` the letter that it is a replay of; `state` is
+    open until it is replayed or discarded."""
 
     place: str
     topic: str
@@ -70,14 +70,14 @@ class LetterRow(TypedDict):
 
 
 class LetterPage(TypedDict):
-    """Dead letters, the newest first. `next` is the `after` of the next page; null: nothing more."""
+    """Dead letters, newest first. `next` is the `after` of the next page; null on the last one."""
 
     results: list[LetterRow]
     next: str | None
 
 
 class RefusedAgain(TypedDict):
-    """The reason for which the consumer of the topic would set a message aside."""
+    """The reason why the consumer of the topic would dead-letter a message."""
 
     code: str
     message: str
@@ -85,27 +85,27 @@ class RefusedAgain(TypedDict):
 
 
 class Letter(LetterRow):
-    """A dead letter with up to 1 MiB of its value, its headers, and the reason for which it would be refused now; null:
-    its consumer can read it."""
+    """A dead letter with up to 1 MiB of its value, its headers, and `refusal`, the reason why its consumer would refuse
+    it now; null: the consumer can read it."""
 
     headers: list[tuple[str, str | None]]
     refusal: RefusedAgain | None
 
 
 class TriedReplay(ItemResult):
-    """The outcome that the replay of a letter would have, and the reason for which its message would be refused."""
+    """The outcome that the replay of a letter would have, and the reason why its message would be refused."""
 
     refusal: NotRequired[RefusedAgain | None]
 
 
 class TriedReplays(TypedDict):
-    """The outcome of a dry run, letter by letter."""
+    """The outcomes of a dry run, letter by letter."""
 
     results: list[TriedReplay]
 
 
 class Replay(ClosedMessage):
-    """The letters to replay, by their places. `value` mends one: it takes the place of the letter's own."""
+    """The letters to replay, by their places. `value` repairs a single letter: it replaces the letter's own value."""
 
     places: Annotated[list[PlaceText], Field(min_length=1, max_length=_MOST_PLACES)]
     value: Annotated[str | None, Field(max_length=MAX_MESSAGE_BYTES)] = None
@@ -140,7 +140,7 @@ async def list_dead_letters(
         Query(max_length=8_192, description="The `next` of the page before"),
     ] = None,
 ) -> JsonResponse:
-    """Dead letters, the newest first. A search by code or state may find fewer than `take` and still have a `next`."""
+    """Dead letters, newest first. A search by code or state may find fewer than `take` and still have a `next`."""
     check_unbound(caller)
     topics = [each for each in CONSUMED if topic in (None, each)]
     with await services.pages.rows(take):
@@ -156,7 +156,7 @@ async def list_dead_letters(
 async def read_dead_letter(
     caller: DeadLetterReader, services: Injected, topic: str, partition: str, offset: str
 ) -> JsonResponse:
-    """One dead letter with its value and headers, and what its consumer would say of it now."""
+    """One dead letter with its value and headers, and the reason why its consumer would refuse it now."""
     check_unbound(caller)
     reader = _letters(services)
     try:
@@ -182,8 +182,8 @@ async def replay_dead_letters(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Publish letters to the topics that they came from, each once, or tell what would happen. A letter that was
-    replayed before is unchanged; what is refused again comes back at another place."""
+    """Publish letters again to the topics that they came from, each once, or report what would happen. A letter that is
+    already replayed is unchanged; one that is refused again becomes a new letter at another place."""
     check_unbound(caller)
     places = list(dict.fromkeys(replay.places))
     if replay.value is not None and len(places) > 1:
@@ -198,8 +198,8 @@ async def replay_dead_letters(
 def _messages(
     services: Services, caller: Caller, command: Command, places: list[str], mended: str | None
 ) -> list[OutgoingMessage]:
-    """The commands, one for each letter, in the order in which letters are replayed. Raises ProblemError for a value
-    that doesn't fit into one."""
+    """The commands, one for each letter, in replay order. Raises ProblemError if the value doesn't fit into a
+    message."""
     told = {"value": mended, "moderator": caller.subject}
     value = {name: each for name, each in told.items() if each is not None} | command.marks
     topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
@@ -239,7 +239,7 @@ async def _in_state(services: Services, state: LetterState, ids: Sequence[str]) 
 
 
 async def _refusal(topic: Topic, value: bytes | None) -> RefusedAgain | None:
-    """The reason for which the consumer of the topic would set this value aside."""
+    """The reason why the consumer of the topic would dead-letter this value; None if it can read it."""
     error: InvalidMessageError | None = await in_template_thread(refusal_of, value, READERS[topic])
     if error is None:
         return None

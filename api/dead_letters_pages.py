@@ -1,4 +1,4 @@
-"""Texts of dead letters, and of the places where their pages begin."""
+"""Text of page positions in lists of dead letters, and the times of their records."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _TOPIC: Final = re.compile(r"([a-z-]+)((?:~[0-9]{1,10}\.[0-9]{1,19})+)")
 
 
 def ends_text(ends: Ends) -> str:
-    """Ends as a text for an address: `mail-commands~0.17~3.4_order-events~1.2`."""
+    """Ends as text for a URL: `mail-commands~0.17~3.4_order-events~1.2`."""
     topics = sorted({topic for topic, _ in ends})
     return "_".join(
         topic.value + "".join(f"~{number}.{end}" for (each, number), end in sorted(ends.items()) if each is topic)
@@ -21,7 +21,7 @@ def ends_text(ends: Ends) -> str:
 
 
 def ends_in(text: str) -> Ends:
-    """The ends that `ends_text` wrote. Raises ValueError."""
+    """The ends in a text of `ends_text`. Raises ValueError."""
     ends = {}
     for part in text.split("_"):
         found = _TOPIC.fullmatch(part)
@@ -35,5 +35,5 @@ def ends_in(text: str) -> Ends:
 
 
 def moment_of(milliseconds: int) -> str | None:
-    """The moment of a record; None if it carries none that can be one."""
+    """The time of a record as text; None if its timestamp is out of range."""
     return timestamp(from_milliseconds(milliseconds)) if 0 <= milliseconds <= LATEST_MS else None

@@ -1,4 +1,4 @@
-"""The AsyncAPI document of the topics, beside the OpenAPI document of the routes, and a page of each."""
+"""The AsyncAPI document of the topics, and HTML pages of it and of the OpenAPI document of the routes."""
 
 import re
 from functools import cache
@@ -40,15 +40,15 @@ async def asyncapi_json(services: Injected) -> Response:
 
 @router.get("/asyncapi", include_in_schema=False)
 async def asyncapi_page(services: Injected) -> HTMLResponse:
-    """The same for people: one page without scripts."""
+    """The AsyncAPI document as one page without scripts."""
     return HTMLResponse(_page(services.topics, services.version))
 
 
 @router.get("/docs", include_in_schema=False)
 async def openapi_page() -> HTMLResponse:
-    """The OpenAPI document for people: Swagger UI from the installed package, without any other host.
+    """The OpenAPI document as a page: Swagger UI from the installed package, without any other host.
 
-    Addresses are relative, so that the page works behind any path.
+    URLs are relative, so that the page works under any path prefix.
     """
     return get_swagger_ui_html(
         openapi_url="openapi.json",
@@ -56,7 +56,7 @@ async def openapi_page() -> HTMLResponse:
         swagger_js_url=f"docs/{_SCRIPT}",
         swagger_css_url=f"docs/{_STYLE}",
         swagger_favicon_url=f"docs/{_ICON}",
-        # By default the document is sent to a validator of the makers of Swagger UI.
+        # By default the document is sent to a validator of Swagger UI's makers.
         swagger_ui_parameters={"validatorUrl": None},
     )
 
@@ -71,7 +71,7 @@ async def openapi_page_asset(asset: str) -> FileResponse:
 
 @cache
 def _document(topics: TopicNames, version: str) -> bytes:
-    """Written once: it takes a tenth of a second, and is open to all."""
+    """The AsyncAPI document. Cached: it takes a tenth of a second, and is open to all."""
     return orjson.dumps(asyncapi_document(topics, version))
 
 
@@ -84,5 +84,5 @@ def _page(topics: TopicNames, version: str) -> str:
 
 
 def _with_code(text: str) -> Markup:
-    """Escaped, with what stands between backticks as code."""
+    """The text as escaped HTML, with parts between backticks as `<code>`."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - of escaped text

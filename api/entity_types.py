@@ -41,7 +41,7 @@ class ShownEntityType(Row):
 
 
 class ShownEntity(TypedDict):
-    """An object's name, and the address of its picture."""
+    """The name of an object, and the URL of its picture."""
 
     entityType: str
     id: str
@@ -54,7 +54,7 @@ router: Final = routes("/api/entityTypes", "Object types", ProblemKind.VALIDATIO
 
 @router.get("", response_model=list[ShownEntityType])
 async def list_entity_types(_: ReviewReader, services: Injected) -> JsonResponse:
-    """Every registered object type. Objects of other types can be reviewed, too."""
+    """All registered object types. Objects of other types can be reviewed, too."""
     return JsonResponse([ShownEntityType.of(type) for type in services.entity_types])
 
 
@@ -69,7 +69,7 @@ async def read_entity(
     id: Annotated[Id, Path()],
     services: Injected,
 ) -> JsonResponse:
-    """The name and the picture of an object, from the resolver of its type."""
+    """The name and picture of an object, from the resolver of its type."""
     if services.entity_types.get(entity_type) is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "Nobody registered this object type. See /api/entityTypes.")
     resolver = services.entity_types.resolver(entity_type)

@@ -1,4 +1,4 @@
-"""Samples for the OpenAPI document, with values from a shop."""
+"""Examples for the OpenAPI document, with values from a shop."""
 
 from typing import Any, Final
 

@@ -49,7 +49,7 @@ class ReportRow(Row):
 
 
 class ReportPage(TypedDict):
-    """One page of the reports about a review, the newest first, and how many there are over all pages."""
+    """One page of the reports about a review, newest first, and their total number."""
 
     totalCount: int
     results: list[ReportRow]
@@ -78,7 +78,7 @@ async def reply(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Reply to a review for its store, or change the reply that there is. It is shown with the review."""
+    """Reply to a review for its store, or change its reply. The reply is shown with the review."""
     told = {"text": given.text, "author": given.author}
     return await _reply(services, caller, command, id, FeedbackAction.REPLY, told)
 
@@ -97,7 +97,7 @@ async def vote(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Say whether an approved review is helpful, for oneself or, with the permission, for others.
+    """Vote on whether an approved review is helpful, for yourself or, with the permission, for others.
 
     The last vote of a voter counts.
     """
@@ -108,7 +108,8 @@ async def vote(
 async def voter_in(
     request: Request, user_id: Annotated[OptionalId, Query(alias="userId", description="As in the body")] = None
 ) -> str | None:
-    """The voter in the query or in the body; None where neither names one. Raises ProblemError: they name two."""
+    """The voter in the query or in the body; None if neither names one. Raises ProblemError if they name different
+    ones."""
     given = await GIVEN_VOTER(request)
     return the_one_given(("userId", given.user_id if given else None), ("userId", user_id))
 
@@ -134,7 +135,7 @@ async def report(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Object to an approved review: moderators see it in their lists. It hides nothing by itself."""
+    """Report an approved review: moderators see it in their lists. A report hides nothing by itself."""
     told = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
     return await _send_of_reader(services, caller, command, id, FeedbackAction.REPORT, told)
 
@@ -151,7 +152,7 @@ async def list_reports(
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """The reports about a review, the newest first."""
+    """The reports about a review, newest first."""
     brief = await services.feedback.brief(id)
     if brief is None or not caller.may_touch(brief.store_id):
         raise not_found("review")
@@ -176,15 +177,15 @@ async def _send_of_reader(
 
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
-    """Raises ProblemError unless the review is approved: the others aren't there for readers, as if there were none."""
+    """Raise ProblemError unless the review is approved: for readers, the others don't exist."""
     brief = await services.feedback.brief(id)
     if brief is None or brief.status is not ReviewStatus.APPROVED or not caller.may_touch(brief.store_id):
         raise not_found("review")
 
 
 def _voter(caller: Caller, user_id: str | None) -> str:
-    """The voter: the caller unless another one is named. Raises ProblemError when nobody is, or somebody it mustn't
-    speak for."""
+    """The voter: the one named, or else the caller. Raises ProblemError if there is none, or the caller may not vote
+    for them."""
     voter = user_id or caller.subject
     if voter is None:
         raise invalid([{"pointer": "/userId", "code": "missing", "message": "Name the voter"}])
@@ -201,8 +202,8 @@ async def send_checked(
     told: dict[str, Any],
     check: Callable[[], Awaitable[None]],
 ) -> Response:
-    """Send feedback on a review that `check` lets its sender see, also where a repeat of it finds that it doesn't any
-    more."""
+    """Send feedback on a review after `check`, which raises if its sender may not see the review. A repeat of a decided
+    command isn't checked again: the review may have become invisible since."""
     earlier = await earlier_attempt(services, command)
     if id not in earlier.decided:
         await check()
@@ -218,7 +219,8 @@ async def send_feedback(
     told: dict[str, Any],
     earlier: Earlier | None = None,
 ) -> Response:
-    """Publish feedback on a review, keyed by it, and answer as `carry_out` does. `told` is what the action needs."""
+    """Publish feedback on a review, keyed by its id, and answer as `carry_out` does. `told` has the fields of the
+    action."""
     given = {name: value for name, value in told.items() if value is not None}
     value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)

@@ -1,4 +1,4 @@
-"""Endpoints for operation: is the process alive, can it serve?"""
+"""Endpoints for operation: liveness and readiness."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
@@ -38,7 +38,7 @@ class Alive(TypedDict):
 
 
 class Ready(Alive):
-    """Queries (`reads`) or commands are served. `warn`: one of the two isn't, or a partition makes no progress."""
+    """Queries (`reads`) or commands are served. `warn`: one of them isn't, or a partition makes no progress."""
 
     reads: str
     commands: str
@@ -47,14 +47,14 @@ class Ready(Alive):
 
 
 class Readiness:
-    """Looks at both servers, once for all who ask meanwhile: the answer is open to all."""
+    """Checks both servers. Concurrent requests share one check, as the endpoint is open to all."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._looks = Together(self._look)
 
     async def seen(self) -> tuple[bool, list[str] | None]:
-        """True if MongoDB answers; and the topics that are missing, None where Kafka doesn't answer."""
+        """True if MongoDB responds; and the missing topics, None if Kafka doesn't respond."""
         return (await self._looks.of([None]))[None]
 
     async def _look(self, _: Collection[None]) -> Mapping[None, tuple[bool, list[str] | None]]:
@@ -85,8 +85,8 @@ async def live() -> JsonResponse:
     openapi_extra=OPEN_TO_ALL,
 )
 async def ready(request: Request) -> JsonResponse:
-    """Readiness: queries are answered, for which MongoDB is enough, or commands are taken, for which Kafka is, where no
-    rule of a store asks for more. 503 where neither is."""
+    """Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB
+    where the rules of a store require it. 503 if neither."""
     readiness: Readiness = request.app.state.readiness
     reads, missing = await readiness.seen()
     commands = missing == []
@@ -94,7 +94,7 @@ async def ready(request: Request) -> JsonResponse:
     answer = {"reads": _shown(reads), "commands": _shown(commands), "checks": shown}
     if not (reads or commands):
         raise unavailable("MongoDB and Kafka", answer)
-    # The facade answers queries, so it stays ready; the workers whose partitions stand don't.
+    # The facade still serves, so it stays ready; the workers of stalled partitions don't.
     standing = request.app.state.gauges.standstill.describe()
     if standing:
         answer |= {"checks": shown | {"consumers": "warn"}, "standstill": standing}
@@ -102,7 +102,7 @@ async def ready(request: Request) -> JsonResponse:
 
 
 async def _told(name: str, asked: Awaitable[T]) -> T | None:
-    """The answer of a server, None where it doesn't give one."""
+    """The response of a server; None if it fails, or takes more than CHECK_SECONDS."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             return await asked

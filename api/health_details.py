@@ -1,4 +1,4 @@
-"""The endpoint that says how the service is, part by part, and what to do about it."""
+"""The endpoint of the service's health, part by part, with advice."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -28,17 +28,17 @@ from storage.checks import check_mongo
 from storage.database import is_database_away, unless_away
 
 _FRESH_S: Final = 5.0
-"""For so long an answer is good enough: some checks count documents."""
+"""Seconds for which a result is reused: some checks count documents."""
 
 _PATIENCE_S: Final = 8.0
-"""For the checks of one server."""
+"""Timeout in seconds of the checks of one server."""
 
 log = structlog.get_logger()
 
 
 class TopicLag(TypedDict):
-    """The records of a topic that its consumer group, which is named as the topic is at the broker, has yet to commit.
-    `standsForSeconds`: the longest time for which one of its partitions has made no progress in spite of a backlog."""
+    """The consumer lag of a topic, in records. `group`: the consumer group, which is named as the topic is in Kafka.
+    `standsForSeconds`: the longest time that one of its partitions has made no progress despite a backlog."""
 
     topic: str
     group: str
@@ -47,7 +47,7 @@ class TopicLag(TypedDict):
 
 
 class Parked(TypedDict):
-    """Commands that wait for what they are about."""
+    """The numbers of parked commands, which wait for what they refer to."""
 
     reviews: int
     returns: int
@@ -55,7 +55,7 @@ class Parked(TypedDict):
 
 
 class HealthCheck(TypedDict):
-    """One check: how it is, and what to do if it isn't well."""
+    """One check: its result, and advice if it isn't ok."""
 
     check: str
     level: Level
@@ -64,8 +64,8 @@ class HealthCheck(TypedDict):
 
 
 class Health(TypedDict):
-    """The health of the service: the worst level of its checks, then each part; null is what can't be told now.
-    `outbox`: batches of messages that Kafka is owed. `at`: when it was looked at."""
+    """The health of the service: the worst level of its checks, then each part; null if it is unknown. `outbox`:
+    batches of messages not published yet. `at`: the time of the checks."""
 
     at: ShownMoment
     level: Level
@@ -77,7 +77,7 @@ class Health(TypedDict):
 
 @dataclass(slots=True)
 class Examination:
-    """The health of the service, looked at when somebody asks, and every few seconds at most."""
+    """The health of the service, examined on request, but at most once in a few seconds."""
 
     services: Services
     gauges: Gauges
@@ -86,7 +86,7 @@ class Examination:
     asked_at: float = 0.0
 
     async def health(self) -> Health:
-        """The health now, or a moment ago."""
+        """The health, at most _FRESH_S seconds old."""
         async with self.asking:
             if self.latest is None or monotonic() - self.asked_at >= _FRESH_S:
                 self.latest = await self._look()
@@ -152,15 +152,15 @@ router: Final = routes("/api/health", "Operation", ProblemKind.VALIDATION, Probl
 
 @router.get("/details", response_model=Health)
 async def read_health(caller: MetricsReader, request: Request) -> JsonResponse:
-    """Lag, parked commands, the outbox, and the checks of `plaudit doctor` that the API can run. A server that is away
-    is a check that failed, and what only it knows is null."""
+    """Lag, parked commands, the outbox, and the checks of `plaudit doctor` that the API can run. An unavailable server
+    is a failed check, and values that only it has are null."""
     check_unbound(caller)
     examination: Examination = request.app.state.examination
     return JsonResponse(await examination.health())
 
 
 async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) -> list[Finding]:
-    """The findings on a server; one that says so if it is away, or takes too long."""
+    """The findings on a server; a single failure if it is unavailable or too slow."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await looking

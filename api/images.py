@@ -23,7 +23,7 @@ from messaging.schemas import Id, ImageId, OptionalId
 from messaging.topics import Topic
 
 UPLOADS: Final = "images"
-"""The last part of the paths at which images are uploaded."""
+"""The last segment of the paths at which images are uploaded."""
 
 _TAKES_HEIC: Final = find_spec("pillow_heif") is not None
 _NOT_FOUND: Final = "There is no image with this id, or you may not see it."
@@ -51,15 +51,15 @@ async def upload(
     services: Injected,
     user_id: Annotated[OptionalId, Query(alias="userId", description="The author of the review that it is for")] = None,
 ) -> Response:
-    """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
-    removed after 24 hours if no review has it by then."""
+    """Upload an image for a review, which then names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata,
+    and removed after 24 hours unless a review has it by then."""
     check_author(caller, user_id)
     return await take_upload(services, command, content, user_id or _person(caller))
 
 
 async def take_upload(services: Services, command: Command, content: bytes, uploader: str | None) -> Response:
-    """Keep an uploaded file, have an image made of it, and answer as `carry_out` does. `uploader` is the person, None
-    where nobody knows them. Raises ProblemError: it is of no format that is taken."""
+    """Store an uploaded file, request an image of it, and answer as `carry_out` does. `uploader`: the person, None if
+    unknown. Raises ProblemError if the format isn't supported."""
     found = format_of(content)
     if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
@@ -73,7 +73,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
 
 
 def _person(caller: Caller) -> str | None:
-    """The caller where it writes for itself alone; a shop uploads for any of its customers."""
+    """The caller if it writes only for itself; a shop uploads for any of its customers."""
     return None if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else caller.subject
 
 
@@ -94,8 +94,8 @@ async def read_image(
     image_id: Annotated[str, Path(alias="imageId")],
     size: Annotated[Size, Query(description="Of the longest side, in pixels")] = "1600",
 ) -> Response:
-    """An image as JPEG: of an approved review for everybody, unless a moderator has hidden it; any other for those who
-    may read reviews of its store (`customerReviews:read`)."""
+    """An image as JPEG. Images of approved reviews are public unless a moderator has hidden them; all others are for
+    callers who may read reviews of their store (`customerReviews:read`)."""
     image = await services.images.get(image_id)
     if image is None or image.state is not ImageState.READY:
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
@@ -120,7 +120,7 @@ async def read_image(
 
 
 def _tags(request: Request) -> list[str]:
-    """The tags of If-None-Match, of which weak ones will do."""
+    """The ETags of If-None-Match; weak ones match, too."""
     return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
@@ -136,7 +136,7 @@ async def hide(
     image_id: ImagePath,
     reason: Reason = None,
 ) -> Response:
-    """Hide an image of a review: nobody but those who may read reviews sees it any more."""
+    """Hide an image of a review: only callers who may read reviews see it from then on."""
     return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
 
 

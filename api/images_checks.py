@@ -14,13 +14,13 @@ from messaging.metrics import SUBMISSIONS
 from storage.database import unless_away
 
 _AT_ONCE: Final = 10
-"""The uploads of so many reviews are looked up at once."""
+"""Number of reviews whose uploads are looked up concurrently."""
 
 
 async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None:
-    """Raises ProblemError when one of these reviews, by their places in the request, names an image that it can't have.
-    While the database is unavailable all pass: the consumer tells. Raises what the store of images raises while it is
-    unavailable, and one is unknown to the database."""
+    """Raise ProblemError if one of these reviews, by its index in the request, names an image that it can't have. While
+    the database is unavailable all pass: the consumer checks again. Raises the errors of the image store if that is
+    unavailable and the database doesn't know one of the images."""
     ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
@@ -28,7 +28,7 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
     if stored is None:
         return
     uploaded = await _uploaded(services, wanted.values(), ids - stored.keys())
-    # What has been stored since its upload was gone is found now.
+    # An image whose upload is gone may have been stored in the meantime.
     stored |= await unless_away(services.images.of_ids(ids - stored.keys()), {})
     errors: list[ItemError] = []
     for index, item in wanted.items():
@@ -47,8 +47,8 @@ def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wa
 
 
 async def _uploaded(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
-    """Those of these images whose uploads are there. Once as many reviews lack an upload as an answer lists, the others
-    aren't looked up, and count as there. Raises what the store raises: an id that anybody made up isn't taken."""
+    """Those of these images whose uploads exist. Once MAX_ERRORS reviews lack an upload, the others aren't looked up,
+    and count as existing. Raises the errors of the store: a made-up id must not pass."""
     named = [set(item.review.images or ()).intersection(ids) for item in wanted]
     missing: set[str] = set()
     looked_up: set[str] = set()

@@ -1,4 +1,4 @@
-"""Ratings, stores and general settings, looked up by one query for all requests that come at the same time."""
+"""Look-ups of ratings, stores and general settings; concurrent requests share one query."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,19 +29,17 @@ from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
 _AGE_OF_COUNTS_S: Final = 600.0
-"""Decisions are counted by looking at every review of a store."""
+"""Maximum age in seconds of counts of decisions, which scan all reviews of a store."""
 _AGE_OF_EXTENTS_S: Final = 60.0
-"""So is the extent of a feed, for which everybody may ask."""
+"""The same of extents of feeds, which anyone may request."""
 _COUNTING_S: Final = 5.0
-"""For the feeds of all stores that are asked for together."""
+"""Seconds for the extents of all feeds that are requested together."""
 _UNCOUNTED: Final = Extent(MOST_REVIEWS, MOST_BYTES)
 
 
 class Lookups:
-    """Ratings and holders of ids are what the database holds when they are asked for, or later; stores and settings of
-    up to a second ago, but for what this process has seen itself since: see
-    docs/decisions/0014-ratings-are-gathered-not-kept.md.
-    """
+    """Ratings and holders of ids are never older than their request. Stores and settings may be a second old, but not
+    older than what this process has seen itself: see docs/decisions/0014-ratings-are-gathered-not-kept.md."""
 
     def __init__(
         self,
@@ -68,24 +66,24 @@ class Lookups:
     async def ratings(
         self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool
     ) -> dict[tuple[str, str], list[RatingRow]]:
-        """The ratings of these objects, in the order of the ids; of those without approved reviews there are none."""
+        """The ratings of these objects, in the order of the ids; objects without approved reviews are left out."""
         wanted = self._histograms if with_histogram else self._ratings
         return await wanted.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
 
     async def tallies(
         self, entity_type: str, entity_ids: Collection[str]
     ) -> dict[str, Mapping[str | None, RatingTally]]:
-        """The tallies of these objects by id and store, with their histograms."""
+        """The tallies of these objects by id and store, including histograms."""
         found = await self._tallies.of([(entity_type, id) for id in entity_ids])
         return {id: tallies for (_, id), tallies in found.items()}
 
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
-        """The registered ones among these stores, by id."""
+        """The registered ones of these stores, by id."""
         return await self._stores.of(ids)
 
     async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
-        """The registered ones among these stores, by id; while the database is away those that are remembered, for
-        consumers look again. Raises ProblemError (503) where one of them isn't."""
+        """The registered ones of these stores, by id; while the database is unavailable, the cached ones, as consumers
+        check again. Raises ProblemError (503) if one of them isn't cached."""
         found = await unless_away(self.stores(ids), None)
         if found is None:
             found = self._stores.remembered(ids)
@@ -94,43 +92,44 @@ class Lookups:
         return found
 
     async def holders(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
-        """The holders of these ids; free ids are left out. Raises StoredDocumentError or ValueError: one is damaged."""
+        """The holders of these ids; free ids are left out. Raises StoredDocumentError or ValueError if one is
+        damaged."""
         try:
             return await self._holders.of(ids)
         except (StoredDocumentError, ValueError):
-            # Another request may have asked for the damaged one.
+            # The damaged one may be of another request.
             return await self._reviews.holders(ids)
 
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
-        """The decisions about the reviews of each store, and when they were counted."""
+        """The decisions about the reviews of each store, and the time when they were counted."""
         return await self._decisions.of(store_ids)
 
     async def extent_of_feed(self, store_id: str) -> Extent:
-        """The size of a store's approved reviews, as far as a feed of one file may have them; too much for one file
-        where finding it out takes too long."""
+        """The size of a store's approved reviews, counted up to the limits of a feed in one file; beyond these if
+        counting takes too long."""
         return (await self._feeds.of([store_id]))[store_id]
 
     async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:
-        """The facts of these objects; none while no object takes no reviews."""
+        """The facts of these objects; none as long as no object at all is closed to reviews."""
         is_any_closed = (await self._is_any_closed.of([None]))[None]
         return await self._objects.of_keys(keys) if is_any_closed else {}
 
     async def general(self) -> GeneralSettings:
-        """The settings that hold for all stores."""
+        """The settings that apply to all stores."""
         return (await self._general.of([None]))[None]
 
     def forget(self) -> None:
-        """Look stores and settings up anew: they have changed, or a client has been told what they are by now."""
+        """Read stores and settings anew: they have changed, or a client has seen newer ones."""
         self._stores.forget()
         self._general.forget()
         self._is_any_closed.forget()
 
     async def _extents_of(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        """The extents of feeds, one after the other, as far as there is time for them."""
+        """The extents of feeds, one after the other, within _COUNTING_S in total."""
         extents, end = {}, monotonic() + _COUNTING_S
         for id in store_ids:
             try:
-                # Those that waited behind others have a moment, too.
+                # Later ones get at least SOON_S each.
                 with within(max(SOON_S, end - monotonic())):
                     extents[id] = await self._extent(id)
             except Exception as error:
@@ -147,7 +146,7 @@ class Lookups:
         return extent._replace(object_bytes=await self._extents.object_bytes(search))
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
-        """Whoever asks waits no longer for these, so that a query that hangs makes room for the next one."""
+        """The holders, within SOON_S: callers wait no longer, and a query that hangs must not block the next one."""
         with soon():
             return await self._reviews.holders(ids)
 

@@ -1,4 +1,4 @@
-"""The endpoint for Prometheus: what this process counted, and what only the servers know."""
+"""The endpoint for Prometheus: metrics of this process, and gauges that are read from MongoDB and Kafka."""
 
 import asyncio
 import random
@@ -44,13 +44,14 @@ from storage.database import is_database_away
 from storage.leases import Schedule
 
 _FRESH_S: Final = 2.0
-"""For so long an answer of the servers is good enough, however many ask."""
+"""Seconds for which values from the servers are reused, however many clients ask."""
 
 _PATIENCE_S: Final = 4.0
-"""Below Prometheus' own limit, so that our own numbers are told also when the servers are away."""
+"""Timeout in seconds of queries: below that of Prometheus, so that our own metrics are served also while the servers
+are unavailable."""
 
 _MOST_READ: Final = 12
-"""Partitions of which the oldest record is read at a time: each costs a fetch of 1 MiB."""
+"""Maximum number of partitions whose oldest record is read at a time: each costs a fetch of 1 MiB."""
 
 log = structlog.get_logger()
 
@@ -59,11 +60,10 @@ router = APIRouter(tags=["Operation"])
 
 @dataclass(slots=True)
 class Gauges:
-    """Lag and its age, parked commands, what is owed and what is late, queried when metrics are read.
+    """Lag and its age, parked commands, owed and overdue work, queried when metrics are read.
 
-    They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
-    workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was:
-    `lag` and `backlog` are None then.
+    The values are the same in all processes, and the API runs even if no worker does: growing lag must be visible while
+    all workers are down. Values that can't be queried are dropped, not left stale: `lag` and `backlog` are None then.
     """
 
     services: Services
@@ -73,12 +73,12 @@ class Gauges:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     lag: Lag | None = None
     is_refused: bool = False
-    """True once it was said that Kafka doesn't let us ask for the lag, until it does."""
+    """True once it is logged that Kafka denies access to the lag, until access is granted."""
 
     backlog: Backlog | None = None
 
     async def refresh(self) -> None:
-        """Ask the servers, unless that was done a moment ago."""
+        """Query the servers, unless that was done less than _FRESH_S seconds ago."""
         async with self.asking:
             if monotonic() - self.asked_at < _FRESH_S:
                 return
@@ -123,7 +123,7 @@ class Gauges:
         STATE_KNOWN.labels("kafka").set(1)
 
     async def _read_times(self) -> None:
-        """Read the times of oldest records that came before this process did."""
+        """Read the times of oldest records that were written before this process started."""
         partitions = list(self.age.unknown().items())
         if self.services.lag is None or not partitions:
             return
@@ -140,7 +140,7 @@ class Gauges:
                 self.backlog = await backlog(self.services.database)
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
-                # Everything else is told, and looked at again.
+                # Any other error is logged, and the query repeated at the next refresh.
                 log.exception("What waits in the database can't be told")
             self.backlog = None
             STATE_KNOWN.labels("mongodb").set(0)
@@ -150,7 +150,7 @@ class Gauges:
 
 
 def _tell(found: Backlog | None, now: datetime) -> None:
-    """Set the gauges of what waits in the database; what isn't known has no sample, or is not a number."""
+    """Set the gauges of the backlog in the database; an unknown value has no sample, or is NaN."""
     PARKED.clear()
     PARKED_AGE.clear()
     for kind, parked in found.parked.items() if found else ():
@@ -183,7 +183,8 @@ def _overdue(schedule: Schedule, now: datetime) -> float:
     responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 )
 async def read_metrics(caller: MetricsReader, request: Request) -> Response:
-    """All metrics in Prometheus' text format. Not for callers bound to stores: they tell of the traffic of all."""
+    """All metrics in Prometheus' text format. Not for callers bound to stores: they reveal the traffic of all
+    stores."""
     check_unbound(caller)
     await request.app.state.gauges.refresh()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

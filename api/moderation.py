@@ -51,7 +51,7 @@ async def approve(
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
-    """Approve reviews, in whatever state they are; the ratings of their objects follow."""
+    """Approve reviews, whatever their status; the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.APPROVE, reviews, expected, reason)
 
 
@@ -65,7 +65,7 @@ async def reject(
     reason: Reason = None,
     reason_code: CodedReason = None,
 ) -> Response:
-    """Reject reviews, in whatever state they are; the ratings of their objects follow."""
+    """Reject reviews, whatever their status; the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.REJECT, reviews, expected, reason, reason_code)
 
 
@@ -78,7 +78,7 @@ async def reset(
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
-    """Roll back the moderation of reviews: they are New again, and the ratings of their objects follow."""
+    """Undo the moderation of reviews: they are New again, and the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.RESET, reviews, expected, reason)
 
 
@@ -91,7 +91,7 @@ async def delete(
     expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
-    """Delete reviews and everything that the person wrote, for good."""
+    """Delete reviews, and everything that their authors wrote in them, for good."""
     return await _moderate(services, caller, command, ModerationAction.DELETE, reviews, expected, reason)
 
 
@@ -126,7 +126,7 @@ async def _moderate(
 def _message(
     services: Services, id: str, text_hash: str | None, value: Mapping[str, Any], *, is_straight: bool
 ) -> OutgoingMessage:
-    """The command about one review: straight to the owner of its place, which its id tells, or by the router."""
+    """The command about one review: straight to the owner of the place that its id has, or by the router."""
     if is_straight:
         return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id, text_hash))
     return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", routed_value(value, id, text_hash))

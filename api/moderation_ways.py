@@ -1,4 +1,5 @@
-"""The way of moderation: straight to the owner of its place, or by the router, which passes it on."""
+"""The route of moderation commands: straight to the owner of a review's place, or by the router, which forwards
+them."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -18,12 +19,12 @@ _ROUTED: Final = Topic.MODERATION_COMMANDS
 
 
 class ModerationWays:
-    """Chooses the way of moderation, so that commands about one review take effect in the order in which they were
-    acknowledged, wherever they came from.
+    """Chooses the route of moderation commands, so that those about one review take effect in the order in which they
+    were acknowledged, wherever they came from.
 
-    Straight is shorter, but overtakes what upstream systems have published and the router has yet to pass on. So it is
-    taken while nothing is: one question to Kafka, which requests of the same time share. In doubt the router is right,
-    as it comes behind whatever went straight, also while the topic of changes grows.
+    The straight route is shorter, but overtakes commands of upstream systems that the router has yet to forward. So it
+    is taken only while there are none: one query to Kafka, which concurrent requests share. In doubt the router is
+    right, also while the topic of changes grows, as its commands come after all that went straight.
     """
 
     def __init__(self, lag: ConsumerLag | None, division: Division) -> None:
@@ -32,13 +33,13 @@ class ModerationWays:
         self._looks = Together(self._look)
 
     async def is_straight(self) -> bool:
-        """True if every command that was acknowledged before this call has been passed on."""
+        """True if every command that was acknowledged before this call has been forwarded."""
         if not await self._division.is_settled():
             return False
         try:
             return (await self._looks.of([_ROUTED]))[_ROUTED]
         except Exception as error:
-            # Whatever it is, the router is right; aiokafka has many errors for a broker that goes away.
+            # The router is right in any case; aiokafka has many errors for an unavailable broker.
             level = logging.DEBUG if is_broker_away(error) else logging.WARNING
             log.log(level, "Kafka doesn't tell what the router has passed on", error=repr(error)[:300])
             return False

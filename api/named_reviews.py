@@ -1,4 +1,4 @@
-"""Bodies that name reviews, and the texts in which their sender saw them."""
+"""Bodies that name reviews, and the texts that their sender saw."""
 
 from typing import Annotated, Final
 
@@ -15,7 +15,7 @@ from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId, TextHashes
 
 
 class NamedReviews(ClosedMessage):
-    """Reviews, and the texts in which their sender saw them."""
+    """Reviews, and the hashes of the texts that their sender saw."""
 
     ids: Annotated[list[StoredId], Field(max_length=MAX_ITEMS, default_factory=list)]
     text_hashes: TextHashes = None
@@ -26,7 +26,7 @@ _IDS: Final[TypeAdapter[list[str]]] = TypeAdapter(Annotated[list[StoredId], Fiel
 
 
 class NamedReviewsBody(JsonBody[NamedReviews]):
-    """A dependency that reads an array of ids, or an object that names texts, too."""
+    """A dependency that reads an array of ids, or an object with ids and hashes of texts."""
 
     def __init__(self) -> None:
         super().__init__(_NAMED, {"A text of one review": examples.NAMED_REVIEWS})
@@ -52,7 +52,7 @@ async def reviews_to_delete(
     request: Request,
     ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
 ) -> NamedReviews:
-    """The reviews that the body and the query name. Raises ProblemError when there are none, or too many."""
+    """The reviews that the body and the query name. Raises ProblemError if there are none, or too many."""
     if ids and request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return NamedReviews(ids=ids)
     given = await DELETED(request) or NamedReviews()
@@ -60,7 +60,8 @@ async def reviews_to_delete(
 
 
 def _checked(named: NamedReviews) -> NamedReviews:
-    """The same. Raises ProblemError when there are none, too many, or a text is that of another one."""
+    """The same reviews. Raises ProblemError if there are none, too many, or a hash is of a review that isn't among
+    them."""
     if not 1 <= len(named.ids) <= MAX_ITEMS:
         message = f"Name 1 to {MAX_ITEMS} reviews"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])

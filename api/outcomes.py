@@ -1,4 +1,4 @@
-"""Outcomes of commands: for those who wait for them, and for those who ask later."""
+"""Outcomes of commands: for requests that wait for them, and for later queries."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -28,7 +28,7 @@ _UNKNOWN: Final = (
 
 
 class ItemResult(TypedDict):
-    """The outcome of one item of a command. `reason`: a code, `message`: the same in words, of a return. `status`,
+    """The outcome of one item of a command. `reason` is a code; `message`, of a return, has it in words. `status` and
     `moderator`: of a review that somebody else moderated first."""
 
     id: str
@@ -40,7 +40,7 @@ class ItemResult(TypedDict):
 
 
 class CommandState(TypedDict):
-    """The outcome of a command so far: "accepted" until that of every item is known."""
+    """The outcome of a command so far: "accepted" until the outcome of every item is known."""
 
     commandId: str
     outcome: CommandOutcome
@@ -54,9 +54,9 @@ router: Final = routes("/api/commands", "Commands", ProblemKind.NOT_FOUND, Probl
 async def read_command(
     caller: AnyCaller, command_id: Annotated[str, Path(alias="commandId")], services: Injected
 ) -> JsonResponse:
-    """The outcome of a command so far, for 24 hours. A caller sees its own commands."""
+    """The outcome of a command so far, for 24 hours. Callers see only their own commands."""
     with await services.pages.piece(_RESULTS_BYTES):
-        # In this order: what takes effect between the questions has its answer then.
+        # In this order: an item that takes effect between the queries has its answer by then.
         waiting = await _waiting_for(services, command_id)
         answers = await services.outcomes.of_command(command_id, MAX_ITEMS)
         marks = [*(answer.mark for answer in answers), *waiting.values(), services.recent_commands.accepted(command_id)]
@@ -78,14 +78,14 @@ async def read_command(
 
 
 def caller_digest(subject: str | None, command_id: str) -> str:
-    """The digest by which a caller is known to have sent a command; empty without authentication."""
+    """The digest that identifies the sender of a command; empty without authentication."""
     if subject is None:
         return ""
     return blake2b(f"{command_id}\n{subject}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def item_result(answer: Answer) -> ItemResult:
-    """An outcome as the interface shows it."""
+    """An outcome as the API shows it."""
     result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
     if answer.reason:
         result["reason"] = answer.reason
@@ -99,7 +99,7 @@ def item_result(answer: Answer) -> ItemResult:
 async def results_within(
     services: Services, command_id: str, mark: CommandMark, ids: Sequence[str], seconds: int
 ) -> dict[str, ItemResult]:
-    """The results of the items once all are known, or at the end of the wait."""
+    """The results of the items: once all are known, or those known after `seconds`."""
     answers = await services.waits.answers(command_id, ids, seconds)
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
@@ -114,7 +114,7 @@ async def results_within(
 
 
 def _result(answer: Answer, mark: CommandMark) -> ItemResult:
-    """The result for the sender of this very content: another one with the same key may have come first."""
+    """The result for the sender of this content: another request with the same key may have come first."""
     if answer.mark and answer.mark.is_of_another(mark):
         return {"id": answer.item_id, "outcome": Outcome.REFUSED, "reason": KEY_REUSED}
     return item_result(answer)
@@ -125,7 +125,7 @@ def _not_found(id: str) -> ItemResult:
 
 
 async def _waiting_for(services: Services, command_id: str) -> dict[str, CommandMark | None]:
-    """The items that are parked until what they are about comes."""
+    """The parked items of a command, which wait for what they refer to."""
     reviews = await services.parked_moderation.waiting_for(command_id)
     return reviews | await services.parked_returns.waiting_for(command_id)
 

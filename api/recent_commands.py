@@ -1,4 +1,4 @@
-"""Commands that this process has published of late: what Kafka has, and MongoDB may not know yet."""
+"""Recent commands of this process: Kafka has them, but MongoDB may not know them yet."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,24 +17,24 @@ class _Recent:
 
 
 class RecentCommands:
-    """The commands of the last minutes, the newest of them, by id."""
+    """The commands of the last `remembered_s` seconds by id, at most `most`."""
 
     def __init__(self, most: int = MOST, remembered_s: float = REMEMBERED_S) -> None:
         self._remembered_s = remembered_s
         self._commands: TimedCache[_Recent] = TimedCache(most)
 
     def begin(self, command_id: str, mark: CommandMark) -> CommandMark:
-        """Note a command that is about to be published; returns the mark of the first one with this id."""
+        """Note a command that is about to be published. Returns the mark of the first one with this id."""
         recent = self._commands.get(command_id) or _Recent(mark)
         self._commands.put(command_id, recent, self._remembered_s)
         return recent.mark
 
     def accept(self, command_id: str) -> None:
-        """Note that Kafka has all messages of a command."""
+        """Note that Kafka has acknowledged all messages of a command."""
         if known := self._commands.get(command_id):
             known.is_accepted = True
 
     def accepted(self, command_id: str) -> CommandMark | None:
-        """The mark of a command that Kafka has; None for one that isn't known here."""
+        """The mark of a command that Kafka has acknowledged; None if it isn't known here."""
         known = self._commands.get(command_id)
         return known.mark if known and known.is_accepted else None

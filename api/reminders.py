@@ -1,5 +1,5 @@
-"""Endpoints of requests for reviews: a preview of who would be asked now, and why others wouldn't; and a note that a
-customer has seen one."""
+"""Endpoints of requests for reviews: a preview of the next reminders, with the reasons against others; and a note that
+a customer has seen a request."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,8 +38,9 @@ VIEWED: Final = JsonBody(VIEWED_REQUEST, {"An order": examples.VIEWED_REQUEST})
 
 
 class PreviewedOrder(TypedDict):
-    """The decision on an order: `remind`, or the reason for no reminder. `dueDate` is set where it is not due yet;
-    `products` are those that the mail would ask about, or all of the order; `remindersSent` counts those for it."""
+    """The decision on an order: `remind`, or the reason for no reminder. `dueDate` is set if it isn't due yet.
+    `products` are those that the mail would ask about, or else all of the order; `remindersSent` counts the reminders
+    of the order."""
 
     orderId: str
     number: str | None
@@ -53,8 +54,8 @@ class PreviewedOrder(TypedDict):
 
 
 class ReminderPreview(TypedDict):
-    """The decisions of a run at that moment, those to remind first; the cron expression in words and its next times
-    in UTC, which are null and empty where it can't be read."""
+    """The decisions of a run at this moment, reminders first; the cron expression in words and its next times in UTC,
+    which are null and empty if it can't be parsed."""
 
     at: ShownMoment
     enabled: bool
@@ -80,7 +81,8 @@ async def preview_reminders(
         int, Query(ge=0, le=MAX_TAKE, description="At most so many orders that are due, and as many others")
     ] = DEFAULT_TAKE,
 ) -> JsonResponse:
-    """The decisions of a run now on orders that are due and on the latest others in the status. Sends nothing."""
+    """The decisions of a run at this moment on orders that are due, and on the latest others in the status. Sends
+    nothing."""
     if store_id is not None:
         check_store(caller, store_id)
     now = datetime.now(UTC)
@@ -105,11 +107,11 @@ async def note_viewed(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Note that the customer has seen the request for reviews of an order: no further reminder for it."""
+    """Note that the customer has seen the request for reviews of an order: no further reminder is sent for it."""
     if request.store_id is not None:
         check_store(caller, request.store_id)
     given = request.model_dump(by_alias=True, exclude_none=True)
-    # Who writes in their own name alone has a say about their own orders alone; the consumer knows whose one is.
+    # A caller that may write only as itself affects only its own orders; the consumer knows whose they are.
     customer = {} if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else {"customerId": caller.subject}
     value = {"action": "viewed", **given, **customer, **stores_of(caller), **command.marks}
     id = request.customer_order_id
@@ -137,7 +139,7 @@ def _schedule(cron: str, now: datetime) -> dict[str, object]:
     try:
         return {"cronInWords": in_words(cron), "nextRuns": [timestamp(at) for at in next_times(cron, now, NEXT_RUNS)]}
     except InvalidCronError:
-        # Only by a change in the database itself; the scheduler goes on by the previous one, and says so in its log.
+        # Only after a change in the database itself; the scheduler keeps the previous expression, and logs that.
         return {"cronInWords": None, "nextRuns": []}
 
 
@@ -157,7 +159,7 @@ def _shown(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
         "statusDate": timestamp(order.status_since),
         "decision": REMIND if isinstance(decision, Reminder) else decision,
         "dueDate": timestamp(due) if due else None,
-        # The order is as it would be afterwards.
+        # The order already counts the reminder.
         "remindersSent": order.reminders.sent - (1 if reminder else 0),
         "products": [item.name for item in (reminder or order).items],
     }

@@ -1,4 +1,4 @@
-"""The endpoint by which a moderator tells others that they look at a review."""
+"""The endpoint that shows other moderators that somebody is looking at a review."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -22,7 +22,7 @@ from messaging.topics import Topic
 
 
 class GivenClaim(ClosedMessage):
-    """A claim; without authentication a browser tells itself from others by a name that it makes up."""
+    """A claim. Without authentication a browser is recognised by a name that it makes up, its `desk`."""
 
     desk: Annotated[OptionalId, Field(description="Tells this browser from others")] = None
 
@@ -42,8 +42,8 @@ router: Final = routes("/api/customerReviews/{id}", "Moderation")
 async def claim(
     caller: Moderator, id: str, given: Annotated[GivenClaim | None, Depends(GIVEN_CLAIM)], services: Injected
 ) -> Response:
-    """Tell other moderators that one looks at a review. It is advice: it keeps nobody from deciding, is shown for two
-    minutes, and is gone with any decision."""
+    """Show other moderators that you are looking at a review. A claim is advisory: it stops nobody from deciding, is
+    shown for two minutes, and ends with any decision."""
     await check_reviews(services, caller, [id])
     review = await services.reviews.get(id)
     if review is None:

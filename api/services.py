@@ -35,8 +35,8 @@ SOURCE: Final = "/plaudit/api"
 
 
 class Services(Repositories):
-    """The repositories, the store of images, the way out to Kafka, and the limits of one facade. `pages` is for what
-    MongoDB returns."""
+    """The repositories, the image store, the Kafka publisher, and the limits of one facade. `pages` is the budget for
+    what MongoDB returns."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class Services(Repositories):
         self.authenticator = authenticator
         self.review_counts = LargeCounts()
         self.recent_commands = RecentCommands()
-        # Seconds, for a body full of characters that NFKC makes many of: one at a time, beside other requests.
+        # One trial at a time: a body full of characters that NFKC expands takes seconds.
         self.rule_trials = asyncio.Semaphore(1)
 
     def message(self, topic: Topic, key: str, kind: str, value: object) -> OutgoingMessage:
-        """A message of ours to a topic; `kind` is its CloudEvents type."""
+        """A message of this API to a topic; `kind` is its CloudEvents type."""
         return self.envelope.wrap(self.topics.name(topic), key, kind, value)
 
 

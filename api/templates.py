@@ -28,7 +28,7 @@ from messaging.topics import Topic
 
 
 class ShownTemplate(TypedDict):
-    """A template, and where it comes from: null is all stores, or all languages."""
+    """A template and its source. Null means all stores, or all languages."""
 
     name: str
     source: Literal["built-in", "all-stores", "store"]
@@ -63,7 +63,7 @@ async def _scope(
 
 
 class Fields(JsonBody[TemplateFields]):
-    """Parts of a template, parsed in a thread. They may be left out where no body is required."""
+    """A dependency that reads parts of a template, in a thread. They may be missing if no body is required."""
 
     def __init__(self, *, required: bool) -> None:
         super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
@@ -86,7 +86,7 @@ router: Final = routes(
 
 @router.get("", response_model=list[ShownTemplate])
 async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
-    """The built-in templates, and all that were saved."""
+    """The built-in templates, and all saved ones."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
     with await services.pages.piece(await services.templates.size()):
         saved = [_shown(one.name, one.scope, one.template) for one in await services.templates.all()]
@@ -97,9 +97,9 @@ async def list_templates(caller: TemplateReader, services: Injected) -> JsonResp
 
 @router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
 async def read_template(caller: TemplateReader, name: Name, scope: At, services: Injected) -> JsonResponse:
-    """The template that mails of a store in a language are written by.
+    """The template in effect for mails of a store in a language.
 
-    The store's own comes first: in the language, in its base language, in any; then the same for all stores; then
+    The store's own takes precedence: in the language, in its base language, in any; then the same for all stores; then
     the built-in one.
     """
     _check_readable(caller, scope)
@@ -126,7 +126,8 @@ async def change_template(
 async def delete_template(
     caller: TemplateEditor, name: Name, scope: At, command: Commanded, services: Injected
 ) -> Response:
-    """Delete the template that was saved for exactly this store and language; the next best takes its place."""
+    """Delete the template saved for exactly this store and language; the next in order of precedence takes its
+    place."""
     check_store(caller, scope[0])
     message = _message(services, caller, command, "notification-template.delete", name, scope, {"deleted": True})
     return await carry_out(services, command, [template_id(name, *scope)], [message])
@@ -144,7 +145,7 @@ async def preview_template(
     fields: Annotated[TemplateFields, Depends(Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
-    """Render a mail with sample data, by the template in effect with the changes of the body."""
+    """Render a mail with sample data, from the template in effect with the changes of the body."""
     _check_readable(caller, scope)
     _, template = await _effective(services, name, scope)
     try:
@@ -155,13 +156,13 @@ async def preview_template(
 
 
 def _check_readable(caller: Caller, scope: TemplateScope) -> None:
-    """Raises ProblemError when the template is that of another store; those of all stores are everybody's."""
+    """Raise ProblemError if the template is that of another store; those of all stores are open to everyone."""
     if scope[0] is not None:
         check_store(caller, scope[0])
 
 
 async def _effective(services: Services, name: str, scope: TemplateScope) -> tuple[TemplateScope | None, MailTemplate]:
-    """The template in effect and where it holds; None is the built-in one."""
+    """The scope and the template in effect; the built-in one has no scope (None)."""
     saved = await services.templates.usable(name, *scope)
     return next(by_preference(saved, *scope), (None, BUILT_IN[name]))
 

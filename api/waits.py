@@ -1,4 +1,4 @@
-"""Waits for the outcomes of commands: one look for all who wait, at a pace that doesn't depend on how many they are."""
+"""Waits for the outcomes of commands. All of them share one polling loop, whose rate doesn't depend on their number."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -19,12 +19,12 @@ _LOOKS_AT_ONCE: Final = 20.0
 _FIRST_PAUSE_S: Final = 0.005
 _LONGEST_PAUSE_S: Final = 0.05
 _MOST_KEYS: Final = 1_000
-"""So many items are asked for by one look, unless more wait: one item each then."""
+"""Maximum number of items in one query, unless more commands wait: then one item of each."""
 
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """One command that is waited for: its items without an answer, in order, and the answers to the others."""
+    """The wait for one command: its items without an answer, in order, and the answers to the others."""
 
     command_id: str
     missing: dict[str, None]
@@ -33,10 +33,10 @@ class _Wait:
 
 
 class Waits:
-    """Waits of the requests of one process. `ask` finds the answers there are to some items.
+    """The waits of the requests of one process, limited by `slots`. `ask` finds the answers to some items.
 
-    They have `slots`. A new wait is looked after at once and then soon; one that takes long, more and more rarely. An
-    unavailable database is waited for.
+    A new wait is polled at once, then at short intervals, which grow as time passes. While the database is unavailable,
+    requests keep waiting.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Waits:
         self.is_over = False
 
     def end(self) -> None:
-        """End all waits, as the process stops: each with the answers that were found. Whoever comes doesn't wait."""
+        """End all waits because the process stops, each with the answers found so far. Later requests don't wait."""
         self.is_over = True
         for wait in self._waits:
             if not wait.done.done():
                 wait.done.set_result(None)
 
     async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
-        """The answers by item, as soon as there is one to each; those that were found, after so many seconds.
+        """The answers by item: as soon as every item has one, or those found after `seconds`.
 
         Raises the errors of `ask`, unless they mean that the database is unavailable.
         """
@@ -95,7 +95,7 @@ class Waits:
             self._looking = None
 
     async def _turn(self) -> None:
-        """Sleep until another look is within LOOKS_PER_SECOND."""
+        """Sleep until another query is within LOOKS_PER_SECOND."""
         now = asyncio.get_running_loop().time()
         self._looks = min(_LOOKS_AT_ONCE, self._looks + (now - self._looked_at) * LOOKS_PER_SECOND)
         self._looked_at = now

@@ -1,1 +1,1 @@
-"""Authentication: credentials in the header of a request become a caller, or the request is refused."""
+"""Authentication: the credential in a request's headers becomes a caller, or the request is refused."""

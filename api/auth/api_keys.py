@@ -1,4 +1,4 @@
-"""API keys: `plaudit_<id>_<secret>`, known to the database by their id and the hash of their secret."""
+"""API keys: `plaudit_<id>_<secret>`, stored as their id and the hash of their secret."""
 
 import hmac
 import re
@@ -14,10 +14,10 @@ from storage.keys import ApiKey, ApiKeyRepository
 PATTERN: Final = re.compile(r"plaudit_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 REMEMBERED_SECONDS: Final = 5.0
-"""For so long a key that was revoked may still open."""
+"""Seconds for which a looked-up key is cached; a revoked key may work for that long."""
 
 OWNER_SECONDS: Final = 3_600.0
-"""Seconds for which a verified key is remembered: looking it up again isn't counted as a guess."""
+"""Seconds for which a verified key is remembered: looking it up again doesn't count as a guess."""
 
 _REMEMBERED_KEYS: Final = 10_000
 _NO_DIGEST: Final = bytes(32)
@@ -25,9 +25,9 @@ _REFUSED: Final = "This API key is unknown, revoked or expired."
 
 
 class ApiKeys:
-    """Knows callers by their API keys.
+    """Authenticates callers by their API keys.
 
-    A secret has 256 random bits, so one round of SHA-256 keeps it as well as any slow hash would.
+    A secret has 256 random bits, so one round of SHA-256 protects it as well as a slow hash would.
     """
 
     mode = "api_key"
@@ -50,7 +50,7 @@ class ApiKeys:
         if match is None:
             raise RefusedCredentialError(_REFUSED)
         key = await self._key(match[1])
-        # Compared also where there is no such key, so that the time tells nothing.
+        # Compared even if there is no such key, so that the timing reveals nothing.
         is_same = hmac.compare_digest(digest_of(match[2]), key.digest if key else _NO_DIGEST)
         if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
             raise RefusedCredentialError(_REFUSED)
@@ -67,7 +67,7 @@ class ApiKeys:
 
 
 class _Unknown:
-    """No such key."""
+    """Cached for an id without a key."""
 
 
 _UNKNOWN: Final = _Unknown()

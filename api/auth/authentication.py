@@ -1,38 +1,39 @@
-"""The interface of all ways of authentication."""
+"""The interface of all authentication modes."""
 
 from typing import Final, Protocol
 
 from domain.permissions import ANYBODY, Caller
 
 MAX_CREDENTIAL_BYTES: Final = 8_192
-"""Longer ones are refused before anybody looks at them."""
+"""Maximum bytes of a credential; a longer one is refused unread."""
 
 
 class RefusedCredentialError(Exception):
-    """A credential that opens nothing. The message is for the client: it says why, and nothing that helps to forge."""
+    """A credential isn't valid. The message is for the client: it has the reason, and nothing that helps to forge
+    one."""
 
 
 class KeysAwayError(Exception):
-    """The public keys of the issuer can't be had; the same credential may work later."""
+    """The issuer's public keys are unavailable; the same credential may work later."""
 
 
 class Authenticator(Protocol):
-    """Tells who asks. `mode` is the name of the way in the configuration."""
+    """Identifies callers. `mode` is its name in the configuration."""
 
     mode: str
 
     def would_look_up(self, credential: str | None) -> bool:
-        """True if the credential can only be checked by a look-up in the database."""
+        """True if checking the credential takes a look-up in the database."""
         return False
 
     async def caller(self, credential: str | None) -> Caller:
-        """The owner of a credential. Raises RefusedCredentialError, KeysAwayError, or what its server's being away
-        raises: in doubt the request is refused."""
+        """The owner of a credential. Raises RefusedCredentialError, KeysAwayError, or the errors of an unavailable
+        server: in doubt the request is refused."""
         ...
 
 
 class Nobody(Authenticator):
-    """Lets everyone in, and asks for nothing."""
+    """Accepts every request, and needs no credential."""
 
     mode = "none"
 
@@ -42,7 +43,7 @@ class Nobody(Authenticator):
 
 
 def required(credential: str | None) -> str:
-    """The credential. Raises RefusedCredentialError when there is none, or one that is too long to be true."""
+    """The credential. Raises RefusedCredentialError if it is missing or too long."""
     if not credential:
         raise RefusedCredentialError("Say who you are: Authorization: Bearer <token>, or X-API-Key: <key>.")
     if len(credential) > MAX_CREDENTIAL_BYTES:

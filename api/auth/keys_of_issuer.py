@@ -1,4 +1,4 @@
-"""The public keys that an issuer signs with: from a file, or fetched from its JWKS address."""
+"""The public keys of a token issuer: from a file, or fetched from its JWKS URL."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from jwt.types import JWKDict
 from api.auth.authentication import KeysAwayError
 
 PAUSE_S: Final = 5.0
-"""Between two fetches, whatever tokens ask for: unknown key ids can be made up."""
+"""Minimum seconds between two fetches: anyone can make up key ids that aren't known."""
 
 GRACE_S: Final = 3_600.0
 """Seconds for which the last keys are used while the issuer is unavailable."""
@@ -29,14 +29,14 @@ _MOST_KEYS: Final = 100
 log = structlog.get_logger()
 
 KeySet = Mapping[tuple[str | None, str], PyJWK]
-"""Keys by id and algorithm; a set with one key alone has it under no id, too."""
+"""Keys by id and algorithm; a single key is also found without an id."""
 
 
 class IssuerKeys(Protocol):
-    """Knows the keys of an issuer."""
+    """The keys of an issuer."""
 
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
-        """The key of that id for that algorithm, None when there is none. Raises KeysAwayError."""
+        """The key with this id for this algorithm, or None. Raises KeysAwayError."""
         ...
 
 
@@ -44,7 +44,7 @@ class StaticKey:
     """One public key from a PEM file, whatever id a token names."""
 
     def __init__(self, pem: bytes, algorithms: Collection[str]) -> None:
-        """Raises ValueError: not a public key in PEM, or of a kind that none of the algorithms uses."""
+        """Raise ValueError if it isn't a public key in PEM, or of a type that none of the algorithms uses."""
         key = load_pem_public_key(pem)
         known = get_default_algorithms()
         self._keys: dict[str, PyJWK] = {}
@@ -52,20 +52,20 @@ class StaticKey:
             try:
                 self._keys[name] = PyJWK(known[name].to_jwk(key, as_dict=True), name)
             except (PyJWTError, TypeError, ValueError, AttributeError):
-                continue  # of another kind
+                continue  # of another type
         if not self._keys:
             raise ValueError(f"the key is of no use with {', '.join(algorithms)}")
 
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
-        """The key, unless it is of another kind."""
+        """The key, unless it is of another type."""
         return self._keys.get(algorithm)
 
 
 class FetchedKeys:
-    """The keys at a JWKS address, kept for `lifetime` seconds.
+    """The keys at a JWKS URL, cached for `lifetime` seconds.
 
-    A key id that isn't among them makes it look again, so that a rotation is noticed at once; never more often than
-    every PAUSE_S. While the issuer is unavailable its last keys are used, for GRACE_S; of another one nobody can tell.
+    An unknown key id triggers a fetch, at most every PAUSE_S, so that a rotation is noticed at once. While the issuer
+    is unavailable, its last keys are used for GRACE_S; any other key id raises KeysAwayError.
     """
 
     def __init__(self, url: str, algorithms: Collection[str], *, lifetime: float) -> None:
@@ -79,7 +79,7 @@ class FetchedKeys:
         self._tls = httpx.create_ssl_context()
 
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
-        """The key of that id. Raises KeysAwayError when none were fetched in time."""
+        """The key with this id. Raises KeysAwayError if none were fetched in time."""
         found = self._keys.get((id, algorithm))
         age = monotonic() - self._fetched
         if found is not None and age < self._lifetime:
@@ -90,14 +90,14 @@ class FetchedKeys:
         if self._fetching is not None and (found is None or age > GRACE_S):
             await asyncio.shield(self._fetching)
             found = self._keys.get((id, algorithm))
-        # The issuer may have made a new key since.
+        # The issuer may have added a key since the last fetch.
         is_unknown = found is None and self._is_away
         if is_unknown or monotonic() - self._fetched > max(GRACE_S, self._lifetime):
             raise KeysAwayError("The keys of the token's issuer can't be had at the moment.")
         return found
 
     async def _fetch(self) -> None:
-        """Take what the issuer has now; what goes wrong is logged, and the last keys stay."""
+        """Fetch the issuer's current keys; a failure is logged, and the last keys stay."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._keys = _usable(await self._body(), self._algorithms)
@@ -111,7 +111,7 @@ class FetchedKeys:
 
     async def _body(self) -> Any:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
-        # No redirects: what signs tokens comes from the configured address alone.
+        # No redirects: signing keys come from the configured URL alone.
         async with (
             httpx.AsyncClient(headers=headers, timeout=_TIMEOUT_S, verify=self._tls) as client,
             client.stream("GET", self._url) as response,
@@ -127,7 +127,7 @@ class FetchedKeys:
 
 
 def _usable(document: Any, algorithms: Collection[str]) -> KeySet:
-    """The signing keys of a JWKS document. Raises ValueError when there are none."""
+    """The signing keys of a JWKS document. Raises ValueError if there are none."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("the answer is not a set of keys")
@@ -146,12 +146,12 @@ def _usable(document: Any, algorithms: Collection[str]) -> KeySet:
 
 
 def _of_one(data: JWKDict, algorithms: Collection[str]) -> dict[str, PyJWK]:
-    """A key for each algorithm that it says it is for, or that its kind allows."""
+    """A key for each algorithm that it declares, or that its type allows."""
     keys = {}
     for name in algorithms:
         if data.get("alg", name) == name:
             try:
                 keys[name] = PyJWK(data, name)
             except (PyJWTError, TypeError, ValueError, AttributeError):
-                continue  # of another kind, or broken
+                continue  # of another type, or malformed
     return keys

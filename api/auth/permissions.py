@@ -1,4 +1,4 @@
-"""Permissions in the signatures of endpoints: who asks, and that they may."""
+"""Permissions in the signatures of endpoints: dependencies that identify the caller and check what it may do."""
 
 from typing import Annotated, Any, Final
 
@@ -22,12 +22,12 @@ _DESCRIPTION: Final = (
 
 
 async def identified(request: Request, credential: str | None) -> Caller:
-    """The owner of a credential that came with a request. Raises ProblemError: 401 unknown, 429 too often, 503 it can't
-    be checked."""
+    """The owner of a request's credential. Raises ProblemError: 401 invalid, 429 too many requests, 503 it can't be
+    checked."""
     authenticator: Authenticator = request.app.state.services.authenticator
     rate_limit: RateLimit = request.app.state.rate_limit
     address = address_of(request)
-    # Counted as a guess before the look-up, and given back once the key is valid.
+    # Counted as a guess before the look-up, and refunded if the key is valid.
     is_guess = authenticator.would_look_up(credential)
     if is_guess:
         rate_limit.take(address)
@@ -47,7 +47,7 @@ async def identified(request: Request, credential: str | None) -> Caller:
 
 
 class _Guard(SecurityBase):
-    """Tells who asks, and refuses those who may not: who lacks the permissions of the endpoint, and this one, too."""
+    """Identifies the caller, and refuses one that has neither the permissions of the endpoint nor `instead`."""
 
     def __init__(self, instead: Permission | None = None) -> None:
         self._instead = instead
@@ -55,8 +55,8 @@ class _Guard(SecurityBase):
         self.scheme_name = "permissions"
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
-        """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
-        503 the credential can't be checked; 422 the query has what isn't known."""
+        """The caller. Raises ProblemError: 401 invalid credential, 403 missing permission, 429 too many requests, 503
+        the credential can't be checked, 422 unusable parameters in the query."""
         caller = await identified(request, _credential(request))
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
         if missing and not (self._instead and caller.may(self._instead)):
@@ -69,14 +69,14 @@ class _Guard(SecurityBase):
 
 
 class _Welcome(SecurityBase):
-    """Tells who asks, and lets in who doesn't say so, as somebody without any permission."""
+    """Identifies the caller; one without a credential is let in without any permission."""
 
     def __init__(self) -> None:
         self.model = HTTPBearer(description=_DESCRIPTION)
         self.scheme_name = "permissions"
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
-        """The caller. Raises ProblemError as GUARD does: a credential that isn't valid is refused."""
+        """The caller. Raises ProblemError as GUARD does, also for an invalid credential."""
         authenticator: Authenticator = request.app.state.services.authenticator
         if _credential(request) is not None or authenticator.mode == "none":
             return await GUARD(request, scopes)
@@ -90,7 +90,7 @@ _GUARD_OF_EDITS: Final = _Guard(instead=Permission.MODERATE_REVIEWS)
 
 
 def needs(*permissions: Permission) -> Any:
-    """A dependency: the caller, who has these permissions."""
+    """A dependency: the caller, which must have these permissions."""
     return Security(GUARD, scopes=[permission.value for permission in permissions])
 
 
@@ -100,14 +100,14 @@ def forbidden(detail: str) -> ProblemError:
 
 
 def address_of(request: Request) -> str:
-    """The client as rates are counted for it, where it doesn't say who it is."""
+    """The key under which requests without a subject are rate-limited: the client's address."""
     return f"address {network_of(request)}"
 
 
 def _credential(request: Request) -> str | None:
     """The credential in the request's headers, or None."""
     authenticator: Authenticator = request.app.state.services.authenticator
-    # Where tokens are asked for, it may be for a gateway in between.
+    # In other modes this header may be meant for a gateway in between.
     if authenticator.mode == "api_key" and (key := request.headers.get("x-api-key")):
         return key
     authorization = request.headers.get("authorization", "")
@@ -115,12 +115,12 @@ def _credential(request: Request) -> str | None:
 
 
 Visitor = Annotated[Caller, Security(_Welcome())]
-"""Anybody: an endpoint that is open to all, and tells more to some."""
+"""Anyone: for an endpoint that is open to all, and shows some callers more."""
 AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
 ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]
 ReviewWriter = Annotated[Caller, Security(_GUARD_OF_EDITS, scopes=[Permission.CREATE_REVIEWS.value])]
-"""A caller who may submit reviews, or only edit stored ones: the endpoint has to tell."""
+"""A caller that may submit reviews, or only edit stored ones: the endpoint must check."""
 Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]
 ReviewDeleter = Annotated[Caller, needs(Permission.DELETE_REVIEWS)]
 Replier = Annotated[Caller, needs(Permission.REPLY_TO_REVIEWS)]

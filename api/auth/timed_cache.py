@@ -1,4 +1,4 @@
-"""A cache whose entries have a time each: for credentials that were checked, and for commands of late."""
+"""A cache whose entries expire one by one: for verified credentials, and for recent commands."""
 
 from collections import OrderedDict
 from time import monotonic
@@ -8,14 +8,15 @@ V = TypeVar("V")
 
 
 class TimedCache(Generic[V]):
-    """Values by key, each for its own time; holds `size` of them, and forgets first what was used longest ago."""
+    """Values by key, each with its own time to live; at most `size`, of which the least recently used is evicted
+    first."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._entries: OrderedDict[bytes | str, tuple[V, float]] = OrderedDict()
 
     def get(self, key: bytes | str) -> V | None:
-        """The value, None when there is none or its time is over."""
+        """The value, or None if it is missing or expired."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -26,7 +27,7 @@ class TimedCache(Generic[V]):
         return entry[0]
 
     def put(self, key: bytes | str, value: V, seconds: float) -> None:
-        """Remember a value for so many seconds."""
+        """Keep a value for this many seconds."""
         self._entries[key] = (value, monotonic() + seconds)
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:

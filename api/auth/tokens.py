@@ -1,4 +1,4 @@
-"""JSON Web Tokens of an OpenID Connect issuer, checked with its public keys."""
+"""JSON Web Tokens of an OpenID Connect issuer, verified with its public keys."""
 
 import re
 import time
@@ -24,12 +24,12 @@ from domain.permissions import Caller, known_permissions
 from messaging.schemas import ID_LENGTH, MAX_ITEMS
 
 REMEMBERED_SECONDS: Final = 60.0
-"""For so long a token isn't checked again: a key that its issuer took back may still open."""
+"""Seconds for which a verified token isn't checked again, even if its issuer withdraws the key."""
 
 _REMEMBERED_TOKENS: Final = 10_000
 _MOST_STORES: Final = MAX_ITEMS
 _NOT_STORED: Final = re.compile("[\0\ud800-\udfff]")
-"""NUL, and halves of surrogate pairs, which JSON can escape and UTF-8 can't hold."""
+"""NUL, and lone surrogates, which JSON can escape but UTF-8 can't encode."""
 
 _REASONS: Final[dict[type[PyJWTError], str]] = {
     ExpiredSignatureError: "The token has expired.",
@@ -42,7 +42,7 @@ _REASONS: Final[dict[type[PyJWTError], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """The claims that a token must have. `leeway` is in seconds, for clocks that differ."""
+    """The claims that a token must have. `leeway`: the tolerated clock skew in seconds."""
 
     issuer: str
     audience: str
@@ -53,7 +53,7 @@ class TokenRules:
 
 
 class Tokens(Authenticator):
-    """Knows callers by the tokens of one issuer; the algorithms are asymmetric by configuration."""
+    """Authenticates callers by the tokens of one issuer; the configuration allows asymmetric algorithms only."""
 
     mode = "jwt"
 
@@ -72,7 +72,7 @@ class Tokens(Authenticator):
         claims = await self.claims(token)
         caller = self._caller(claims)
         now = time.time()
-        # Compared as a whole number: it may be too large for another kind.
+        # Compared as an integer: it may be too large for a float.
         ends = min(int(claims["exp"]), int(now + REMEMBERED_SECONDS)) + self._rules.leeway
         self._known.put(name, caller, min(REMEMBERED_SECONDS, ends - now))
         return caller
@@ -115,7 +115,7 @@ class Tokens(Authenticator):
         name = self._rules.stores_claim
         if name not in claims:
             return None
-        # A claim that can't be read must not count as "all stores".
+        # An unreadable claim must not mean "all stores".
         stores = claims[name]
         if not isinstance(stores, list) or not all(isinstance(id, str) and _is_id(id) for id in stores):
             raise RefusedCredentialError(f"The claim {name} of the token must be an array of store ids.")
@@ -133,7 +133,7 @@ def _reason(error: Exception) -> str:
 
 
 def _names(claim: Any, name: str) -> list[str]:
-    """Names in one string, as in the scope of OAuth 2, or in an array."""
+    """The names in a claim: one string, as in the scope of OAuth 2, or an array."""
     if isinstance(claim, str):
         return claim.split()
     if isinstance(claim, list) and all(isinstance(each, str) for each in claim):

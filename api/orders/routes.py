@@ -27,7 +27,7 @@ router: Final = routes("/api/orders", "Orders", ProblemKind.VALIDATION, ProblemK
 async def search_orders(
     caller: ReturnReader, request: Annotated[OrderSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:
-    """List the orders that were received, the newest first, one page at a time. They aren't counted."""
+    """List the received orders, newest first, one page at a time, without their total number."""
     search, bought = within(caller, request.criteria()), request.bought
     with await services.pages.rows(search.take) as room:
         page = await services.orders.page(search)
@@ -49,7 +49,7 @@ async def search_orders(
         )
 
 
-# The id may hold slashes, as the shop has it.
+# The id comes from the shop, and may contain slashes.
 @router.get("/{id:path}", response_model=OrderDetails, responses=problems(ProblemKind.NOT_FOUND))
 async def read_order(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One order, with all fields of its last event."""

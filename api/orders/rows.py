@@ -1,4 +1,4 @@
-"""Orders as the interface shows them."""
+"""Orders as the API shows them."""
 
 from typing import Annotated, Any, Final, NotRequired
 
@@ -18,7 +18,8 @@ ORDER_SCHEMA: Final[dict[str, Any]] = {
 
 
 class OrderLineRow(TypedDict):
-    """A line of an order; `price` is per piece, `availableQuantity` is still returnable of all lines with its id."""
+    """A line of an order. `price` is per piece; `availableQuantity` is still returnable, over all lines with this
+    id."""
 
     id: str
     productId: str | None
@@ -29,7 +30,7 @@ class OrderLineRow(TypedDict):
 
 
 class OrderRow(TypedDict):
-    """An order. `provesPurchase`, where an object is asked for: the customer has bought it by this order."""
+    """An order. `provesPurchase`, if the search names an object: the customer bought it with this order."""
 
     id: str
     number: str | None
@@ -45,7 +46,7 @@ class OrderRow(TypedDict):
 
 
 class OrderDetails(OrderRow):
-    """One order, with all that was told of it."""
+    """One order, with all fields of its last event in `order`."""
 
     customerEmail: str | None
     languageCode: str | None
@@ -53,7 +54,7 @@ class OrderDetails(OrderRow):
 
 
 class OrderList(TypedDict):
-    """One page of a list, the newest first; `next` is `after` of the next page, if there is one."""
+    """One page of a list, newest first; `next` is the `after` of the next page, if there is one."""
 
     next: NotRequired[str]
     results: list[OrderRow]
@@ -77,7 +78,7 @@ def order_row(order: Order) -> OrderRow:
 
 
 def order_details(order: Order) -> OrderDetails:
-    """An order, whole."""
+    """An order with all its fields."""
     return {
         **order_row(order),
         "customerEmail": order.customer.email,

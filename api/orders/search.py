@@ -1,4 +1,4 @@
-"""The order search request, and what it asks the storage for."""
+"""The order search request, and the query that it becomes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -14,7 +14,7 @@ from storage.keyset import SortValue
 from storage.orders_search import OrderPage, OrderPosition, OrderSearch
 
 _MOST_TAKEN: Final = 100
-"""An order can have 10,000 lines."""
+"""Maximum number of orders on a page: an order can have 10,000 lines."""
 
 
 class OrderSearchRequest(Message):
@@ -34,7 +34,7 @@ class OrderSearchRequest(Message):
 
     @property
     def bought(self) -> Entity | None:
-        """The object whose purchases are of interest. Raises ProblemError for half of it."""
+        """The object whose purchases are of interest. Raises ProblemError if only its type or only its id is given."""
         if self.entity_type and self.entity_id:
             return Entity(self.entity_type, self.entity_id)
         for name, other, value in (
@@ -46,7 +46,7 @@ class OrderSearchRequest(Message):
         return None
 
     def criteria(self) -> OrderSearch:
-        """The search to run. Raises ProblemError for a position that isn't in this list."""
+        """The search to run. Raises ProblemError if the cursor isn't of this list."""
         return OrderSearch(
             ids=self.ids or None,
             customer_id=self.customer_id,
@@ -58,14 +58,14 @@ class OrderSearchRequest(Message):
         )
 
     def next_page(self, page: OrderPage) -> str | None:
-        """`after` of the next page; None behind the last one."""
+        """The `after` of the next page; None after the last one."""
         if page.end is None:
             return None
         modified = page.end.modified
         return cursor([modified and modified.isoformat(), page.end.id], self._list())
 
     def _list(self) -> Any:
-        """The list that the pages of this search are of."""
+        """The description of the list that its cursors belong to."""
         fields = {"ids", "customer_id", "number", "keyword", "store_id"}
         return ["orders", self.model_dump(mode="json", include=fields, exclude_none=True)]
 

@@ -1,4 +1,4 @@
-"""Endpoints of rated objects: found by name, and one with its trend."""
+"""Endpoints of rated objects: a search by name, and one object with its trend."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -45,14 +45,14 @@ class RatedObjectRequest(Message):
     after: After = None
 
     def position(self) -> str:
-        """The position behind which the page begins. Raises ProblemError for one that isn't in this list."""
+        """The position after which the page begins. Raises ProblemError if the cursor isn't of this list."""
         match position_in(self.after, self.list()) if self.after else [""]:
             case [str(position)]:
                 return position
         raise unknown_cursor()
 
     def list(self) -> Any:
-        """The list that the pages of this search are of."""
+        """The description of the list that its cursors belong to."""
         return ["objects", self.search_phrase, self.store_id]
 
 
@@ -65,7 +65,8 @@ router: Final = routes("/api/rating/objects", "Ratings", ProblemKind.VALIDATION,
 async def list_rated_objects(
     caller: RatingReader, request: Annotated[RatedObjectRequest, Depends(RATED_OBJECTS)], services: Injected
 ) -> JsonResponse:
-    """List rated objects by name, with the ratings by both methods: a row for each store. Names follow in seconds."""
+    """List rated objects by name, with the ratings by both methods: a row for each store. Changes of names take
+    seconds."""
     if request.store_id is not None:
         check_store(caller, request.store_id)
     stores = caller.stores if request.store_id is None else [request.store_id]
@@ -111,8 +112,8 @@ async def read_rated_object(
 async def _found(
     services: Services, request: RatedObjectRequest, stores: Collection[str] | None, after: str
 ) -> tuple[Sequence[tuple[str, RatedObject]], bool]:
-    """The rated objects of a page with their positions, one more than it takes where there are more, and if the search
-    has ended before it had looked at all."""
+    """The rated objects of a page with their positions, one more than it takes if there are more; and True if the
+    search stopped before it had seen all."""
     wanted = request.take + 1
     if not request.search_phrase:
         listed = await services.rated_objects.listed(stores, after=after, take=wanted)

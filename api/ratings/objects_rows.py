@@ -1,4 +1,4 @@
-"""Rated objects as the interface shows them."""
+"""Rated objects as the API shows them."""
 
 from collections.abc import Mapping
 from typing import NotRequired
@@ -14,8 +14,8 @@ from storage.ratings_objects import RatedObject
 
 
 class RatedObjectRow(TypedDict):
-    """The rating of an object in one store, or without one: `value` by the method of the store, and by both.
-    `histogram` is null in a rating from before it was counted."""
+    """The rating of an object in one store, or without one. `value` is by the method of the store, `average` and
+    `wilson` by either. `histogram` is null in a rating from before histograms were counted."""
 
     entityId: str
     entityType: str
@@ -31,8 +31,8 @@ class RatedObjectRow(TypedDict):
 
 
 class RatedObjectList(TypedDict):
-    """One page of a list; `next` is `after` of the next page, if there is one. `isPartial`: the search ended at 500
-    objects, and there are more."""
+    """One page of a list; `next` is the `after` of the next page, if there is one. `isPartial`: the search stopped at
+    500 objects, and there are more."""
 
     isPartial: bool
     next: NotRequired[str]
@@ -40,7 +40,7 @@ class RatedObjectList(TypedDict):
 
 
 class TrendWeek(TypedDict):
-    """The approved reviews that were created in the week from a Monday on; `average` is null where there are none."""
+    """The approved reviews that were created in the week from this Monday on; `average` is null if there are none."""
 
     since: ShownMoment
     reviewCount: int
@@ -48,8 +48,8 @@ class TrendWeek(TypedDict):
 
 
 class RatingTrend(TypedDict):
-    """The last twelve weeks, the present one last. `isPartial`: older ones among them have more reviews than the
-    10,000 newest, which were counted."""
+    """The last twelve weeks, the current one last. `isPartial`: only the newest 10,000 reviews of these weeks were
+    counted."""
 
     isPartial: bool
     weeks: list[TrendWeek]

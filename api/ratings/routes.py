@@ -21,7 +21,7 @@ from messaging.topics import Topic
 
 
 class EntityRatingRequest(Message):
-    """The objects whose ratings are asked for."""
+    """The objects whose ratings are requested."""
 
     entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)]
     entity_type: Id
@@ -39,7 +39,8 @@ router: Final = routes(
 async def list_entity_ratings(
     caller: RatingReader, request: Annotated[EntityRatingRequest, Depends(ENTITY_RATING)], services: Injected
 ) -> JsonResponse:
-    """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
+    """The ratings of objects: one for each store in which an object has approved reviews, and one for those without a
+    store."""
     ids = list(dict.fromkeys(request.entity_ids))
     found = await services.lookups.ratings(request.entity_type, ids, with_histogram=request.histogram)
     return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
@@ -52,7 +53,7 @@ async def calculate_store(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Count the ratings of a store anew, from its reviews."""
+    """Recount the ratings of a store from its reviews."""
     check_store(caller, store_id)
     message = services.message(
         Topic.REVIEW_CHANGES,

@@ -1,4 +1,4 @@
-"""Ratings as the interface shows them."""
+"""Ratings as the API shows them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, NotRequired
@@ -11,8 +11,8 @@ from domain.stores import GeneralSettings, Store, rating_method, store_name
 
 
 class EntityRating(TypedDict):
-    """The rating of an object in one store, or without one. `histogram`, where it is asked for: the number of reviews
-    by stars, `1` to `5`; null in a rating from before it was counted."""
+    """The rating of an object in one store, or without one. `histogram`, if requested: the number of reviews by stars,
+    `1` to `5`; null in a rating from before histograms were counted."""
 
     storeName: str | None
     storeId: str | None
@@ -24,7 +24,7 @@ class EntityRating(TypedDict):
 
 
 class RatingRow(NamedTuple):
-    """An `EntityRating`, ready to be sent to everybody who may know of its store."""
+    """An `EntityRating` as JSON, for all callers who may see its store."""
 
     store_id: str | None
     content: orjson.Fragment
@@ -38,7 +38,7 @@ def rating_rows(
     *,
     with_histogram: bool,
 ) -> list[RatingRow]:
-    """The ratings of an object by the methods of its stores: first the one without a store, then by the store's id."""
+    """The ratings of an object by the methods of its stores: the one without a store first, then by store id."""
     ids = sorted(tallies, key=lambda store_id: store_id or "") if len(tallies) > 1 else tallies
     return [_row(TallyKey(entity, id), tallies[id], stores, general, with_histogram=with_histogram) for id in ids]
 

@@ -1,4 +1,4 @@
-"""Checks of a return before it is published. The consumer decides again, by the state that is stored then."""
+"""Checks of a return before it is published. The consumer decides again, by the state stored then."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -22,14 +22,14 @@ _POINTERS: Final = {
 
 
 async def check_new(services: Services, command: Command, id: str, wanted: CreateReturn) -> None:
-    """Raises ProblemError when the order can't give what is wanted. A repeat of what was decided passes."""
+    """Raise ProblemError if the order doesn't allow the return. A repeat of a decided command passes."""
     order = await services.orders.get(wanted.return_.order_id)
     if order is None:
         message = f"Order {wanted.return_.order_id} is unknown"
         raise invalid([{"pointer": "/orderId", "code": ReturnRefusal.UNKNOWN_ORDER.value, "message": message}])
     statuses = (await services.lookups.general()).return_statuses
     outcome = created_return(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, "", statuses)
-    # Looked up after the order: a return that this order counts already is found.
+    # Looked up after the order, so that a return that this order already counts is found.
     if (
         isinstance(outcome, list)
         and await services.returns.get(id) is None
@@ -39,7 +39,7 @@ async def check_new(services: Services, command: Command, id: str, wanted: Creat
 
 
 def new_return(wanted: SavedReturn) -> NewReturn:
-    """The return that is to be created. Raises ProblemError when it says too little."""
+    """The return to create. Raises ProblemError if a field is missing, or is for changes only."""
     if wanted.order_id is None or wanted.line_items is None:
         missing = [("orderId", wanted.order_id), ("lineItems", wanted.line_items)]
         message = "Field required, unless `id` names a return to change"
@@ -55,7 +55,7 @@ def new_return(wanted: SavedReturn) -> NewReturn:
 
 
 async def check_change(services: Services, command: Command, known: Return, wanted: UpdateReturn) -> None:
-    """Raises ProblemError when the change names nothing, or the order can't give what is wanted."""
+    """Raise ProblemError if the change is empty, names another order, or isn't allowed by the order."""
     changes = wanted.return_
     if changes.order_id not in (None, known.order_id):
         message = f"The return is stored against order {known.order_id}, and stays there"
@@ -68,7 +68,7 @@ async def check_change(services: Services, command: Command, known: Return, want
         return
     statuses = (await services.lookups.general()).return_statuses
     outcome = changed_return(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order, statuses)
-    # Looked up again: what changed meanwhile may be what the order counts already.
+    # Looked up again: the order may already count a change made meanwhile.
     if (
         isinstance(outcome, list)
         and await services.returns.get(known.id) == known
@@ -83,7 +83,7 @@ async def _is_decided(services: Services, command: Command, id: str) -> bool:
 
 
 def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
-    """A reason with its place in the body: one that names no lines can only be wrong about a status."""
+    """A reason with its pointer into the body; if that names no lines, it can only be wrong about a status."""
     if reason.line_index is None:
         pointer = f"/{reason.field}" if reason.field else _POINTERS.get(reason.code, "/orderId")
         return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

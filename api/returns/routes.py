@@ -49,10 +49,10 @@ CREATION: Final = JsonBody(NEW_RETURN, {"One line": examples.NEW_RETURN})
 SAVED: Final = JsonBody(SAVED_RETURN, examples.RETURN_CHANGES)
 
 MOST_COUNTED: Final = 1_000
-"""A count by status ends there, so that its cost doesn't grow with the number of returns."""
+"""Limit of a count by status, so that its cost doesn't grow with the number of returns."""
 
 _WAIT_S: Final = 5
-"""Virto's clients read a return as soon as they have the answer to its PUT, and know no `Prefer`."""
+"""Default wait of a PUT in seconds: Virto's clients read the return right after the answer, and don't send `Prefer`."""
 
 router: Final = routes("/api/return", "Returns", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
@@ -91,7 +91,7 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
     responses=problems(ProblemKind.MALFORMED_JSON),
 )
 async def count_by_status(caller: ReturnReader, request: SearchRequest, services: Injected) -> JsonResponse:
-    """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and the page don't matter."""
+    """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored."""
     search = await _search(services, caller, request)
     statuses = (await services.lookups.general()).return_statuses
     searches = [replace(search, statuses=[status], after=None) for status in statuses]
@@ -118,7 +118,7 @@ async def _total(services: Services, request: ReturnSearchRequest, search: Retur
 async def _rows(
     services: Services, caller: Caller, found: Collection[FoundReturn], *, with_orders: bool
 ) -> list[ReturnRow]:
-    """The rows of these returns, each with its order if wanted; those that are gone are left out."""
+    """The rows of these returns, each with its order if wanted; deleted ones are left out."""
     returns, orders = await asyncio.gather(
         services.returns.of_ids({each.id for each in found}),
         services.orders.of_ids({each.order_id for each in found}, with_bodies=with_orders),
@@ -138,7 +138,7 @@ async def _rows(
 async def read_available_quantities(
     caller: ReturnReader, order_id: Annotated[str, Path(alias="orderId")], services: Injected
 ) -> JsonResponse:
-    """The quantities of an order that are still returnable, by the id of its line items."""
+    """The quantities of an order that are still returnable, by line item id."""
     order = await services.orders.get(order_id)
     if order is None or not caller.may_touch(order.store_id):
         raise not_found("order")
@@ -159,7 +159,7 @@ async def read_return(caller: ReturnReader, id: str, services: Injected) -> Json
 async def create(
     caller: ReturnAuthor, wanted: Annotated[NewReturn, Depends(CREATION)], command: Commanded, services: Injected
 ) -> Response:
-    """Store a return against an order, as long as its quantities are available."""
+    """Create a return for an order, as long as its quantities are available."""
     return await _create(services, caller, replace(command, names_id=True), wanted)
 
 
@@ -167,8 +167,8 @@ async def create(
 async def save(
     caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
 ) -> Response:
-    """Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id:
-    create one. Waits for five seconds at most until it has been applied, unless `Prefer` says otherwise."""
+    """Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id,
+    create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise."""
     command = replace(command, names_id=True, wait=_WAIT_S if command.wait is None else command.wait)
     if wanted.id is None:
         if not caller.may(Permission.CREATE_RETURNS):
@@ -186,7 +186,7 @@ async def delete(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Delete returns for good; their quantities can be returned again."""
+    """Delete returns for good; their quantities become returnable again."""
     different = list(dict.fromkeys(ids))
     order_ids = await services.returns.order_ids(different)
     said = {"user": caller.subject, "command_id": command.id, **stores_of(caller)}
@@ -217,7 +217,8 @@ async def _create(services: Services, caller: Caller, command: Command, wanted: 
 async def _change(
     services: Services, caller: Caller, command: Command, id: str, wanted: SavedReturn
 ) -> OutgoingMessage:
-    """The message that changes a return. Raises ProblemError for one that the caller doesn't see or can't change so."""
+    """The message that changes a return. Raises ProblemError if the caller may not see the return, or can't change it
+    like this."""
     known = await services.returns.get(id)
     if known is None or not caller.may_touch(known.store_id):
         raise not_found("return")
@@ -234,6 +235,6 @@ async def _change(
 
 
 def _message(services: Services, order_id: str, command: ReturnCommand) -> OutgoingMessage:
-    """The message of a command, by its order, so that those about one order are taken one after the other."""
+    """The message of a command, keyed by its order, so that commands about one order are applied in sequence."""
     value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
     return services.message(Topic.RETURN_COMMANDS, order_id, f"return.{command.action}", value)

@@ -1,4 +1,4 @@
-"""Returns as the interface shows them."""
+"""Returns as the API shows them."""
 
 from typing import Annotated, Any, Final, NotRequired
 
@@ -20,8 +20,8 @@ _ORDER_SCHEMA: Final[dict[str, Any]] = {
 
 
 class ReturnLineRow(TypedDict):
-    """A returned quantity of an order line; `availableQuantity` is the most it may be: the quantity still returnable,
-    and its own, unless the return is canceled."""
+    """A returned quantity of an order line. `availableQuantity` is its maximum: the quantity still returnable plus,
+    unless the return is canceled, its own."""
 
     id: str
     returnId: str
@@ -53,8 +53,7 @@ class ReturnRow(TypedDict):
 
 
 class ReturnList(TypedDict):
-    """One page of a list, and how many returns there are over all pages; `next` is `after` of the next page, if there
-    is one."""
+    """One page of a list, and the total number of returns; `next` is the `after` of the next page, if there is one."""
 
     totalCount: NotRequired[int]
     next: NotRequired[str]
@@ -62,7 +61,7 @@ class ReturnList(TypedDict):
 
 
 def return_row(stored: Return, order: Order | None, *, with_order: bool = True) -> ReturnRow:
-    """A stored return, with its order if that is known and wanted."""
+    """A stored return, with its order if it is known and wanted."""
     available = order.available() if order else {}
     return {
         "id": stored.id,

@@ -1,4 +1,4 @@
-"""The return search request, and what it asks the storage for."""
+"""The return search request, and the query that it becomes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ class ResponseGroup(StrEnum):
 
 
 CUSTOMER_ORDERS: Final = 1_000
-"""The returns of a customer are looked for among those of so many orders."""
+"""Maximum number of orders of a customer, the newest, whose returns are searched."""
 
 _GROUPS: Final = {group.lower(): group for group in ResponseGroup}
 
@@ -88,16 +88,14 @@ class ReturnSearchRequest(Message):
 
     @property
     def with_orders(self) -> bool:
-        """True if the answer is to hold the orders."""
+        """True if the answer includes the orders."""
         return self.response_group is not ResponseGroup.NONE
 
     def criteria(
         self, statuses: Sequence[str] = DEFAULT_STATUSES, order_ids: Sequence[str] | None = None
     ) -> ReturnSearch:
-        """The search to run; the statuses are those of the settings, the orders those of the customer. Raises
-        ProblemError for an unknown sort field, a position that isn't in this list, and fields that contradict each
-        other.
-        """
+        """The search to run, with the statuses of the settings and the orders of the customer. Raises ProblemError for
+        an unknown sort field, a cursor of another list, and fields that contradict each other."""
         search = ReturnSearch(
             order_id=self.order_id,
             ids=the_one_given(("objectIds", self.object_ids), ("ids", self.ids)),
@@ -117,17 +115,17 @@ class ReturnSearchRequest(Message):
         return replace(search, after=position_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReturnSearch, page: ReturnPage) -> str | None:
-        """`after` of the next page; None behind the last one."""
+        """The `after` of the next page; None after the last one."""
         return None if page.end is None else cursor(page.end, self._list(search))
 
     def _list(self, search: ReturnSearch) -> Any:
-        """The list that the pages of this search are of."""
+        """The description of the list that its cursors belong to."""
         others = {"sort", "take", "skip", "after", "with_total", "response_group"}
         return [self.model_dump(mode="json", exclude=others, exclude_none=True), order(search)]
 
 
 def _sort(expression: str) -> Sequence[tuple[ReturnSortField, Direction]]:
-    # A direction alone: by number.
+    # A direction alone sorts by number.
     if expression.strip().isalpha() and (direction := parse_direction(expression)):
         return [(ReturnSortField.NUMBER, direction)]
     try:

@@ -1,4 +1,4 @@
-"""The ids of objects whose reviews changed: read and written a few at a time, however many there are."""
+"""The ids of objects whose reviews changed, read and written in batches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -11,13 +11,13 @@ from api.services import Services
 from storage.reviews_late import shortly_before
 
 CHANGES_BYTES: Final = 1024 * 1024
-"""Room for the ids in hand: those that are written, and those that three queries have found meanwhile."""
+"""Bytes for ids in memory: those being written, and those that the three queries have read meanwhile."""
 
 
 async def changed_objects(services: Services, moment: datetime, stores: Collection[str] | None) -> AsyncIterator[str]:
-    """The ids of objects whose reviews or ratings, in one of these stores or anywhere, changed at that moment or later,
-    or shortly before; ascending, each once."""
-    # What has a time of before may be seen only now: whoever asks again and again would miss it.
+    """The ids of objects whose reviews or ratings, in these stores (None: anywhere), changed at this moment or later,
+    or shortly before; ascending, without duplicates."""
+    # A change may become visible after its timestamp: a client that polls would miss it.
     moment = shortly_before(moment)
     found = await asyncio.gather(
         services.reviews.entities_reviewed_since(moment, stores),
@@ -28,7 +28,7 @@ async def changed_objects(services: Services, moment: datetime, stores: Collecti
 
 
 async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
-    """The ids of several queries, each of which has them ascending: ascending, each once."""
+    """The ids of several queries, each ascending, as one: ascending, without duplicates."""
     nexts = await asyncio.gather(*(anext(each, None) for each in found))
     while there := [id for id in nexts if id is not None]:
         lowest = min(there)
@@ -39,7 +39,7 @@ async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
 
 
 async def json_array(first: Sequence[str], others: AsyncIterator[Sequence[str]]) -> AsyncIterator[bytes]:
-    """An array of all ids, as JSON."""
+    """A JSON array of all ids, in pieces."""
     yield orjson.dumps(first)[:-1]
     async for ids in others:
         yield b"," + orjson.dumps(ids)[1:-1]

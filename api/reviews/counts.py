@@ -1,4 +1,4 @@
-"""Counts of reviews, by tallies and indexes where these tell."""
+"""Counts of reviews, from tallies and indexes where possible."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from storage.reviews_search import ReviewSearch, are_tallied
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
-    """The number of matching reviews over all pages; a large number may be a second old, or as old as the relay."""
+    """The total number of matching reviews. A large number may be a second old, or as old as the relay."""
     same = replace(search, sort=(), skip=0, take=0, after=None)
 
     async def count() -> int:
@@ -21,13 +21,13 @@ async def count_reviews(services: Services, search: ReviewSearch) -> int:
 
 
 async def counts_by_status(services: Services, search: ReviewSearch) -> dict[ReviewStatus, int]:
-    """The number of matching reviews in each status; that of the search doesn't matter."""
+    """The number of matching reviews in each status; the statuses of the search are ignored."""
 
     def of(*statuses: ReviewStatus) -> ReviewSearch:
         return replace(search, statuses=statuses or None)
 
     approved = of(ReviewStatus.APPROVED)
-    # Nearly all are approved, and no index of reviews has them apart: those of all statuses are counted by an index.
+    # Nearly all are approved, and no index separates them: instead, an index counts those of all statuses.
     by_difference = not are_tallied(approved) and search.phrase is None
     new, rejected, others = await asyncio.gather(
         count_reviews(services, of(ReviewStatus.NEW)),

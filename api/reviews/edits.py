@@ -1,4 +1,4 @@
-"""Submissions with ids: new reviews, or edits of stored ones, and by which right."""
+"""Submissions with ids: new reviews, or edits of stored ones, with the right to edit them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,15 +22,12 @@ from storage.reviews_ids import IdHolder
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A submission of a request: its id, and what the consumer is told of who sends it: `editor` has no right where
-    they may edit nothing.
-
-    An edit names the store and the author of the review, also where the request leaves them out.
-    """
+    """A submission of a request. An edit names the review's store and author, even if the request leaves them out."""
 
     id: str
     review: SubmittedReview
     editor: Mapping[str, Any] = field(default_factory=dict)
+    """The sender, for the consumer; without a right if they may edit nothing."""
     right: EditRight | None = None
     is_edit: bool = False
 
@@ -41,16 +38,16 @@ class Wanted:
 
     @property
     def is_moderated(self) -> bool:
-        """True for an edit by a moderator, to whom neither the rules of stores nor those of authors apply."""
+        """True for an edit by a moderator, which is exempt from the rules of stores and of authors."""
         return self.is_edit and self.right is EditRight.MODERATOR
 
 
 async def wanted_by(
     services: Services, caller: Caller, reviews: Mapping[str, SubmittedReview], earlier: Earlier
 ) -> list[Wanted]:
-    """Tell edits from new reviews, by one look-up of the ids that the request names. While the database is unavailable
-    all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, the caller may only edit, or that
-    can't be told from what the caller may not."""
+    """Separate edits from new reviews, by one look-up of the ids in the request. While the database is unavailable all
+    pass as new: the consumer decides. Raises ProblemError if an id is taken, if the caller may only edit, or if edits
+    can't be distinguished from new reviews that the caller may not submit."""
     ids = {review.id for review in reviews.values() if review.id}
     holders = await unless_away(services.lookups.holders(ids), None) if ids else {}
     if holders is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
@@ -79,9 +76,9 @@ def _may_create_any(caller: Caller) -> bool:
 
 
 def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder | None) -> Wanted | None:
-    """The submission; None where it names another object, store or author than the review that has its id."""
+    """The submission; None if it names another object, store or author than the review with its id."""
     if review.id is None:
-        # Its id is made of the key of the command, which is no right to edit what an earlier command has stored by it.
+        # The id derives from the command's key, which gives no right to edit what an earlier command stored under it.
         return Wanted(id, review)
     stored = holder.identity if holder else None
     if stored is None:
@@ -95,9 +92,9 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder |
 
 
 async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, earlier: Earlier) -> bool:
-    """True unless the id is a deleted review's, or that of a review which the caller may not edit.
+    """True unless the id is that of a deleted review, or of one that the caller may not edit.
 
-    What changes nothing is no edit: a repeat of a command, and a review that is sent again as it is.
+    A submission that changes nothing is no edit: a repeated command, or a review sent again as it is.
     """
     if holder is None or holder.refused or item.id in earlier.decided:
         return True

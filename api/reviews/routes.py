@@ -1,4 +1,4 @@
-"""Endpoints of customer reviews: submission, list, one review, what changed, who may write."""
+"""Endpoints of customer reviews: submission, lists, one review, changes, permission to write."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ from storage.reviews_search import sorts_everything
 
 
 class ChangesRequest(Message):
-    """Since when."""
+    """The start of the period."""
 
     modified_date: Since
 
@@ -81,8 +81,8 @@ async def submit(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Submit reviews for moderation: all of them, or none when one can't be taken. With the id of a stored review: edit
-    that one, as its author, or as a moderator (`customerReviews:update`). What is left out stays."""
+    """Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
+    one, as its author or as a moderator (`customerReviews:update`). What is left out stays."""
     return await submit_reviews(services, caller, command, reviews)
 
 
@@ -97,13 +97,13 @@ async def list_reviews(caller: ReviewReader, request: SearchRequest, services: I
 
 @router.post("/search", response_model=ReviewDetailsList)
 async def search_reviews(caller: ReviewReader, request: SearchRequest, services: Injected) -> Response:
-    """List whole reviews: as `reviewList`, with all that is known of them."""
+    """List reviews as `reviewList` does, with all their fields."""
     return await _listed(services, caller, request, review_details)
 
 
 @router.post("/counts", operation_id="countReviewsByStatus", response_model=StatusCounts)
 async def count_by_status(caller: ReviewReader, request: SearchRequest, services: Injected) -> JsonResponse:
-    """Count reviews by status; `reviewStatus`, `sort` and the page don't matter."""
+    """Count reviews by status; `reviewStatus`, `sort` and paging are ignored."""
     search = within(caller, request.criteria(services.entity_types))
     counts = await counts_by_status(services, search)
     return JsonResponse({status.label: count for status, count in counts.items()})
@@ -115,7 +115,7 @@ async def _listed(
     request: ReviewSearchRequest,
     row: Callable[[Review, Mapping[str, Store]], ReviewRow],
 ) -> Response:
-    """One page, with these rows."""
+    """One page, with the rows that `row` makes."""
     search = within(caller, request.criteria(services.entity_types))
 
     async def total(found: int | None) -> int | None:
@@ -169,7 +169,7 @@ async def list_changes(
     with await services.pages.take(CHANGES_BYTES) as room:
         changed = await changed_objects(services, request.modified_date, caller.stores)
         batches = in_batches(changed, IDS_AT_ONCE)
-        # Read before the answer begins, so that there can still be another one.
+        # Read before the response starts, so that an error can still become a problem.
         first: list[str] = await anext(batches, [])
         return services.pages.stream(room, json_array(first, batches), JsonResponse.media_type, {})
 
@@ -183,7 +183,7 @@ async def can_leave_feedback(
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     user_id: Annotated[OptionalId, Query(alias="userId")] = None,
 ) -> JsonResponse:
-    """Tell if this author may review this object in this store; without a store, everybody may."""
+    """Check if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)
     check_author(caller, user_id)
     reasons = await reasons_against(services, ReviewIdentity(Entity(entity_type, entity_id), store_id, user_id))

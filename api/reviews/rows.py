@@ -1,4 +1,4 @@
-"""Reviews as the interface shows them."""
+"""Reviews as the API shows them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, NotRequired
@@ -35,16 +35,15 @@ class ReviewRow(TypedDict):
 
 
 class ReviewDetails(ReviewRow, ReviewFacts):
-    """One review, whole. `writtenDate`: of an import alone, whose `createdDate` it is. `pendingImages`: the number of
-    its images that aren't rebuilt yet, and aren't in `images`."""
+    """One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
+    `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`."""
 
     writtenDate: ShownMoment | None
     pendingImages: int
 
 
 class ReviewList(TypedDict):
-    """One page of a list, and how many reviews there are over all pages; `next` is `after` of the next page, if there
-    is one."""
+    """One page of a list, and the total number of reviews; `next` is the `after` of the next page, if there is one."""
 
     totalCount: NotRequired[int]
     next: NotRequired[str]
@@ -52,7 +51,7 @@ class ReviewList(TypedDict):
 
 
 class ReviewDetailsList(TypedDict):
-    """One page of a list of whole reviews."""
+    """One page of a list of reviews with all their fields."""
 
     totalCount: NotRequired[int]
     next: NotRequired[str]
@@ -87,7 +86,7 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
 
 
 def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
-    """A review by itself."""
+    """A review with all its fields."""
     return {
         **review_row(review, stores),
         **review_facts(review),

@@ -1,4 +1,4 @@
-"""The rules of stores about reviews, applied to the stored settings, purchases and reviews."""
+"""The rules of stores for reviews, applied to the stored settings, purchases and reviews."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,27 +20,27 @@ from storage.database import unless_away
 
 
 async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
-    """Tells which of these authors bought what they review, by one look-up for all."""
+    """A predicate that is true for authors who bought what they review, from one look-up for all of them."""
     made = await services.purchases.made({p for author in authors if (p := _purchase(author))})
     return lambda author: _purchase(author) in made
 
 
 def _purchase(author: ReviewIdentity) -> Purchase | None:
-    """The purchase that the author must have made in a store; an anonymous one can't have made any."""
+    """The purchase that the author must have made; None for an anonymous one, or without a store."""
     if author.user_id is None or author.store_id is None:
         return None
     return Purchase(author.store_id, author.user_id, author.entity)
 
 
 class Proofs(NamedTuple):
-    """Reviews with the authors whom their tokens name, and what the tokens prove, by their places in the request."""
+    """Reviews with the authors that their tokens name, and what the tokens prove, by index in the request."""
 
     reviews: Sequence[SubmittedReview]
     of_reviews: Mapping[int, ReviewToken | Refusal]
 
     @property
     def proven(self) -> set[int]:
-        """The places of the reviews whose tokens prove their authors."""
+        """The indexes of the reviews whose tokens prove their authors."""
         return {index for index, proof in self.of_reviews.items() if isinstance(proof, ReviewToken)}
 
 
@@ -57,8 +57,8 @@ async def read_proofs(services: Services, reviews: Sequence[SubmittedReview]) ->
 async def check_rules(
     services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> None:
-    """Raises ProblemError when one of these reviews, by their places in the request, can't be taken. What moderators
-    edit is."""
+    """Raise ProblemError if one of these reviews, by index in the request, is refused. Moderators' edits are exempt
+    from the rules of stores."""
     proofs = {index: proof for index, proof in proofs.items() if index in wanted}
     ruled = {index: item for index, item in wanted.items() if not item.is_moderated}
     objects, reasons = await asyncio.gather(
@@ -80,7 +80,7 @@ async def check_rules(
 async def _reasons_of_tokens(
     services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> dict[int, Refusal]:
-    """The reasons against tokens: what is known of their use may have changed when the reviews are stored."""
+    """The reasons against tokens. Their use may have changed by the time the reviews are stored."""
     lines = {index: proof.line for index, proof in proofs.items() if isinstance(proof, ReviewToken)}
     used = await services.review_tokens.used(set(lines.values()))
     reasons = {index: proof for index, proof in proofs.items() if isinstance(proof, Refusal)}
@@ -93,8 +93,8 @@ async def _reasons_of_tokens(
 async def _reasons_of_stores(
     services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> dict[int, Refusal]:
-    """The reasons of stores against reviews. Those without a store are taken, and while the database is away those
-    whose store is remembered and asks for nothing that is looked up."""
+    """The reasons of stores against reviews. Reviews without a store pass; while the database is unavailable, so do
+    those whose store is cached, if its rules need no look-up."""
     authors = {i: (item, item.review.identity) for i, item in wanted.items() if item.review.store_id is not None}
     if not authors:
         return {}
@@ -113,7 +113,7 @@ async def _reasons_of_stores(
             has_purchased=partial(bool, True) if index in proofs else partial(has_purchased, author),
             has_reviewed=partial(_has_another, item, frozenset(held_by)),
         )
-        held_by.add(item.id)  # the next one of this request is the second one
+        held_by.add(item.id)  # the next one in this request is a second review
         if reason:
             reasons[index] = reason
     return reasons
@@ -128,7 +128,7 @@ def _store(stores: Mapping[str, Store], author: ReviewIdentity) -> Store:
 
 
 async def reasons_against(services: Services, author: ReviewIdentity) -> list[Refusal]:
-    """Every reason for which a review of the object by this author, in the store or without one, wouldn't be taken."""
+    """All reasons why a review of this object by this author, in this store or without one, would be refused."""
     reasons: list[Refusal] = []
     if author.store_id is not None:
         store = await services.stores.get(author.store_id)

@@ -1,4 +1,4 @@
-"""Endpoints for a decision about a review: why it is held back, and what the decision does to the rating."""
+"""Endpoints that help to decide about a review: the reasons of its flags, and the effect on the rating."""
 
 import asyncio
 from typing import Final
@@ -18,9 +18,9 @@ from domain.stores import rating_method
 
 
 class FlagReason(TypedDict):
-    """A flag of a review. Of a rule that its store has by now: its `kind`, the pieces of the text, in the form in which
-    rules compare it, for which it fires (of words, links, contact, repeated; up to 5 of up to 128 characters), and, of
-    duplicates, the review that was the first with the text. Of any other flag `kind` is null."""
+    """A flag of a review. If its store has the rule of the flag: the `kind` of the rule; the pieces of the text,
+    normalised as for rules, that it matches (for words, links, contact, repeated; up to 5 of up to 128 characters);
+    and, for duplicates, the first review with the text. For any other flag `kind` is null."""
 
     flag: str
     kind: RuleKind | None
@@ -42,7 +42,7 @@ class RatingNumbers(TypedDict):
 
 
 class Impact(TypedDict):
-    """The rating of a review's object in its store, by the store's method: now, and by each decision."""
+    """The rating of a review's object in its store, by the store's method: now, and after each decision."""
 
     method: RatingMethod
     now: RatingNumbers
@@ -55,7 +55,8 @@ router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_F
 
 @router.get("/flags", response_model=FlagReasons)
 async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
-    """Why a review is held back or flagged: its flags, and what in its text they are about by the rules of now."""
+    """The reasons why a review is held back or flagged: its flags, and the parts of its text that match the current
+    rules."""
     review = await services.reviews.get(id)
     if review is None or not caller.may_touch(review.store_id):
         raise not_found("review")
@@ -66,7 +67,7 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
     if any(kinds.get(flag) is RuleKind.DUPLICATE for flag in review.flags):
         noted = await services.texts.noted(text_keys(review.identity, review.text))
         first = next((holder for holder in noted.values() if holder != review.id), None)
-    # In a thread: many words and hostile texts take a while.
+    # In a thread: long word lists and hostile texts take a while.
     found = await asyncio.to_thread(_evidence, rules, review)
     reasons = [
         FlagReason(
@@ -86,7 +87,7 @@ def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tu
 
 @router.get("/impact", response_model=Impact)
 async def read_impact(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
-    """The rating of a review's object as it is, and as it would be by each decision about the review."""
+    """The rating of a review's object now, and after each decision about the review."""
     review, now = await _rated(services, id)
     if review is None or not caller.may_touch(review.store_id):
         raise not_found("review")
@@ -96,7 +97,7 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
     method = rating_method(await services.lookups.general(), stores.get(review.store_id or ""))
 
     def numbers(tally: RatingTally) -> RatingNumbers:
-        # Without the review a damaged tally has fewer than none.
+        # Without the review a damaged tally may have a negative count.
         return {"value": rating_value(tally, method), "reviewCount": max(0, tally.count)}
 
     return JsonResponse(
@@ -110,7 +111,7 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
 
 
 async def _rated(services: Services, id: str) -> tuple[Review | None, RatingTally]:
-    """A review and the tally of its object in its store, at one moment: a decision between would count twice."""
+    """A review and the tally of its object in its store, from one snapshot: a decision in between would count twice."""
     async with services.database.client.start_session(snapshot=True) as session:
         review = await services.reviews.get(id, session)
         if review is None:

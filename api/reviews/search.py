@@ -1,4 +1,4 @@
-"""The review search request, and what it asks the storage for."""
+"""The review search request, and the query that it becomes."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -80,8 +80,8 @@ class ReviewSearchRequest(Message):
     with_total: WithTotal = True
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
-        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a position
-        that isn't in this list, and fields that contradict each other."""
+        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a cursor of
+        another list, and fields that contradict each other."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:
@@ -113,11 +113,11 @@ class ReviewSearchRequest(Message):
         return replace(search, after=position_in_order(self.after, self._list(search), order(search), TYPES))
 
     def next_page(self, search: ReviewSearch, page: ReviewPage) -> str | None:
-        """`after` of the next page; None behind the last one."""
+        """The `after` of the next page; None after the last one."""
         return None if page.end is None else cursor(page.end, self._list(search))
 
     def _list(self, search: ReviewSearch) -> Any:
-        """The list that the pages of this search are of."""
+        """The description of the list that its cursors belong to."""
         others = {"sort", "take", "skip", "after", "with_total"}
         return [self.model_dump(mode="json", exclude=others, exclude_none=True), order(search)]
 

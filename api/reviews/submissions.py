@@ -27,8 +27,8 @@ async def submit_reviews(
     reviews: Sequence[SubmittedReview],
     source: Source = Source.API,
 ) -> Response:
-    """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
-    does. Raises ProblemError when one can't be taken; then none is."""
+    """Check and submit reviews, and answer as `carry_out` does. Their source is `source`, or a reminder if a token
+    proves it. Raises ProblemError if one is refused; then none is submitted."""
     earlier = await earlier_attempt(services, command)
     ids = _ids(services, command, reviews, earlier)
     _check_different(ids)
@@ -47,8 +47,8 @@ async def submit_reviews(
 
 
 def _ids(services: Services, command: Command, reviews: Sequence[SubmittedReview], earlier: Earlier) -> list[str]:
-    """The ids of these reviews. A repeat gives the same ones, also where the database got places since, or the facade
-    of the first attempt didn't know yet that it has some."""
+    """The ids of these reviews. A repeat gets the same ones, even if the database has places only since then, or the
+    process of the first attempt didn't know yet that it has them."""
     if all(review.id for review in reviews):
         return [review.id or "" for review in reviews]
     plain = [command.item_id(index) for index, _ in enumerate(reviews)]

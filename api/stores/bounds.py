@@ -1,4 +1,4 @@
-"""Checks of a caller's bounds: its stores, and the authors it may write as."""
+"""Checks of a caller's bounds: its stores, and the authors that it may write as."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -17,7 +17,8 @@ Search = TypeVar("Search", OrderSearch, ReturnSearch, ReviewSearch)
 
 
 def check_store(caller: Caller, store_id: str | None) -> None:
-    """Raises ProblemError unless what belongs to this store, or to none in particular, is the caller's business."""
+    """Raise ProblemError unless the caller may access this store; None (no store in particular) is for unbound
+    callers."""
     if not caller.may_touch(store_id):
         raise forbidden(
             "You are bound to certain stores, and this is not one of them."
@@ -27,20 +28,20 @@ def check_store(caller: Caller, store_id: str | None) -> None:
 
 
 def check_unbound(caller: Caller) -> None:
-    """Raises ProblemError when the caller is bound to stores: what it asks for concerns all of them."""
+    """Raise ProblemError if the caller is bound to stores: its request concerns all of them."""
     if caller.stores is not None:
         raise forbidden("This concerns all stores, and you are bound to certain ones.")
 
 
 def within(caller: Caller, search: Search) -> Search:
-    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    """The search, restricted to the caller's stores. Raises ProblemError if it names another store."""
     if search.store_id is not None:
         check_store(caller, search.store_id)
     return replace(search, stores=caller.stores)
 
 
 def check_author(caller: Caller, user_id: str | None) -> None:
-    """Raises ProblemError when the caller speaks for another user, and mustn't."""
+    """Raise ProblemError if the caller acts for another user, and may not."""
     if not caller.may_write_as(user_id):
         raise forbidden("This is about another user than you.")
 
@@ -48,9 +49,9 @@ def check_author(caller: Caller, user_id: str | None) -> None:
 def check_submissions(
     caller: Caller, reviews: Sequence[SubmittedReview], by_others: Collection[int] = frozenset()
 ) -> None:
-    """Raises ProblemError when one of these reviews is for a store or by an author that is not the caller's.
+    """Raise ProblemError if one of these reviews is for a store or by an author that isn't the caller's.
 
-    Those at the places `by_others` may be by anybody: the caller edits as a moderator, or a token proves the author.
+    Those at the indexes `by_others` may be by anyone: the caller edits as a moderator, or a token proves the author.
     """
     errors: list[ItemError] = []
     for index, review in enumerate(reviews):
@@ -65,8 +66,8 @@ def check_submissions(
 
 
 async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) -> None:
-    """Raises ProblemError when one of these reviews belongs to another store. Unknown ones pass: their command carries
-    the caller's stores, and is decided upon when they are known."""
+    """Raise ProblemError if one of these reviews belongs to another store. Unknown ones pass: their command carries the
+    caller's stores, and is decided once they are known."""
     if caller.stores is None:
         return
     stores = await services.reviews.store_ids(ids)
@@ -80,10 +81,10 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) 
 
 
 def by(caller: Caller) -> dict[str, str]:
-    """The field `user` of a message; empty for a caller who doesn't say who it is."""
+    """The field `user` of a message; empty for a caller without a subject."""
     return {} if caller.subject is None else {"user": caller.subject}
 
 
 def stores_of(caller: Caller) -> dict[str, list[str]]:
-    """The field `stores` of a message; empty for a caller that is bound to no stores."""
+    """The field `stores` of a message; empty for a caller that isn't bound to stores."""
     return {} if caller.stores is None else {"stores": sorted(caller.stores)}

@@ -35,7 +35,7 @@ async def try_rules(
     trial: Annotated[RuleTrial, Depends(TRIAL)],
     services: Injected,
 ) -> JsonResponse:
-    """Try rules on these reviews: those that are given, or else those of the store. Nothing is written."""
+    """Try rules on these reviews: the given rules, or else those of the store. Nothing is written."""
     check_store(caller, store_id)
     if trial.rules is not None:
         rules = tuple(fields.rule() for fields in trial.rules)

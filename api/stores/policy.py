@@ -1,4 +1,4 @@
-"""The endpoint that tells how the reviews of a store are checked."""
+"""The endpoint of a store's review policy."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -31,10 +31,10 @@ class RuleShown(TypedDict):
 
 
 class PolicyShown(TypedDict):
-    """The policy of a store about reviews: sentences for readers, and the same as fields.
+    """The review policy of a store: sentences for readers, and the same as fields.
 
-    `decisions` has the number of reviews that are published and rejected by their stars, and of those rejected by
-    reason (`none`: none was given), as of `countedAt`.
+    `decisions` has the number of published and rejected reviews by stars, and of rejected ones by reason (`none`: none
+    was given), as of `countedAt`.
     """
 
     storeId: str
@@ -56,7 +56,7 @@ class PolicyShown(TypedDict):
 
 
 class DecisionsShown(TypedDict):
-    """Numbers of reviews by stars, and by the reason of their rejection."""
+    """Numbers of reviews by stars, and by the reason for their rejection."""
 
     approved: dict[str, int]
     rejected: dict[str, int]
@@ -80,7 +80,7 @@ async def read_policy(
 
 
 def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetime) -> PolicyShown:
-    """The answer for a store."""
+    """The policy of a store as the API shows it."""
     return {
         "storeId": store.id,
         "storeName": store_name(store.id, {store.id: store}),
@@ -109,7 +109,7 @@ def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetim
 
 
 def _reason(code: ReasonCode | None) -> str:
-    # Keys of JSON are plain texts: orjson takes no other ones, such as members of an enumeration.
+    # orjson accepts only plain strings as keys, not members of an enumeration.
     return code.value if code else "none"
 
 

@@ -41,7 +41,7 @@ class ShownReminder(Row):
 
 
 class ShownSettings(Row):
-    """The settings that hold for all stores."""
+    """The settings that apply to all stores."""
 
     rating_calculation_method: RatingMethod
     return_number_template: str
@@ -82,7 +82,7 @@ router: Final = routes("/api", "Stores and settings", ProblemKind.VALIDATION, Pr
 
 @router.get("/settings", response_model=ShownSettings)
 async def read_settings(caller: SettingsReader, services: Injected) -> JsonResponse:
-    """The settings that hold for all stores. Not for callers bound to some."""
+    """The settings that apply to all stores. Not for callers bound to some."""
     check_unbound(caller)
     settings = await services.stores.general()
     services.lookups.forget()
@@ -96,7 +96,7 @@ async def change_settings(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
+    """Change settings that apply to all stores; what is left out stays as it is. Not for callers bound to some."""
     check_unbound(caller)
     value = {"generalSettings": _given(fields), **by(caller), **command.marks}
     message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
@@ -105,7 +105,7 @@ async def change_settings(
 
 @router.get("/stores", response_model=list[ShownStore])
 async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
-    """Every registered store, by id."""
+    """All registered stores, by id."""
     with await services.pages.piece(await services.stores.size()):
         stores = await services.stores.all()
         services.lookups.forget()

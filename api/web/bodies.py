@@ -22,11 +22,11 @@ _UNEXPECTED: Final = "This takes no body: what it is about is said by the path a
 
 
 class JsonBody(Generic[T]):
-    """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
+    """A dependency that reads and validates the body; an unusable body ends the request with a problem.
 
-    FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
-    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with. A body
-    that isn't required may be empty or null.
+    FastAPI would read a body before it checks permissions. `openapi` is its part of the document, with these examples
+    by name. Hidden properties aren't for HTTP clients. The response names the ignored fields. A body that isn't
+    required may be empty or null.
     """
 
     def __init__(
@@ -58,18 +58,19 @@ class JsonBody(Generic[T]):
         return content
 
     def read(self, body: bytes) -> Read[T]:
-        """The content of these bytes, and the fields in it that nothing is done with. Raises ProblemError."""
+        """The content of these bytes, and the fields in it that are ignored. Raises ProblemError."""
         return read_json(self.reader, body)
 
     def is_left_out(self, body: bytes) -> bool:
-        """True for a body that says nothing, where none is required: null is as good as missing."""
+        """True for a body that is empty or null, if none is required."""
         return not self._required and body.strip() in (b"", b"null")
 
 
 async def raw_body(request: Request) -> bytes:
-    """The bytes of the body. Raises ProblemError: not JSON by its media type (a missing one will do), or too large.
+    """The bytes of the body. Raises ProblemError if the media type isn't JSON (none is accepted, too), or if the body
+    is compressed or too large.
 
-    `request.state.body_digest` is the digest of them then, by which a command tells another one with its key.
+    Sets `request.state.body_digest`, by which a command recognises other content under its key.
     """
     check_media_type(request.headers.get("content-type"))
     if request.headers.get("content-encoding", _PLAIN).strip().lower() not in ("", _PLAIN):
@@ -81,8 +82,8 @@ async def raw_body(request: Request) -> bytes:
 
 
 async def check_no_body(request: Request) -> None:
-    """Raises ProblemError when a request whose body nobody reads has one that says something. An empty one says
-    nothing, whatever its media type, nor does JSON that has only what the path or the query have, too."""
+    """Raise ProblemError if a request that takes no body has one with content of its own. An empty body has none,
+    whatever its media type, nor does JSON whose values are all in the path or the query."""
     content = await _content(request)
     said = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
     if content.strip() and not _values(content) <= said:
@@ -90,7 +91,7 @@ async def check_no_body(request: Request) -> None:
 
 
 def _values(content: bytes) -> set[str]:
-    """The values in JSON, null left out; what is none stands for itself."""
+    """The scalar values in JSON as texts, without null; content that isn't JSON is one value."""
     try:
         left = [orjson.loads(content)]
     except orjson.JSONDecodeError:
@@ -108,7 +109,7 @@ def _values(content: bytes) -> set[str]:
 
 
 async def _content(request: Request) -> bytes:
-    """The bytes of the body. Raises ProblemError: too large, or cut off."""
+    """The bytes of the body. Raises ProblemError if it is too large, or cut off."""
     services: Services = request.app.state.services
     limit = services.limits.max_body_bytes
     announced = request.headers.get("content-length", "")
@@ -128,7 +129,7 @@ async def _content(request: Request) -> bytes:
 
 
 def check_media_type(content_type: str | None) -> None:
-    """Raises ProblemError unless it is application/json, another +json type, or missing, and in UTF-8."""
+    """Raise ProblemError unless the media type is missing, application/json or another +json type, in UTF-8."""
     if content_type in (None, "", "application/json"):
         return
     media_type, options = parse_options_header(content_type)
@@ -147,7 +148,7 @@ def parse_json(adapter: TypeAdapter[T], body: bytes) -> T:
 
 
 def read_json(reader: Reader[T], body: bytes) -> Read[T]:
-    """The content of a body. Raises ProblemError: malformed (400), or valid JSON with other content (422)."""
+    """The content of a body. Raises ProblemError: 400 for malformed JSON, 422 for valid JSON with other content."""
     try:
         return reader.read(body)
     except InvalidContentError as error:

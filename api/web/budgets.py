@@ -1,11 +1,12 @@
-"""Bytes that the requests of a process may hold together: taken before the memory is, and given back after it.
+"""Budgets of memory for all requests of a process: bytes are reserved before they are allocated, and returned
+afterwards.
 
-A slow client, where a `Budget` has 32 MiB for answers, and none of them is held:
+A slow client, with a `Budget` of 32 MiB for answers, of which none are held:
 1. Its answer takes a `Share` of 8 MiB. Held: 8. It is sent in pieces of 64 KiB, each within `Share.stalling`.
-2. The client reads no more. A piece waits, and all 8 MiB stay held, for as long as nobody else needs them.
-3. Another answer wants 20 MiB. Held would be 28, and large shares may fill 24: it waits, 2 s at most.
-4. Once the piece has waited for 1 s, the budget ends its share. Held: 0, and then 20, as the other answer goes on. The
-   block of `stalling` raises StalledError, and the connection of the slow client is closed.
+2. The client stops reading. A piece waits, and all 8 MiB stay held, as long as nobody else needs them.
+3. Another answer needs 20 MiB. That would make 28, and large shares may fill 24: it waits, for at most 2 s.
+4. Once the piece has waited for 1 s, the budget ends its share. Held: 0, then 20, as the other answer continues. The
+   `stalling` block raises StalledError, and the connection of the slow client is closed.
 """
 
 import asyncio
@@ -17,36 +18,36 @@ from typing import Final, Self
 from api.web.problems import ProblemError, ProblemKind
 
 PATIENCE_S: Final = 2.0
-"""For so long a request waits for room."""
+"""Maximum seconds that a request waits for memory."""
 
 LONG_PATIENCE_S: Final = 30.0
 
 STALLED_S: Final = 1.0
-"""A client that has kept us waiting for so long makes room for others."""
+"""Seconds after which a client that keeps us waiting must make room for others."""
 
 _PAUSE_S: Final = 0.05
-"""Between two clients that make room: who comes in their place would otherwise come all at once."""
+"""Seconds between ending two stalled clients: otherwise those who wait would all be let in at once."""
 
 _LARGE: Final = 64
 _SPARE: Final = 4
-"""Shares of more than a 64th of the budget leave a quarter of it to smaller ones, which need not wait for them.
-One of them may always be there, or it could never begin."""
+"""Shares of more than a 64th of the budget leave a quarter of it to smaller ones, which needn't wait for them. A single
+large share is always allowed, or it could never begin."""
 
 
 class NoRoomError(ProblemError):
-    """A request that came at a bad moment: others hold all there is, and went on holding it."""
+    """Other requests use up a limit, and did so for as long as this one could wait."""
 
     def __init__(self, why: str) -> None:
         super().__init__(ProblemKind.UNAVAILABLE, f"{why} Try again.")
 
 
 class StalledError(Exception):
-    """A client kept us waiting while others needed the room."""
+    """A client kept us waiting while others needed the memory."""
 
 
 class Share:
-    """Bytes taken from a budget. Its owner gives them back, at once or in parts, at the latest at the end of the
-    block that it is the context of."""
+    """Bytes reserved in a budget. Its owner returns them at once or in parts, at the latest at the end of its `with`
+    block."""
 
     def __init__(self, budget: "Budget", size: int) -> None:
         self._budget = budget
@@ -65,12 +66,12 @@ class Share:
             self.give_back()
 
     def hand_on(self) -> Self:
-        """Keep it beyond this block: whoever takes it gives it back by a block of their own."""
+        """Keep the share beyond this block: its next owner returns it by a `with` block of its own."""
         self._is_handed_on = True
         return self
 
     def give_back(self, down_to: int = 0) -> None:
-        """Give back what is held beyond so many bytes."""
+        """Return the bytes beyond `down_to`."""
         if self._size > down_to:
             self._budget.resize(self._size, down_to)
             self._size = down_to
@@ -78,8 +79,8 @@ class Share:
 
     @asynccontextmanager
     async def stalling(self, since: float | None = None) -> AsyncIterator[None]:
-        """Wait for the client in this block, who has kept us waiting since then by the loop's clock, or from now on.
-        Raises StalledError when others need the room; then it is given back."""
+        """Wait for the client in this block; it has kept us waiting since `since` on the loop's clock, or from now on.
+        Raises StalledError if others need the memory, which is then already returned."""
         try:
             async with asyncio.timeout(None) as self._deadline:
                 self._budget.stalling[self] = since or asyncio.get_running_loop().time()
@@ -98,7 +99,7 @@ class Share:
             raise StalledError
 
     def end(self) -> None:
-        """Make room: the memory is freed as soon as the request goes on."""
+        """Make room for others: the memory is freed as soon as the request continues."""
         self._budget.stalling.pop(self)
         self._is_over = True
         if self._deadline is not None:
@@ -108,10 +109,9 @@ class Share:
 
 
 class Budget:
-    """So many bytes for all requests of a process. Where they are taken, a request waits for PATIENCE_S seconds, and
-    clients that have kept us waiting for STALLED_S make room, the one that has done so for longest first. `purpose` is
-    of the bytes, for the client that gets none: "bodies of".
-    """
+    """At most `most` bytes for all requests of a process. If they are taken, a request waits up to PATIENCE_S seconds,
+    and clients that have kept us waiting for STALLED_S are ended, the longest first. `purpose` completes the message to
+    a client that gets none: "bodies of"."""
 
     def __init__(self, most: int, purpose: str) -> None:
         self._most = most
@@ -124,7 +124,8 @@ class Budget:
         self._made_room_at = float("-inf")
 
     async def take(self, size: int, *, has_begun: bool = False) -> Share:
-        """A share of so many bytes; one of more than there may be is alone. An answer that has begun waits for longer.
+        """A share of this many bytes, or of as many as there can ever be. An answer that has begun waits longer, up to
+        LONG_PATIENCE_S seconds.
 
         Raises NoRoomError.
         """
@@ -148,20 +149,21 @@ class Budget:
         return Share(self, size)
 
     def take_now(self, size: int) -> Share:
-        """A share of so many bytes, whether or not there is room: others wait until it is given back, and a client that
-        has kept us waiting makes room."""
+        """A share of this many bytes, even beyond the budget: others wait until it is returned, and a client that has
+        kept us waiting makes room."""
         self.resize(0, size)
         if self.held > self._most:
             self._end_stalled()
         return Share(self, size)
 
     def resize(self, before: int, after: int) -> None:
-        """Count a share of another size."""
+        """Account for a share that changes its size."""
         self.held += after - before
         self._large += self._is_large(after) - self._is_large(before)
 
     def let_in(self) -> None:
-        """Let those in who wait and now fit, small ones before large ones that don't; ask for room where none do."""
+        """Let in waiting requests that fit now, small ones before large ones that don't; end a stalled client if they
+        don't."""
         if not self._queue:
             return
         waiting = [each for each in self._queue if not each[1].done()]
@@ -177,7 +179,7 @@ class Budget:
         self.look_again()
 
     def look_again(self) -> None:
-        """Ask for room once the client that has kept us waiting for longest has done so for too long."""
+        """Schedule `let_in` for when the client that has kept us waiting longest exceeds STALLED_S."""
         if self._queue and self.stalling and self._again is None:
             at = max(next(iter(self.stalling.values())) + STALLED_S, self._made_room_at + _PAUSE_S)
             self._again = asyncio.get_running_loop().call_at(at, self._let_in_again)
@@ -187,7 +189,7 @@ class Budget:
         self.let_in()
 
     def _end_stalled(self) -> None:
-        """Take the room of the client that has kept us waiting for longest, where that is too long."""
+        """End the client that has kept us waiting longest, if it has done so for STALLED_S."""
         now = asyncio.get_running_loop().time()
         if not self.stalling or now < self._made_room_at + _PAUSE_S:
             return

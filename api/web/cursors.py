@@ -1,4 +1,4 @@
-"""Cursors: the position at which the next page of a list begins, as a text that clients send back as it is."""
+"""Cursors: the position at which the next page of a list begins, as text that clients send back unchanged."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,21 +13,21 @@ from domain.timestamps import from_milliseconds, milliseconds
 from storage.keyset import SortValue, is_position
 
 MAX_CURSOR_LENGTH: Final = 65_536
-"""Far more than a cursor of the longest texts to sort by has."""
+"""Maximum characters of a cursor: far more than the longest sort values take."""
 
 _MOST: Final = 2**53
 
 
 def cursor(position: Sequence[SortValue], of: object) -> str:
-    """The position in the list that `of` describes: JSON, so that the same description gives the same cursor."""
+    """A position in the list that `of` describes: as JSON, so that equal descriptions give equal cursors."""
     values = [_mark(of), *(_written(value) for value in position)]
     return base64url.encoded(orjson.dumps(values))
 
 
 def position_in(text: str, of: object) -> list[SortValue]:
-    """The position that a cursor of this list tells. Raises ProblemError for a text that isn't one.
+    """The position in a cursor of this list. Raises ProblemError for any other text.
 
-    Nothing keeps a client from writing a cursor of its own: it begins where that says, in the list that it may see.
+    A client can forge a cursor, but that only chooses another position in a list that it may see.
     """
     try:
         mark, *values = orjson.loads(base64url.decoded(text))
@@ -41,8 +41,8 @@ def position_in(text: str, of: object) -> list[SortValue]:
 def position_in_order(
     text: str, of: object, order: Sequence[tuple[str, int]], types: Mapping[str, type]
 ) -> list[SortValue]:
-    """The same, for a list in this order of fields, of these types. Raises ProblemError, too, for a position that
-    nothing in the list can have."""
+    """The same, for a list in this order of fields of these types. Raises ProblemError also for a position that no item
+    of the list can have."""
     position = position_in(text, of)
     if not is_position(position, order, types):
         raise unknown_cursor()
@@ -50,7 +50,7 @@ def position_in_order(
 
 
 def unknown_cursor() -> ProblemError:
-    """The problem of a cursor that isn't one of this list."""
+    """The problem of a cursor that isn't of this list."""
     message = "Send `next` of the page before as it is, with the same filters and the same sort"
     return invalid([{"pointer": "/after", "code": "unknown-page", "message": message}])
 
@@ -60,7 +60,7 @@ def _mark(of: object) -> str:
 
 
 def _written(value: SortValue) -> Any:
-    # Texts and numbers are themselves; a moment is in a list, to be told from a number.
+    # A datetime is wrapped in a list, to distinguish it from a number.
     return [milliseconds(value)] if isinstance(value, datetime) else value
 
 

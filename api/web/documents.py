@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI derives from the routes, and the bodies that we read ourselves."""
+"""The OpenAPI document: derived from the routes by FastAPI, plus the bodies that we read ourselves."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ _RESPONSES: Final = {
     _ANY_OTHER: "AnyOther",
     **{kind.members["title"]: to_pascal(kind.name.lower()) for kind in ProblemKind},
 }
-"""The names of responses that are problems, by their descriptions."""
+"""The names of responses that are problems, by description."""
 
 _KEYS: Final = "apiKeys"
 _KEY_SCHEME: Final = {
@@ -40,7 +40,7 @@ OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of an endpoint without authentication."""
 
 OPEN_TO_STRANGERS: Final[dict[str, Any]] = {"security": [{}]}
-"""That of an endpoint which answers everybody, and some more than others."""
+"""The `openapi_extra` of an endpoint that answers everybody, and shows some callers more."""
 
 
 def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
@@ -52,10 +52,10 @@ def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
 
 
 def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any]:
-    """The whole document of these routes, with all schemas among its components.
+    """The OpenAPI document of these routes, with all schemas among its components.
 
-    Operations are named as their endpoints are, in camel case, or by their `operation_id`. Raises ValueError: two
-    schemas of bodies have one name.
+    Operations are named after their endpoints, in camel case, or by their `operation_id`. Raises ValueError if two
+    schemas of bodies have the same name.
     """
     document = get_openapi(title=_TITLE, version=version, description=_DESCRIPTION, routes=routes)
     names = {
@@ -88,14 +88,14 @@ def _by_key(security: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _shared(response: dict[str, Any]) -> dict[str, Any]:
-    """The response, a reference where it is a problem and no more: most operations have the same ones."""
+    """The response, as a reference if it is a plain problem: most operations have the same ones."""
     if response.get("content") != _PROBLEM_CONTENT:
         return response
     return {"$ref": f"#/components/responses/{_RESPONSES[response['description']]}"}
 
 
 def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body, a reference where it is an object: code that is generated needs a name for its type."""
+    """The schema of a body, as a reference if it is an object: generated code needs a name for its type."""
     found = schema.pop("$defs", {})
     name = schema.get("title")
     if schema.get("type") == "object" and name is not None:
@@ -108,7 +108,7 @@ def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_titles(value: Any) -> Any:
-    """The same without the titles of schemas: pydantic's repeat the names of fields, `Createddate`."""
+    """The same without the titles of schemas: pydantic's repeat the names of fields (`Createddate`)."""
     if isinstance(value, list):
         return [_without_titles(each) for each in value]
     if not isinstance(value, dict):

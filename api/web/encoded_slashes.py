@@ -1,8 +1,8 @@
-"""Slashes in the parameters of paths: `%2F` is a character of a parameter and separates nothing (RFC 3986).
+"""Encoded slashes in path parameters: `%2F` is data, and separates nothing (RFC 3986).
 
-ASGI tells the path decoded, by which `x%2Fy` and `x/y` are one, and Starlette matches routes by that. Here routes are
-matched by the path as it was sent, and their parameters are decoded afterwards, each character once. `scope["path"]`
-stays as it is.
+ASGI passes the path decoded, where `x%2Fy` and `x/y` are the same, and Starlette matches routes by that. Here routes
+are matched by the path as it was sent, and their parameters are decoded afterwards, each character once.
+`scope["path"]` stays unchanged.
 """
 
 import re
@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 _SLASH: Final = "\udc2f"
-"""An encoded slash while routes are matched: half a character, which comes out of no decoding."""
+"""Stands for an encoded slash while routes are matched: a lone surrogate, which no decoding yields."""
 
 _ENCODED_SLASH: Final = re.compile("%2F", re.IGNORECASE)
 _OF_PATHS: Final = "/:@!$&'()*+,;="
@@ -23,15 +23,15 @@ _NOTHING: Final[tuple[Match, Scope]] = (Match.NONE, {})
 
 
 def has_encoded_slash(scope: Scope) -> bool:
-    """True where the path was sent with an encoded slash."""
+    """True if the path was sent with an encoded slash."""
     raw: bytes | None = scope.get("raw_path")
     return raw is not None and (b"%2F" in raw or b"%2f" in raw)
 
 
 def path_to_match(scope: Scope) -> str:
-    """The decoded path, with something else in place of encoded slashes: `with_slashes` puts them back.
+    """The decoded path with stand-ins for encoded slashes, which `with_slashes` puts back.
 
-    It is as long as the decoded path, and the same where the server tells no raw path, or one that isn't of this path.
+    It is as long as the decoded path, and equals it if the server passes no raw path, or one that doesn't match it.
     """
     path: str = scope["path"]
     if not has_encoded_slash(scope):
@@ -42,26 +42,27 @@ def path_to_match(scope: Scope) -> str:
 
 
 def with_slashes(text: str) -> str:
-    """A part of the path that was matched, as it was meant."""
+    """A part of a matched path, with its encoded slashes as slashes."""
     return text.replace(_SLASH, "/")
 
 
 def path_in_addresses(scope: Scope) -> str:
-    """The path as it stands in an address: encoded, with `%2F` where that was sent."""
+    """The path as in a URL: percent-encoded, with `%2F` where it was sent."""
     parts = path_to_match(scope).split(_SLASH)
     return "%2F".join(quote(part, safe=_OF_PATHS, errors="replace") for part in parts)
 
 
 class EncodedSlashes(BaseRoute):
-    """The first route of an application: requests whose paths have encoded slashes, for all its other routes.
+    """The first route of an application: it dispatches requests with encoded slashes in their paths to all other
+    routes.
 
-    All others it lets pass, for the price of a look. Files, which are mounted, have no slashes in their names.
+    It skips all other requests after one cheap check. Files, which are mounted, have no slashes in their names.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Find the route, also a route by other methods, or none, which is an answer as well: 404."""
+        """Find the route, or one with other methods (405), or none, which it answers itself with 404."""
         raw = scope.get("raw_path")
-        # Of nearly every request this is all.
+        # Nearly all requests end here.
         if raw is None or b"%" not in raw or scope["type"] != "http" or not has_encoded_slash(scope):
             return _NOTHING
         path = path_to_match(scope)
@@ -82,7 +83,7 @@ class EncodedSlashes(BaseRoute):
         return best
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the route answer that was found. Raises HTTPException."""
+        """Pass the request to the route that was found. Raises HTTPException if there is none."""
         route: Route | None = scope[_ROUTE]
         if route is None:
             raise HTTPException(404)

@@ -1,4 +1,4 @@
-"""Forms of the console's pages, read up to a bound."""
+"""Forms of the console's pages, read up to a maximum size."""
 
 from typing import Final
 
@@ -9,14 +9,15 @@ from starlette.types import Message
 from api.web.problems import ProblemError, ProblemKind
 
 FORMS: Final = "/console/"
-"""The beginning of the paths that forms are sent to."""
+"""The prefix of the paths that forms are sent to."""
 
 MAX_FORM_BYTES: Final = 8 * 1024 * 1024
-"""A form may hold two texts of a body's 1 MiB, and browsers write each byte that is no letter as three."""
+"""Maximum bytes of a form: it may hold two texts of 1 MiB, in which browsers write each byte that is no letter as
+three."""
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> FormData:
-    """The fields of a form without files. Raises ProblemError: it has more bytes than that."""
+    """The fields of a form without files. Raises ProblemError if it has more than `most_bytes`."""
     size = 0
 
     async def received() -> Message:

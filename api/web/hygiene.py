@@ -1,4 +1,5 @@
-"""Protection against abuse of browsers: security headers, trusted hosts, and CORS; and paths that can be read."""
+"""Protection against attacks by way of browsers: security headers, trusted hosts, CORS; and against unreadable
+paths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from api.web.problems import ProblemError, ProblemKind, problem_response
 
 MAX_AGE_SECONDS: Final = 600
 STOREFRONT: Final = "/storefront/"
-"""Pages of other sites may write below it, of those that each store names: its endpoints look at that themselves."""
+"""Prefix of paths that pages of other sites may write to, if a store names them: its endpoints check that
+themselves."""
 
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -25,7 +27,7 @@ _HEADERS: Final = (
 )
 _OF_PAGES: Final = (
     (b"content-security-policy", b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"),
-    # With `no-referrer` a browser hides from where a form is sent, also from us: over plain HTTP nothing else tells it.
+    # With `no-referrer` a browser hides the origin of a form from us, too; over plain HTTP nothing else reveals it.
     (b"referrer-policy", b"same-origin"),
 )
 _OF_OTHERS: Final = (
@@ -45,17 +47,17 @@ _FORGED: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_
 
 @dataclass(frozen=True, slots=True)
 class WebRules:
-    """From where browsers may ask: origins for CORS (none by default), and the names that the service goes by.
+    """Origins that browsers may send requests from (CORS; none by default), and the host names of the service.
 
-    None or `*` among the names: any name. `*.example.com`: every name right below it. The names of this machine
-    (`localhost`, loopback addresses) and the address that a request came to are always among them.
+    None or `*` allows any host name; `*.example.com` every name directly below it. The names of this machine
+    (`localhost`, loopback addresses) and the address that a request came to are always allowed.
     """
 
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] | None = None
 
     def middleware(self) -> list[Middleware]:
-        """The middleware that applies these rules, the outermost first."""
+        """The middleware that applies these rules, outermost first."""
         found = [Middleware(Hygiene, rules=self)]
         if self.cors_origins:
             found.append(
@@ -72,7 +74,8 @@ class WebRules:
 
 
 class _CrossOrigin(CORSMiddleware):
-    """Lets pages of configured origins read answers, but for those of the storefront: there each store says whose."""
+    """Lets pages of configured origins read responses, except those of the storefront, where each store names its
+    own."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -82,14 +85,14 @@ class _CrossOrigin(CORSMiddleware):
 
 
 class Hygiene:
-    """Adds the headers that bound what a browser does with an answer; those that an answer has are its own.
+    """Adds headers that restrict browsers; a response keeps those that it has itself.
 
-    Refuses paths that are no UTF-8: decoded, many of them would be one.
+    Refuses paths that aren't UTF-8: decoded, many of them would be the same.
 
-    Refuses requests by names that aren't the service's: a page whose own name was made to lead here counts as ours for
-    the browser (DNS rebinding); only that name tells. Refuses changes that a browser requests for a page of another
-    site, also without authentication. Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`.
-    Other clients send neither.
+    Refuses host names that aren't the service's: a page whose own name was made to resolve to this service has the same
+    origin for the browser (DNS rebinding), and only the name reveals that. Refuses changes that a browser requests for
+    a page of another site, also without authentication. Browsers report that in `Sec-Fetch-Site`, older ones in
+    `Origin`; other clients send neither.
     """
 
     def __init__(self, app: ASGIApp, rules: WebRules) -> None:
@@ -136,7 +139,7 @@ class Hygiene:
         return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
 
     def _is_forged(self, scope: Scope) -> bool:
-        # Hardly any request has one of these headers.
+        # Few requests have one of these headers.
         if not any(name in _OF_BROWSERS for name, _ in scope["headers"]):
             return False
         headers = Headers(scope=scope)
@@ -151,7 +154,7 @@ class Hygiene:
 
 def _is_utf_8(scope: Scope) -> bool:
     raw: bytes | None = scope.get("raw_path")
-    # Of nearly every request this is all.
+    # Nearly all requests end here.
     if not raw or b"%" not in raw:
         return True
     try:
@@ -182,7 +185,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def authority(origin: str) -> str | None:
-    """Host and port of an origin, None where it can't be read."""
+    """Host and port of an origin; None if it can't be parsed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

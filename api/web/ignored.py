@@ -1,4 +1,4 @@
-"""The header of an answer that names what nothing is done with: `Plaudit-Ignored`."""
+"""The response header that names the ignored fields of a request: `Plaudit-Ignored`."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,16 +10,16 @@ _HEADER: Final = b"plaudit-ignored"
 _KEY: Final = "plaudit.ignored"
 _MOST_BYTES: Final = 1_024
 _SAFE: Final = "!#$&'*+.^`|~"
-"""Beside letters, digits and `_.-~`, what may stand in a token (RFC 9110); all else is written as `%XX`."""
+"""Characters allowed in a token (RFC 9110) besides letters, digits and `_.-~`; all others are percent-encoded."""
 
 
 def note_ignored(scope: Scope, names: Iterable[str]) -> None:
-    """Name these fields in the answer to this request."""
+    """Name these fields in the response to this request."""
     scope[_KEY] = (*scope.get(_KEY, ()), *names)
 
 
 def ignored_header(names: Iterable[str]) -> bytes:
-    """The names as the header has them: in the order in which they came, as many as it has room for, then `...`."""
+    """The value of the header: the names in their order, without duplicates, as many as fit, then `...`."""
     shown: list[str] = []
     room = _MOST_BYTES
     for name in dict.fromkeys(names):
@@ -33,7 +33,7 @@ def ignored_header(names: Iterable[str]) -> bytes:
 
 
 def telling(app: ASGIApp) -> ASGIApp:
-    """The app, whose answers have the header where something was noted."""
+    """The app, with the header in those of its responses for which fields were noted."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_header(message: Message) -> None:

@@ -1,7 +1,7 @@
-"""Limits on concurrent requests and on the bytes of their bodies and answers; beyond them the answer is 503.
+"""Limits on concurrent requests, and on the bytes of their bodies and answers; beyond them the response is 503.
 
-`api.web.budgets` follows a slow client from step to step. One that sends its body slowly makes room in the same way,
-and is answered 503.
+`api.web.budgets` shows step by step how a client that reads slowly is ended. One that sends its body slowly is ended in
+the same way, with 503.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from api.web.problems import ProblemError, problem_response
 from api.web.telemetry import note_wait
 
 SMALL: Final = 16 * 1024
-"""Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
+"""Bodies and answers up to this many bytes aren't counted: connections are limited, and small requests needn't wait."""
 
 SLOW_S: Final = 20.0
-"""A body that takes longer makes room for others, though it comes on."""
+"""Seconds after which a body counts as stalled although more of it arrives."""
 
 PIECE: Final = 64 * 1024
-"""An answer is passed on by so many bytes at a time, as fast as the client reads."""
+"""Bytes of an answer that are passed on at a time, as fast as the client reads."""
 
 QUERIES: Final = frozenset(
     ("entityRating", "reviewList", "search", "counts", "changes", "objects", "try", "preview"),
 )
-"""The last parts of paths whose POST is a query."""
+"""The last path segments whose POST is a query."""
 
 _COMMANDS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REFUSALS_PER_S: Final = 200
-"""Commands for which there is no place hear so at this rate: clients that come again at once gain nothing by it."""
+"""Refusals per second of commands beyond their limit: clients that retry at once gain nothing."""
 
 _LONGEST_REFUSAL_S: Final = 7.0
 
@@ -47,12 +47,13 @@ log = structlog.get_logger()
 class RequestsInHand:
     """Answers 503 to too many concurrent requests, or to too many bytes of theirs.
 
-    A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
-    in hand. Commands have half of the places: while Kafka is slow or away, the others are left for queries. The room of
-    a body is taken before it is read, and given back with the answer, or with such a wait. That of an answer is given
-    back once the client has read it; one that doesn't read while others need the room is cut off.
-    `larger`: the bytes that a body may have where it may have more than `max_body_bytes`, by the last part of the path;
-    forms of the console may, too.
+    A request doesn't count while it waits for its client (to send its body, to read its answer), or for the outcome of
+    its command. Commands may have half of the places: while Kafka is slow or unavailable, the others are left for
+    queries. The memory of a body is reserved before it is read, and returned with the answer, or when the command waits
+    for its outcome. That of an answer is returned once the client has read it; a client that doesn't read while others
+    need the memory is cut off.
+    `larger`: the maximum bytes of bodies that may exceed `max_body_bytes`, by last path segment; forms of the console
+    may, too.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class RequestsInHand:
         try:
             await self._app(scope, request.receive, request.send)
         except StalledError:
-            # Its connection is closed without the rest of the answer: the client sees that there is something missing.
+            # The connection is closed before the end of the answer, so the client notices that it is incomplete.
             log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
         finally:
             self.count(is_command, -1)
@@ -105,12 +106,12 @@ class RequestsInHand:
             self._refused -= 1
 
     def count(self, is_command: bool, more: int) -> None:
-        """Count so many more requests as in hand, or less."""
+        """Add `more`, which may be negative, to the number of concurrent requests."""
         self._count += more
         self._commands += more * is_command
 
     async def room_for_body(self, scope: Scope) -> Share | None:
-        """Room for the body that the head announces. Raises NoRoomError."""
+        """Reserve the bytes of the body that the headers announce; None if it is small. Raises NoRoomError."""
         size = self._announced(scope)
         return await self._bodies.take(size) if size > SMALL else None
 
@@ -126,7 +127,7 @@ class RequestsInHand:
 
 
 class RequestInHand:
-    """One request, and what it holds."""
+    """One request, and the bytes it holds."""
 
     def __init__(self, all: RequestsInHand, is_command: bool, scope: Scope, receive: Receive, send: Send) -> None:
         self._all = all
@@ -144,7 +145,7 @@ class RequestInHand:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Don't count it in this block, where it waits for something else than us."""
+        """Don't count the request in this block, where it waits for something outside this process."""
         self._waits += 1
         if self._waits == 1:
             self._all.count(self._is_command, -1)
@@ -156,26 +157,26 @@ class RequestInHand:
                 self._all.count(self._is_command, 1)
 
     def give_back_body(self) -> None:
-        """Nothing of the body is kept any more."""
+        """Return the bytes of the body, which isn't kept any longer."""
         self._has_room = True
         if self._body is not None:
             self._body.give_back()
             self._body = None
 
     async def take_room(self, size: int) -> None:
-        """Take room for an answer of so many bytes, before they are read. Raises NoRoomError."""
+        """Reserve this many bytes for an answer before they are read. Raises NoRoomError."""
         if size > SMALL:
             with self.outside():
                 self._room = await self._all.answers.take(size)
 
     def give_back_room(self) -> None:
-        """Give back room for an answer that isn't sent."""
+        """Return the bytes reserved for an answer that isn't sent."""
         if self._room is not None:
             self._room.give_back()
             self._room = None
 
     async def receive(self) -> Message:
-        """The next part of the body. Raises NoRoomError where there is no room for it, or no more."""
+        """The next part of the body. Raises NoRoomError if there is no memory for it, or others need it."""
         with self.outside():
             if not self._has_room:
                 self._body = await self._all.room_for_body(self._scope)
@@ -191,7 +192,7 @@ class RequestInHand:
                 raise NoRoomError("The body was slow to come, and others needed its room.") from error
 
     async def send(self, message: Message) -> None:
-        """Pass on a part of the answer; its head with the first bytes, so that it can still be another one."""
+        """Pass on a part of the answer. Its start waits for the first bytes, so that a problem can still replace it."""
         if message["type"] == "http.response.start":
             self.give_back_body()
             self._start = message
@@ -220,7 +221,8 @@ class RequestInHand:
                     await self._pass_on({**message, "body": view[at : at + PIECE], "more_body": more})
 
     async def _room_for(self, size: int) -> Share:
-        """Room for so many bytes of the answer. Raises NoRoomError, but for a command: Kafka has it already."""
+        """A share for this many bytes of the answer. Raises NoRoomError, except for a command, which Kafka already
+        has."""
         if self._room is not None:
             taken, self._room = self._room, None
             return taken
@@ -236,15 +238,16 @@ class RequestInHand:
 
 
 async def take_room(scope: Scope, size: int) -> None:
-    """Take room for an answer of so many bytes, before they are read. Raises NoRoomError."""
+    """Reserve this many bytes for an answer before they are read. Raises NoRoomError."""
     request: RequestInHand = scope[_KEY]
     await request.take_room(size)
 
 
 class LaterResponse(Response):
-    """A response that is made later, or a ProblemError.
+    """A response that is awaited before it is sent; a ProblemError becomes its response.
 
-    Meanwhile its request doesn't count as concurrent, and its body is freed. How long it takes isn't measured as ours.
+    Meanwhile the request doesn't count as concurrent, and its body is freed. The wait doesn't count as our response
+    time.
     """
 
     def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:

@@ -1,4 +1,4 @@
-"""Bounds for each client: requests at a rate, beyond which the answer is 429; slots for what takes long."""
+"""Limits for each client: a rate of requests, beyond which the response is 429; and slots for long operations."""
 
 import math
 from collections import Counter, OrderedDict
@@ -14,13 +14,13 @@ from starlette.requests import Request
 from api.web.problems import ProblemError, ProblemKind
 
 MAX_CLIENTS: Final = 10_000
-"""So many clients are counted; one that is forgotten begins anew."""
+"""Maximum number of clients that are counted; an evicted one starts afresh."""
 
 _CLIENT_BITS: Final = 64
 
 
 def network_of(request: Request) -> str:
-    """The address of a client; of IPv6 its network of 64 bits, in which anybody has as many addresses as they like."""
+    """The address of a client; for IPv6 its /64 network, in which a client has as many addresses as it likes."""
     host = request.client.host if request.client else ""
     if ":" not in host:
         return host
@@ -38,10 +38,10 @@ class _Bucket:
 
 
 class RateLimit:
-    """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 is no limit.
-    `name` is what a client is told that it has had more of.
+    """A token bucket for each client: `rate` requests per second in the long run, `burst` at once. A rate of 0 is no
+    limit. `name` describes the limit to a client that exceeds it.
 
-    Counted in this process alone: see docs/decisions/0011-rates-are-limited-by-each-process.md.
+    Each process counts by itself: see docs/decisions/0011-rates-are-limited-by-each-process.md.
     """
 
     def __init__(self, rate: float = 0.0, burst: float | None = None, name: str = "") -> None:
@@ -51,7 +51,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, client: str) -> None:
-        """Count a request. Raises ProblemError (429) when the client has had its share, with when to come again."""
+        """Count a request. Raises ProblemError (429, with Retry-After) if the client exceeds the limit."""
         if not self._rate:
             return
         now = monotonic()
@@ -71,15 +71,14 @@ class RateLimit:
         bucket.tokens -= 1
 
     def give_back(self, client: str) -> None:
-        """Count a request of the client's less: it turned out to be another's."""
+        """Undo the count of a request: it turned out to be another client's."""
         bucket = self._buckets.get(client)
         if bucket is not None:
             bucket.tokens = min(self._burst, bucket.tokens + 1)
 
 
 class Slots:
-    """Slots of one process for waits for outcomes, or for feeds: `most` at a time, `most_per_client` of them for one
-    client."""
+    """Slots of one process for waits for outcomes, or for feeds: `most` in total, `most_per_client` for one client."""
 
     def __init__(self, *, most: int, most_per_client: int) -> None:
         self._most = most
@@ -88,7 +87,7 @@ class Slots:
 
     @contextmanager
     def take(self, client: str) -> Iterator[bool]:
-        """A slot for the length of the block; False where none is left for this client."""
+        """Hold a slot during the block; False if none is left for this client."""
         is_free = self._taken[client] < self._most_per_client and self._taken.total() < self._most
         if is_free:
             self._taken[client] += 1

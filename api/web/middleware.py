@@ -15,16 +15,16 @@ log = structlog.get_logger()
 
 
 _ANSWER_S: Final = 35.0
-"""Until an answer begins, or more of the body comes: time for a query and a publication. PyMongo on Python 3.11 can
-wait without end for the lock of its connection pool when a server goes away, whatever its own limits are."""
+"""Seconds until an answer begins, or more of the body arrives: time for a query and a publication. PyMongo on Python
+3.11 can wait forever for the lock of its connection pool when a server goes away, whatever its own timeouts are."""
 
 _WAIT_S: Final = 35.0
-"""More of it for a request that may wait, by `Prefer`, for up to 30 s."""
+"""Additional seconds for a request with `Prefer`, which may wait for up to 30 s."""
 
 
 class LastResort:
-    """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, or the process stops before there is
-    an answer, else 500 and a logged traceback."""
+    """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, or the process stops before the
+    answer begins, else 500 and a logged traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -58,7 +58,7 @@ class LastResort:
         except asyncio.CancelledError:
             if started:
                 raise
-            # A process that stops ends what is in hand after a while. Its server wants no more than an answer.
+            # A stopping process cancels its requests after a while. Its server expects no more than a response.
             await problem_response(scope, _stopping())(scope, receive, send)
         except Exception as error:
             if started:
@@ -72,7 +72,7 @@ def _stopping() -> ProblemError:
 
 
 def problem_of(scope: Scope, error: Exception) -> ProblemError:
-    """The problem that a request is answered with after an error, which the log tells."""
+    """The problem for an uncaught error, which is also logged."""
     if is_too_slow(error):
         log.warning("Query took too long", path=scope["path"])
         detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."

@@ -1,4 +1,4 @@
-"""Pages of lists as answers. A large one is read and written in pieces, so that it is never in memory as a whole."""
+"""Pages of lists as responses. Large ones are read and written in pieces, and are never in memory as a whole."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,34 +16,34 @@ from api.web.responses import JsonResponse
 T = TypeVar("T")
 
 ROW_BYTES: Final = 8 * 1024
-"""Room for a row of a list before anybody knows how large it is: without long texts, hardly any is larger."""
+"""Bytes reserved for a row of a list before its size is known: without long texts, hardly any row is larger."""
 
 PIECE_BYTES: Final = 256 * 1024
-"""The stored bytes of a piece of a page, unless one row has more: other requests wait while it is rendered."""
+"""Stored bytes of a piece of a page, unless one row has more: other requests wait while it is rendered."""
 
 _AT_ONCE: Final = 2
-"""Pieces that are read and written at a time: whoever asks for little waits for no more than those."""
+"""Number of pieces that are read and written at a time: small requests wait for no more than those."""
 
 _COPIES: Final = 4
-"""A stored byte takes so many in memory: as BSON, as objects, as JSON."""
+"""Bytes in memory for a stored byte: as BSON, as objects, as JSON."""
 
 _ROW_WITHOUT_TEXT: Final = 2 * 1024
 
 
 class PageBudget(Budget):
-    """Bytes for what MongoDB returns for lists, and turns for the pieces of large pages."""
+    """The budget for what MongoDB returns for lists, and turns for the pieces of large pages."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most, "pages of")
         self.turns = asyncio.Semaphore(_AT_ONCE)
 
     async def rows(self, count: int) -> Share:
-        """Room for so many rows, until their true size is known. Raises NoRoomError."""
+        """A share for this many rows, until their true size is known. Raises NoRoomError."""
         return await self.take(count * ROW_BYTES)
 
     async def piece(self, stored_bytes: int) -> Share:
-        """Room to read and write so much of what is stored. Raises NoRoomError."""
-        # The room of a page is held meanwhile.
+        """A share to read and write this many stored bytes. Raises NoRoomError."""
+        # The share of its page is held meanwhile.
         return await self.take(stored_bytes * _COPIES, has_begun=True)
 
     async def response(
@@ -53,8 +53,8 @@ class PageBudget(Budget):
         pieces: Sequence[T],
         render: Callable[[T], Awaitable[Sequence[Any]]],
     ) -> Response:
-        """The answer with what there is to say about a page and its pieces, each rendered as rows once it is its turn:
-        the first one here, so that there can still be another answer. After that a piece that can't be rendered ends
+        """The response of a page: the fields of `about`, and its pieces, each rendered as rows in its turn. The first
+        one is rendered here, so that a problem can still become the response; a later one that can't be rendered closes
         the connection."""
         if len(pieces) <= 1:
             return JsonResponse({**about, "results": await render(pieces[0]) if pieces else []})
@@ -76,17 +76,17 @@ class PageBudget(Budget):
         headers: Mapping[str, str],
         held: AbstractContextManager[object] | None = None,
     ) -> Response:
-        """An answer that is written while it is sent, within a room that it keeps until then, as all that is `held`."""
+        """A response that is written while it is sent. It keeps its share, and all that is `held`, until then."""
         return _PieceByPiece(room.hand_on(), content, media_type, headers, held)
 
 
 def page_bytes(rows: int, text: int) -> int:
-    """The memory of a page of so many rows, with so many characters of text among them."""
+    """The bytes in memory of a page with this many rows, and this many characters of text among them."""
     return rows * _ROW_WITHOUT_TEXT + text * _COPIES
 
 
 def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
-    """Rows in their order, by pieces of PIECE_BYTES at most, or of one row; `size` is in bytes."""
+    """The rows in order, in pieces of at most PIECE_BYTES, or of one row; `size` is in bytes."""
     pieces: list[list[T]] = []
     room = 0
     for row in rows:
@@ -110,7 +110,7 @@ async def _joined(
             rows = await written(piece)
         except ProblemError as error:
             raise StalledError from error
-        # Rows may have gone since the page was looked up.
+        # Rows may have been deleted since the page was read.
         if rows:
             yield before + rows
             before = b","
@@ -118,7 +118,7 @@ async def _joined(
 
 
 class _PieceByPiece(StreamingResponse):
-    """An answer that keeps its room until it has been sent, or until others need it while the client doesn't read."""
+    """A response that keeps its share until it is sent, or until others need it while the client doesn't read."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Fields of requests for lists: moments, `take` and `skip`; and how many rows there are over all pages."""
+"""Fields of requests for lists: moments, `take` and `skip`; and the number of rows over all pages."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -33,13 +33,13 @@ def moment(value: object) -> datetime:
 
 Moment = Annotated[datetime, PlainValidator(moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Since = Annotated[Moment, AfterValidator(first_millisecond)]
-"""A moment from which on something is looked for: it may lie between the milliseconds that are stored."""
+"""The earliest moment to look for, rounded up to the milliseconds that are stored."""
 OptionalMoment = Annotated[Moment | None, EMPTY_IS_MISSING]
 OptionalSince = Annotated[Since | None, EMPTY_IS_MISSING]
 
 
 def _or(missing: int, *, most: int) -> BeforeValidator:
-    """Take null for a number."""
+    """A validator that reads null as `missing`."""
     number = Annotated[int, Field(ge=0, le=most)]
     return BeforeValidator(lambda value: missing if value is None else value, json_schema_input_type=number | None)
 
@@ -59,15 +59,14 @@ WithTotal = Annotated[bool, Field(description="false: without `totalCount`, whic
 
 
 def check_no_skip(skip: int) -> None:
-    """Raises ProblemError for a page that begins behind a position, and is to leave out rows as well."""
+    """Raise ProblemError for a page that begins after a cursor, and skips rows as well."""
     if skip:
         message = "Leave it out: a page with `after` begins behind the page before"
         raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
 
 
 def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
-    """The value of two fields of a request that mean the same; None where both are empty. Raises ProblemError for two
-    different ones."""
+    """The value of two synonymous fields of a request; None if both are empty. Raises ProblemError if they differ."""
     if field[1] and other[1] and field[1] != other[1]:
         message = f"The same as `{field[0]}`, and it says something else: send one of them"
         raise invalid([{"pointer": f"/{other[0]}", "code": "contradicts", "message": message}])
@@ -75,6 +74,6 @@ def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T
 
 
 async def total_count(found: int, skip: int, take: int, count: Callable[[], Awaitable[int]]) -> int:
-    """The number of rows over all pages when this one holds `found`; counted only where that doesn't tell."""
-    # A page that isn't full is the last one, unless it starts behind the end.
+    """The number of rows over all pages, if this one has `found`; counted only if it can't be derived."""
+    # A page that isn't full is the last one, unless it starts beyond the end.
     return skip + found if found < take and (found or not skip) else await count()

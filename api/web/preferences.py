@@ -15,9 +15,9 @@ _KEY: Final = re.compile(KEY_PATTERN)
 
 
 def wait_seconds(prefer: Sequence[str]) -> int | None:
-    """The wait that the client prefers, whole seconds up to 30; None without a usable preference.
+    """The wait that the client prefers, in whole seconds up to 30; None without a usable preference.
 
-    Takes the lines of the header. As the RFC has it, what isn't understood is ignored, and only the first one counts.
+    `prefer` has the lines of the header. By the RFC, unknown preferences are ignored, and only the first `wait` counts.
     """
     for line in prefer:
         for preference in _PREFERENCE.findall(line):
@@ -35,7 +35,7 @@ def _seconds(value: str) -> int | None:
 
 
 def idempotency_key(lines: Sequence[str]) -> str | None:
-    """The key that the client gave, None without one. Raises ProblemError for one that can't be used."""
+    """The key of the client, or None. Raises ProblemError if it can't be used."""
     if not lines:
         return None
     key = lines[0].strip()

@@ -1,4 +1,4 @@
-"""Errors as the interface shows them: problem details of RFC 9457, for everything that can go wrong."""
+"""Errors as the API shows them: problem details (RFC 9457), for everything that can go wrong."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -17,13 +17,13 @@ from api.web.responses import ProblemResponse
 from messaging.reading import error_message, pointer
 
 MAX_ERRORS: Final = 100
-"""So many errors are listed; the detail says how many there are."""
+"""Maximum number of errors that are listed; the detail has their total number."""
 
 _RETRY_AFTER_S: Final = 5
 
 
 class ItemError(TypedDict):
-    """One of several things that are wrong; the pointer (RFC 6901) names its place in the body, or a parameter."""
+    """One of the errors in a request; `pointer` (RFC 6901) names its place in the body, or a parameter."""
 
     pointer: str
     code: str
@@ -31,7 +31,7 @@ class ItemError(TypedDict):
 
 
 class ProblemKind(Enum):
-    """The problems there are: name in their `type`, HTTP status, title."""
+    """All kinds of problems: name in their `type`, HTTP status, title."""
 
     MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
     MALFORMED_BODY = ("malformed-body", 400, "The body can't be read")
@@ -88,12 +88,12 @@ class ProblemError(Exception):
 
 
 def _retry_after(kind: ProblemKind) -> dict[str, str]:
-    """The header of problems that are over after a while."""
+    """The header of problems that are temporary."""
     return {"Retry-After": str(_RETRY_AFTER_S)} if kind.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def invalid(errors: Sequence[ItemError]) -> ProblemError:
-    """The problem of a request in which these things are wrong."""
+    """The problem of a request with these errors."""
     many = f"{len(errors)} things in the request are wrong" if len(errors) > 1 else "One thing in the request is wrong"
     listed = f"; the first {MAX_ERRORS} are listed" if len(errors) > MAX_ERRORS else ""
     return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
@@ -105,12 +105,12 @@ def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemErr
 
 
 def not_found(what: str) -> ProblemError:
-    """The problem of a request for one thing that isn't there, or isn't there for this caller."""
+    """The problem of a request for something that doesn't exist, or not for this caller."""
     return ProblemError(ProblemKind.NOT_FOUND, f"There is no {what} with this id.")
 
 
 def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
-    """The answer for a problem."""
+    """The response for a problem."""
     body = {**problem.kind.members, "detail": problem.detail, "instance": path_in_addresses(scope), **problem.extra}
     if problem.errors:
         body["errors"] = problem.errors[:MAX_ERRORS]
@@ -118,16 +118,16 @@ def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
 
 
 async def on_problem(request: Request, error: Exception) -> ProblemResponse:
-    """Answer a problem that an endpoint raised."""
+    """Respond to a problem that an endpoint raised."""
     assert isinstance(error, ProblemError)  # noqa: S101 - registered for these alone
     if error.kind is ProblemKind.NOT_FOUND and (methods := _named_methods(request)) and request.method not in methods:
-        # An address of its own was taken for that of one thing.
+        # The path of another route was taken for one with an id.
         error = _not_by_this_method(request, methods)
     return problem_response(request.scope, error)
 
 
 async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
-    """Answer what the framework raises: no such path, no such method."""
+    """Respond to errors of the framework: no such path, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for these alone
     match error.status_code:
         case 404:
@@ -142,13 +142,14 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
 
 
 async def on_invalid_parameters(request: Request, error: Exception) -> ProblemResponse:
-    """Answer parameters of the path or the query that can't be used."""
+    """Respond to invalid parameters in the path or the query."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
     return problem_response(request.scope, invalid([item_error(e, skip=1) for e in error.errors()]))
 
 
 def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
-    """An error of Pydantic as the interface shows it, without the input; `skip` leaves out parts of its place."""
+    """An error of Pydantic as the API shows it, without the input; `skip` leaves out the first parts of its
+    location."""
     return {
         "pointer": pointer(detail["loc"][skip:]),
         "code": detail["type"].replace("_", "-"),
@@ -163,7 +164,7 @@ def _not_by_this_method(request: Request, methods: Collection[str]) -> ProblemEr
 
 
 def _named_methods(request: Request) -> set[str]:
-    """The methods of the routes with this very path, none of which stands for an id."""
+    """The methods of the routes with exactly this path, where no part of it is an id."""
     path = path_to_match(request.scope)
     return _methods_of(route for route in _routes(request) if route.path == path)
 

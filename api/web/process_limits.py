@@ -1,4 +1,4 @@
-"""The limits of a process for all requests together, which the configuration can set."""
+"""The configurable limits of a process for all requests together."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Parameters of queries: names in any letter case, and none that isn't understood."""
+"""Query parameters: in any letter case, and none that is unknown."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -17,19 +17,19 @@ _ERRORS: Final = "plaudit.query_errors"
 
 
 class Parameter(NamedTuple):
-    """A parameter by its name; `is_several`: it may come more than once."""
+    """A query parameter; `is_several`: it may occur more than once."""
 
     name: str
     is_several: bool
 
 
 def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
-    """The parameters that an endpoint and its dependencies take from the query, by their folded names."""
+    """The query parameters that an endpoint and its dependencies take, by folded name."""
     return {folded_name(each.name): each for each in _parameters(endpoint)}
 
 
 def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
-    """Write the query with the names of the interface. What is wrong with it waits for `check_query`."""
+    """Rewrite the query with the names of the API. Errors in it are kept for `check_query`."""
     query: bytes = scope["query_string"]
     text = query.decode(errors="surrogateescape")
     told = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
@@ -57,16 +57,17 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
 
 
 def check_query(scope: Scope) -> None:
-    """Raises ProblemError for a query with a parameter that isn't known, or comes twice where once is meant.
+    """Raise ProblemError for a query with an unknown parameter, one that isn't UTF-8, or one that may occur only once
+    and is repeated.
 
-    Called once it is known who asks.
+    Called once the caller is known.
     """
     if _ERRORS in scope:
         raise invalid(scope[_ERRORS])
 
 
 def any_case(words: type[StrEnum]) -> BeforeValidator:
-    """Take the words of a fixed list in any letter case."""
+    """Accept the words of a fixed list in any letter case."""
     known = {folded_name(word.value): word.value for word in words}
     return BeforeValidator(lambda text: known.get(folded_name(text), text), json_schema_input_type=words)
 
@@ -83,7 +84,7 @@ def _is_several(annotation: Any) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """False where bytes were no UTF-8: each of them is half a character then."""
+    """False if there were bytes that aren't UTF-8: each is decoded as a lone surrogate."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

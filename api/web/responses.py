@@ -1,4 +1,4 @@
-"""JSON answers, rendered once and not checked a second time: what is in them comes from our own code."""
+"""JSON responses, rendered without another validation: their content comes from our own code."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -25,17 +25,17 @@ class JsonResponse(Response):
 
 
 class ProblemResponse(JsonResponse):
-    """A body of RFC 9457."""
+    """A JSON body with problem details (RFC 9457)."""
 
     media_type = "application/problem+json"
 
 
 class Row(BaseModel):
-    """A JSON object of an answer: its fields in camelCase, from the attributes of an object of the domain."""
+    """A JSON object of a response: its fields in camelCase, from the attributes of a domain object."""
 
     model_config = ConfigDict(from_attributes=True, alias_generator=AliasGenerator(serialization_alias=to_camel))
 
     @classmethod
     def of(cls, shown: object) -> dict[str, Any]:
-        """The object as the interface shows it."""
+        """The object as the API shows it."""
         return cls.model_validate(shown).model_dump(mode="json", by_alias=True)

@@ -1,9 +1,9 @@
-"""Routes of the API, which resolve the parameters of their endpoints themselves where the request is all that takes;
-and those of pages and files beside it.
+"""Routes of the API, which resolve the parameters of an endpoint themselves if these take only the request; and routes
+of pages and files.
 
-FastAPI's own solver is made for every kind of dependency; with it a process takes 1.25 to 1.45 times the CPU time for a
-request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the signature of an endpoint declares, and
-with it the OpenAPI document, is the same for both.
+FastAPI's own solver handles every kind of dependency, at 1.25 to 1.45 times the CPU time for a request
+(docs/decisions/0021-own-routes-and-bounded-connections.md). The signatures of endpoints, and with them the OpenAPI
+document, are the same for both.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from api.web.queries import Parameter, query_parameters, understand_query
 
 
 class _Parameter(NamedTuple):
-    """A parameter of an endpoint: the dependency that gives its value, and what that one is called with."""
+    """A parameter of an endpoint: the dependency that gives its value, and the arguments of that."""
 
     name: str
     call: Callable[..., Awaitable[Any]]
@@ -36,9 +36,9 @@ class _Parameter(NamedTuple):
 class PlainRoute(APIRoute):
     """A route for endpoints whose dependencies are coroutines of the request (and of security scopes) and nothing else.
 
-    They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and every
-    request with a query; `is_plain` tells whether the endpoint is one of ours. A dependency can add to the document of
-    its routes: its `openapi`. The parameters of a query have to be known, and the answer names what was ignored.
+    They are resolved in the order of the signature. FastAPI serves all other endpoints as usual, and every request with
+    a query; `is_plain` is false for the former. A dependency can add to the document of its routes by its `openapi`.
+    Query parameters must be known, and the response names ignored fields.
     """
 
     is_plain: bool
@@ -54,10 +54,10 @@ class PlainRoute(APIRoute):
 
 
 class PageRoute(Route):
-    """A route of a page or a file. It puts itself into the scope, as those of FastAPI do: telemetry goes by it."""
+    """A route of a page or a file. It puts itself into the scope, as FastAPI's routes do, for telemetry."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that was found to be for this route."""
+        """Serve a request that matches this route."""
         scope["route"] = self
         await super().handle(scope, receive, send)
 
@@ -74,7 +74,7 @@ class FolderRoute(Mount):
 def routes(
     prefix: str, tag: str, *kinds: ProblemKind, also: dict[int | str, dict[str, Any]] | None = None
 ) -> APIRouter:
-    """A router of plain routes, all of which can end with these problems, and with what is told `also`."""
+    """A router of plain routes, all of which can end with these problems, and with the responses of `also`."""
     responses = {**(also or {}), **problems(*kinds)} if kinds else also
     return APIRouter(route_class=PlainRoute, prefix=prefix, tags=[tag], responses=responses)
 
@@ -107,7 +107,7 @@ def _handler(
 
 
 def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
-    """The parameters of an endpoint, None where one is of another kind. What a query gives must have a default."""
+    """The parameters of an endpoint; None if one is of another kind, or one of the query has no default."""
     if any(parameter.field_info.is_required() for parameter in endpoint.query_params):
         return None
     if _count(endpoint) != len(endpoint.dependencies) + len(endpoint.query_params):

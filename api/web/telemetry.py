@@ -17,7 +17,7 @@ from messaging.metrics import HTTP_REQUESTS, HTTP_RESPONSE_SECONDS, HTTP_SECONDS
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _QUIET: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
-"""Asked for by machines all the time."""
+"""Routes that machines request all the time."""
 
 _OUTER: Final = "plaudit.outer_request"
 _WAITED: Final = "plaudit.waited"
@@ -26,11 +26,11 @@ log = structlog.get_logger()
 
 
 class Signals:
-    """Counts, measures, traces and logs each request, by the template of its route: ids and queries stay out.
+    """Counts, measures, traces and logs each request by its route template, without ids and queries.
 
-    A request that is a part of another one (`within`) is traced and logged, and counted with that one alone.
+    A request that is part of another one (`within`) is traced and logged, but counted only with the outer one.
 
-    HEAD is the GET that it asks about, here and for all within; the server leaves out the body.
+    HEAD is handled as the GET of the same path, here and in all that is inside; the server leaves out the body.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -81,7 +81,7 @@ class Signals:
 
 
 def within(app: ASGIApp, outer: Scope) -> ASGIApp:
-    """The application for requests that are a part of another one, whose scope `outer` is."""
+    """The application for requests that are part of another one, whose scope is `outer`."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, _OUTER: outer}, receive, send)
@@ -90,7 +90,7 @@ def within(app: ASGIApp, outer: Scope) -> ASGIApp:
 
 
 def note_wait(scope: Scope) -> None:
-    """Note that the answer to this request, and to the one that it is a part of, waits for the outcome of a command."""
+    """Note that the answer to this request, and to the outer one, waits for the outcome of a command."""
     scope[_WAITED] = True
     if _OUTER in scope:
         note_wait(scope[_OUTER])
@@ -107,7 +107,7 @@ def _seconds(method: str, route: str) -> Histogram:
 
 
 def _is_stream(start: Message) -> bool:
-    """True of an answer that goes on for as long as its page is open: how long that is says nothing of the service."""
+    """True for an answer that lasts as long as its page is open: its duration says nothing about the service."""
     return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in start["headers"])
 
 

@@ -1,7 +1,7 @@
-"""Questions that come at the same time, asked as one; and answers that are good for a moment.
+"""Look-ups that come at the same time, coalesced into one query; and values that are cached for a moment.
 
-A look-up by a driver costs the facade several times what its own part of a request does. Under load many requests ask
-for the same kind of thing at once, and one query answers them all.
+A query by the driver costs the facade several times its own part of a request. Under load many requests look up the
+same kind of thing at once, and one query answers them all.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _AT_ONCE: Final = 2
-"""Queries under way: one is answered while the next is asked."""
+"""Number of concurrent queries: one is answered while the next is sent."""
 
 _MOST_KEYS: Final = 2_000
 
@@ -25,14 +25,13 @@ class _Batch(Generic[K, V]):
     def __init__(self) -> None:
         self.keys: set[K] = set()
         self.answers: asyncio.Future[Mapping[K, V]] = asyncio.get_running_loop().create_future()
-        # Everyone may have given up; the failure was theirs to hear.
+        # All callers may be cancelled: asyncio must not report that nobody retrieved the error.
         self.answers.add_done_callback(lambda answers: answers.cancelled() or answers.exception())
 
 
 class Together(Generic[K, V]):
-    """Answers many look-ups by few queries. Nothing is kept: whoever asks while queries are under way waits for the
-    next one, so that no answer is older than its question.
-    """
+    """Answers many look-ups by few queries. Nothing is cached: a look-up that comes while queries are running waits for
+    the next one, so that no answer is older than its question."""
 
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._ask = ask
@@ -41,13 +40,13 @@ class Together(Generic[K, V]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """The values of these keys; raises the errors of the query."""
+        """The values of these keys. Raises the errors of the query."""
         if not keys:
             return {}
         batch = self._gathering
         if batch is None:
             batch = self._gathering = _Batch()
-            # Others join: the time limit of whoever comes first isn't theirs.
+            # In an empty context: the timeout of the first caller must not apply to those who join.
             task = asyncio.create_task(self._run(batch), context=Context())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
@@ -70,7 +69,7 @@ class Together(Generic[K, V]):
 
 
 class Kept(Generic[K, V]):
-    """Answers that may be as old as `age_s` seconds, for what changes rarely. That there is none is not kept."""
+    """Values that may be `age_s` seconds old, for what changes rarely. Missing values aren't cached."""
 
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]], age_s: float) -> None:
         self._together = Together(ask)
@@ -79,13 +78,13 @@ class Kept(Generic[K, V]):
         self._forgotten = 0
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """The values of these keys; raises the errors of the query."""
+        """The values of these keys. Raises the errors of the query."""
         now, forgotten = monotonic(), self._forgotten
         known = {key: kept[2] for key in keys if (kept := self._kept.get(key)) and kept[:2] > (forgotten, now)}
         if len(known) == len(keys):
             return known
         found = await self._together.of([key for key in keys if key not in known])
-        # What was asked for before it was to be forgotten may be of before.
+        # Values that were queried before a `forget` may be outdated.
         if forgotten == self._forgotten:
             if len(self._kept) + len(found) > _MOST_KEPT:
                 self._kept.clear()
@@ -93,9 +92,10 @@ class Kept(Generic[K, V]):
         return known | found
 
     def remembered(self, keys: Collection[K]) -> dict[K, V]:
-        """The last values of these keys, however old, as far as they are kept."""
+        """The last values of these keys, however old, as far as they are cached."""
         return {key: self._kept[key][2] for key in keys if key in self._kept}
 
     def forget(self) -> None:
-        """Ask for every value anew: they have changed, or a client has seen newer ones. `remembered` still has them."""
+        """Query every value anew: they have changed, or a client has seen newer ones. `remembered` still has the old
+        ones."""
         self._forgotten += 1

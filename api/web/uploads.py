@@ -1,4 +1,4 @@
-"""Reading of one uploaded file: the body itself, or the only file of a form (multipart/form-data)."""
+"""Reads one uploaded file: the body itself, or the only file of a form (multipart/form-data)."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -14,7 +14,7 @@ from domain.images import MAX_UPLOAD_BYTES, ImageFormat
 
 FORM: Final = "multipart/form-data"
 FRAMING_BYTES: Final = 16 * 1024
-"""A form has so much around its file at most."""
+"""Maximum bytes of a form besides its file."""
 
 MAX_BODY_BYTES: Final = MAX_UPLOAD_BYTES + FRAMING_BYTES
 _RAW: Final = frozenset({*map(str, ImageFormat), "image/heif", "application/octet-stream"})
@@ -26,8 +26,8 @@ _BODY: Final = {"type": "string", "format": "binary"}
 class Upload:
     """A dependency that reads the file of a request, at most MAX_UPLOAD_BYTES of it, and nothing beyond.
 
-    `request.state.body_digest` is the digest of the file then, by which a command tells another one with its key: the
-    boundary of a form is another one each time that it is sent.
+    Sets `request.state.body_digest` to the digest of the file, by which a command recognises other content under its
+    key: a form has another boundary each time that it is sent.
     """
 
     openapi: Final = {
@@ -67,7 +67,7 @@ class Upload:
 
 
 async def _read(request: Request, write: Callable[[bytes], object]) -> None:
-    """Pass the body on part by part. Raises ProblemError."""
+    """Pass the body on, part by part. Raises ProblemError if it is too large, cut off or malformed."""
     size = 0
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > 19 or int(announced) > MAX_BODY_BYTES):
@@ -85,7 +85,7 @@ async def _read(request: Request, write: Callable[[bytes], object]) -> None:
 
 
 class _Form:
-    """A form, whose only part is written as it comes. Raises ProblemError for one that can't be read or has more."""
+    """A form whose only part is written as it arrives. Raises ProblemError if it can't be parsed, or has more parts."""
 
     def __init__(self, boundary: bytes, write: Callable[[memoryview], object]) -> None:
         self._write = write
@@ -101,11 +101,11 @@ class _Form:
             raise _unreadable(error) from None
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes of the body."""
+        """Parse the next bytes of the body."""
         self._parser.write(data)
 
     def check_end(self) -> None:
-        """Raises ProblemError if the form has no file, or only a part of it."""
+        """Raise ProblemError if the form has no file, or is incomplete."""
         if not self._parts:
             raise _malformed("The form has no file.")
         if not self._has_ended:
