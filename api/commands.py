@@ -125,7 +125,7 @@ class Earlier:
     """Those of this same request: answered with their outcomes, neither checked nor published again."""
 
 
-class _CommandOf:
+class _CommandReader:
     """A dependency: the command of a request, from its headers, its query and its body, which must have been read
     before. Raises ProblemError, also for a body that no dependency has read."""
 
@@ -150,7 +150,7 @@ def _command(request: Request) -> Command:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
     # A key contains no space, so no other request gets the same name.
-    name = f"{request.method} {_path_of_keys(request.scope)} {key}"
+    name = f"{request.method} {_key_path(request.scope)} {key}"
     if subject is not None:
         name = f"{name} {subject}"
     id = str(uuid5(_NAMESPACE, name))
@@ -159,7 +159,7 @@ def _command(request: Request) -> Command:
     )
 
 
-def _path_of_keys(scope: Scope) -> str:
+def _key_path(scope: Scope) -> str:
     """The path that a key belongs to: decoded, or as in URLs but without the first slash if it has encoded slashes,
     since decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
     return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) else str(scope["path"])
@@ -174,25 +174,25 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-Commanded = Annotated[Command, Depends(_CommandOf())]
+Commanded = Annotated[Command, Depends(_CommandReader())]
 """The command as a parameter of an endpoint."""
 
 
 def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     """The route options of a command, which answers 202, 200 once it has been applied, or one of these problems."""
     answer = {"model": CommandAnswer, "description": "Applied, at least in part: `results` has the outcome of each id"}
-    told = problems(*kinds, ProblemKind.NOT_APPLIED)
+    responses = problems(*kinds, ProblemKind.NOT_APPLIED)
     problem, outcome = ({"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__))
     schema: dict[str, Any] = {"allOf": [problem, outcome]}
     if ProblemKind.ID_TAKEN in kinds:
         # Refused before anything is published, so there is no outcome.
         schema = {"anyOf": [schema, problem]}
-    told[409] = {**told[409], "content": {"application/problem+json": {"schema": schema}}}
+    responses[409] = {**responses[409], "content": {"application/problem+json": {"schema": schema}}}
     return {
         "status_code": 202,
         "response_model": CommandAnswer,
         "response_description": "Accepted: it will take effect",
-        "responses": {200: answer, **told},
+        "responses": {200: answer, **responses},
     }
 
 
@@ -213,25 +213,25 @@ async def carry_out(
     """
     largest = max((len(message.value or b"") for message in messages), default=0)
     if largest > MAX_MESSAGE_BYTES:
-        told = f"It comes to a message of {largest} bytes, and may have {MAX_MESSAGE_BYTES}. Send less at a time."
-        raise ProblemError(ProblemKind.TOO_LARGE, told)
+        detail = f"It comes to a message of {largest} bytes, and may have {MAX_MESSAGE_BYTES}. Send less at a time."
+        raise ProblemError(ProblemKind.TOO_LARGE, detail)
     mark = command.mark(len(ids))
     if earlier is None:
         earlier = await earlier_attempt(services, command, most=1)
-    _begin(services, command, mark, earlier.mark)
+    _register(services, command, mark, earlier.mark)
     await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
     services.recent_commands.accept(command.id)
     if command.wait is not None:
-        return LaterResponse(partial(_waited, services, command, command.wait, ids, done))
+        return LaterResponse(partial(_wait_and_answer, services, command, command.wait, ids, done))
     done()
-    return JsonResponse(_accepted(command, ids), 202)
+    return JsonResponse(_accepted_answer(command, ids), 202)
 
 
 async def begin_command(services: Services, command: Command, items: int) -> Earlier:
     """Register a command about `items` items before anything is stored for it. Raises ProblemError if its key belongs
     to another request."""
     earlier = await earlier_attempt(services, command, most=1)
-    _begin(services, command, command.mark(items), earlier.mark)
+    _register(services, command, command.mark(items), earlier.mark)
     return earlier
 
 
@@ -243,7 +243,7 @@ async def earlier_attempt(services: Services, command: Command, most: int = MAX_
     answers = await unless_away(services.outcomes.of_command(command.id, most), [])
     known = answers[0].mark if answers else None
     if known is not None:
-        _begin(services, command, command.mark(known.items), known)
+        _register(services, command, command.mark(known.items), known)
     return Earlier(
         known,
         frozenset(answer.item_id for answer in answers),
@@ -251,7 +251,7 @@ async def earlier_attempt(services: Services, command: Command, most: int = MAX_
     )
 
 
-def _begin(services: Services, command: Command, mark: CommandMark, known: CommandMark | None) -> None:
+def _register(services: Services, command: Command, mark: CommandMark, known: CommandMark | None) -> None:
     """Register the command, or keep the first one with its key. Raises ProblemError if the key belongs to another
     request, as far as this process knows: a consumer checks again."""
     first = services.recent_commands.begin(command.id, known or mark)
@@ -259,12 +259,12 @@ def _begin(services: Services, command: Command, mark: CommandMark, known: Comma
         raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, extra={"commandId": command.id})
 
 
-def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
+def _accepted_answer(command: Command, ids: Sequence[str]) -> dict[str, Any]:
     answer = {"commandId": command.id, "ids": ids, "outcome": "accepted"}
     return {"id": ids[0], **answer} if command.names_id else answer
 
 
-async def _waited(
+async def _wait_and_answer(
     services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
 ) -> JsonResponse:
     """The answer once the command has been applied, or at the end of the wait. Raises ProblemError if nothing was
@@ -273,15 +273,15 @@ async def _waited(
         mark = command.mark(len(ids))
         results = await results_within(services, command.id, mark, ids, seconds) if has_slot else {}
     done()
-    answer = _accepted(command, ids)
+    answer = _accepted_answer(command, ids)
     if not has_slot:
         return JsonResponse({**answer, "reason": _NO_SLOT}, 202)
     if len(results) < len(ids):
         return JsonResponse(answer, 202)
-    return _settled(answer, [results[id] for id in ids], {"Preference-Applied": f"wait={seconds}"})
+    return _final_answer(answer, [results[id] for id in ids], {"Preference-Applied": f"wait={seconds}"})
 
 
-def _settled(answer: dict[str, Any], results: Sequence[ItemResult], headers: dict[str, str]) -> JsonResponse:
+def _final_answer(answer: dict[str, Any], results: Sequence[ItemResult], headers: dict[str, str]) -> JsonResponse:
     """The answer with the results of all items. Raises ProblemError if nothing was applied."""
     answer |= {"outcome": command_outcome([result["outcome"] for result in results]), "results": results}
     if answer["outcome"] is not CommandOutcome.REFUSED:

@@ -25,18 +25,18 @@ class LargeCounts:
     async def of(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
         """The count of the search that `what` describes. Raises the errors of `count`."""
         if what not in self._kept:
-            return await self._counted(what, count)
+            return await self._count_and_keep(what, count)
         number, until = self._kept[what]
         if self._clock() < until:
             return number
         counting = self._counting.get(what)
         if counting is None:
-            counting = self._counting[what] = asyncio.create_task(self._counted(what, count))
+            counting = self._counting[what] = asyncio.create_task(self._count_and_keep(what, count))
             counting.add_done_callback(lambda _: self._counting.pop(what))
         # A caller that is cancelled doesn't cancel the count for the others.
         return await asyncio.shield(counting)
 
-    async def _counted(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
+    async def _count_and_keep(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
         number = await count()
         self._kept.pop(what, None)
         if number >= LARGE:

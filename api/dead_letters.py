@@ -113,10 +113,10 @@ class Replay(ClosedMessage):
 
 
 REPLAY: Final = JsonBody(TypeAdapter(Replay), examples.REPLAYS)
-_COMMANDED: Final[dict[str, Any]] = command_answers(
+_ANSWERS: Final[dict[str, Any]] = command_answers(
     ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
-_COMMANDED["responses"][200]["model"] = CommandAnswer | TriedReplays
+_ANSWERS["responses"][200]["model"] = CommandAnswer | TriedReplays
 
 router: Final = routes("/api/deadLetters", "Dead letters", ProblemKind.UNAVAILABLE)
 
@@ -145,7 +145,7 @@ async def list_dead_letters(
     topics = [each for each in CONSUMED if topic in (None, each)]
     with await services.pages.rows(take):
         async with _letters(services).opened() as letters:
-            search = Search(code, None if state is None else partial(_in_state, services, state))
+            search = Search(code, None if state is None else partial(_ids_in_state, services, state))
             page = await letters.newest(topics, take=take, search=search, ends=ends_in(after) if after else None)
         marks = await services.replays.marks([letter.id for letter in page.letters])
         rows = [_row(letter, marks.get(letter.id, UNMARKED)) for letter in page.letters]
@@ -175,7 +175,7 @@ async def read_dead_letter(
         return JsonResponse({**_row(preview, marks.get(preview.id, UNMARKED)), "headers": headers, "refusal": refusal})
 
 
-@router.post("/replay", **_COMMANDED)
+@router.post("/replay", **_ANSWERS)
 async def replay_dead_letters(
     caller: DeadLetterReplayer,
     replay: Annotated[Replay, Depends(REPLAY)],
@@ -191,7 +191,7 @@ async def replay_dead_letters(
         raise invalid([{"pointer": "/value", "code": "one-place", "message": message}])
     if replay.dry_run:
         mended = None if replay.value is None else replay.value.encode()
-        return JsonResponse({"results": await _tried(services, [place_in(place) for place in places], mended)})
+        return JsonResponse({"results": await _try_replays(services, [place_in(place) for place in places], mended)})
     return await carry_out(services, command, places, _messages(services, caller, command, places, replay.value))
 
 
@@ -200,26 +200,26 @@ def _messages(
 ) -> list[OutgoingMessage]:
     """The commands, one for each letter, in replay order. Raises ProblemError if the value doesn't fit into a
     message."""
-    told = {"value": mended, "moderator": caller.subject}
-    value = {name: each for name, each in told.items() if each is not None} | command.marks
+    fields = {"value": mended, "moderator": caller.subject}
+    value = {name: each for name, each in fields.items() if each is not None} | command.marks
     topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
-    in_turn = sorted(places, key=lambda place: place_in(place).turn)
-    messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in in_turn]
+    ordered = sorted(places, key=lambda place: place_in(place).turn)
+    messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in ordered]
     if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
         raise invalid([{"pointer": "/value", "code": "too-long", "message": _TOO_LARGE}])
     return messages
 
 
-async def _tried(services: Services, places: list[LetterPlace], mended: bytes | None) -> list[TriedReplay]:
+async def _try_replays(services: Services, places: list[LetterPlace], mended: bytes | None) -> list[TriedReplay]:
     """The outcomes that replays would have; one letter at a time is in memory."""
     results: list[TriedReplay] = []
     async with _letters(services).opened() as letters:
         for place in places:
-            results.append(await _tried_at(services, letters, place, mended))
+            results.append(await _try_replay(services, letters, place, mended))
     return results
 
 
-async def _tried_at(
+async def _try_replay(
     services: Services, letters: OpenedLetters, place: LetterPlace, mended: bytes | None
 ) -> TriedReplay:
     with await services.pages.piece(_WHOLE_VALUE):
@@ -233,7 +233,7 @@ async def _tried_at(
     return {"id": str(place), "outcome": reason.outcome, "reason": reason.value, "refusal": refusal}
 
 
-async def _in_state(services: Services, state: LetterState, ids: Sequence[str]) -> set[str]:
+async def _ids_in_state(services: Services, state: LetterState, ids: Sequence[str]) -> set[str]:
     marks = await services.replays.marks(ids)
     return {id for id in ids if marks.get(id, UNMARKED).state is state}
 

@@ -61,7 +61,7 @@ GIVEN_VOTER: Final = JsonBody(VOTER, {"A voter": examples.VOTER}, required=False
 GIVEN_REPORT: Final = JsonBody(REPORT, {"A report": examples.REPORT})
 
 _ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
-_ANSWERS_OF_READERS: Final = command_answers(
+_READER_ANSWERS: Final = command_answers(
     ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
@@ -79,8 +79,8 @@ async def reply(
     services: Injected,
 ) -> Response:
     """Reply to a review for its store, or change its reply. The reply is shown with the review."""
-    told = {"text": given.text, "author": given.author}
-    return await _reply(services, caller, command, id, FeedbackAction.REPLY, told)
+    fields = {"text": given.text, "author": given.author}
+    return await _reply(services, caller, command, id, FeedbackAction.REPLY, fields)
 
 
 @router.delete("/reply", **_ANSWERS)
@@ -89,7 +89,7 @@ async def remove_reply(caller: Replier, id: ReviewId, command: Commanded, servic
     return await _reply(services, caller, command, id, FeedbackAction.REMOVE_REPLY, {})
 
 
-@router.post("/votes", operation_id="voteOnReview", **_ANSWERS_OF_READERS)
+@router.post("/votes", operation_id="voteOnReview", **_READER_ANSWERS)
 async def vote(
     caller: Voter,
     id: ReviewId,
@@ -101,8 +101,8 @@ async def vote(
 
     The last vote of a voter counts.
     """
-    told = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
-    return await _send_of_reader(services, caller, command, id, FeedbackAction.VOTE, told)
+    fields = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
+    return await _send_as_reader(services, caller, command, id, FeedbackAction.VOTE, fields)
 
 
 async def voter_in(
@@ -114,7 +114,7 @@ async def voter_in(
     return the_one_given(("userId", given.user_id if given else None), ("userId", user_id))
 
 
-@router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_ANSWERS_OF_READERS)
+@router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_READER_ANSWERS)
 async def remove_vote(
     caller: Voter,
     id: ReviewId,
@@ -123,11 +123,11 @@ async def remove_vote(
     services: Injected,
 ) -> Response:
     """Withdraw a vote on an approved review."""
-    told = {"userId": _voter(caller, user_id)}
-    return await _send_of_reader(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
+    fields = {"userId": _voter(caller, user_id)}
+    return await _send_as_reader(services, caller, command, id, FeedbackAction.REMOVE_VOTE, fields)
 
 
-@router.post("/reports", operation_id="reportReview", **_ANSWERS_OF_READERS)
+@router.post("/reports", operation_id="reportReview", **_READER_ANSWERS)
 async def report(
     caller: Reporter,
     id: ReviewId,
@@ -136,8 +136,8 @@ async def report(
     services: Injected,
 ) -> Response:
     """Report an approved review: moderators see it in their lists. A report hides nothing by itself."""
-    told = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
-    return await _send_of_reader(services, caller, command, id, FeedbackAction.REPORT, told)
+    fields = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
+    return await _send_as_reader(services, caller, command, id, FeedbackAction.REPORT, fields)
 
 
 @router.get(
@@ -163,17 +163,17 @@ async def list_reports(
 
 
 async def _reply(
-    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, fields: dict[str, Any]
 ) -> Response:
     await check_reviews(services, caller, [id])
-    return await send_feedback(services, caller, command, id, action, {**told, "moderator": caller.subject})
+    return await send_feedback(services, caller, command, id, action, {**fields, "moderator": caller.subject})
 
 
-async def _send_of_reader(
-    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+async def _send_as_reader(
+    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, fields: dict[str, Any]
 ) -> Response:
     check = partial(_check_approved, services, caller, id)
-    return await send_checked(services, caller, command, id, action, told, check)
+    return await send_checked(services, caller, command, id, action, fields, check)
 
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
@@ -199,7 +199,7 @@ async def send_checked(
     command: Command,
     id: str,
     action: FeedbackAction,
-    told: dict[str, Any],
+    fields: dict[str, Any],
     check: Callable[[], Awaitable[None]],
 ) -> Response:
     """Send feedback on a review after `check`, which raises if its sender may not see the review. A repeat of a decided
@@ -207,7 +207,7 @@ async def send_checked(
     earlier = await earlier_attempt(services, command)
     if id not in earlier.decided:
         await check()
-    return await send_feedback(services, caller, command, id, action, told, earlier)
+    return await send_feedback(services, caller, command, id, action, fields, earlier)
 
 
 async def send_feedback(
@@ -216,12 +216,12 @@ async def send_feedback(
     command: Command,
     id: str,
     action: FeedbackAction,
-    told: dict[str, Any],
+    fields: dict[str, Any],
     earlier: Earlier | None = None,
 ) -> Response:
-    """Publish feedback on a review, keyed by its id, and answer as `carry_out` does. `told` has the fields of the
+    """Publish feedback on a review, keyed by its id, and answer as `carry_out` does. `fields` are those of the
     action."""
-    given = {name: value for name, value in told.items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
     value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)
     is_decided = earlier is not None and id in earlier.decided

@@ -51,17 +51,17 @@ class Readiness:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._looks = Together(self._look)
+        self._checks = Together(self._check)
 
     async def seen(self) -> tuple[bool, list[str] | None]:
         """True if MongoDB responds; and the missing topics, None if Kafka doesn't respond."""
-        return (await self._looks.of([None]))[None]
+        return (await self._checks.of([None]))[None]
 
-    async def _look(self, _: Collection[None]) -> Mapping[None, tuple[bool, list[str] | None]]:
+    async def _check(self, _: Collection[None]) -> Mapping[None, tuple[bool, list[str] | None]]:
         topics = [self._services.topics.name(topic) for topic in COMMANDS]
         pinged, missing = await asyncio.gather(
-            _told("mongodb", self._services.database.command("ping")),
-            _told("kafka", self._services.publisher.missing(topics)),
+            _result_of("mongodb", self._services.database.command("ping")),
+            _result_of("kafka", self._services.publisher.missing(topics)),
         )
         if missing:
             log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
@@ -90,26 +90,26 @@ async def ready(request: Request) -> JsonResponse:
     readiness: Readiness = request.app.state.readiness
     reads, missing = await readiness.seen()
     commands = missing == []
-    shown = {"mongodb": _shown(reads), "kafka": _shown(missing is not None)} | ({"topics": "fail"} if missing else {})
-    answer = {"reads": _shown(reads), "commands": _shown(commands), "checks": shown}
+    checks = {"mongodb": _state(reads), "kafka": _state(missing is not None)} | ({"topics": "fail"} if missing else {})
+    answer = {"reads": _state(reads), "commands": _state(commands), "checks": checks}
     if not (reads or commands):
         raise unavailable("MongoDB and Kafka", answer)
     # The facade still serves, so it stays ready; the workers of stalled partitions don't.
-    standing = request.app.state.gauges.standstill.describe()
-    if standing:
-        answer |= {"checks": shown | {"consumers": "warn"}, "standstill": standing}
-    return JsonResponse({"status": "pass" if reads and commands and not standing else "warn", **answer})
+    stalled = request.app.state.gauges.standstill.describe()
+    if stalled:
+        answer |= {"checks": checks | {"consumers": "warn"}, "standstill": stalled}
+    return JsonResponse({"status": "pass" if reads and commands and not stalled else "warn", **answer})
 
 
-async def _told(name: str, asked: Awaitable[T]) -> T | None:
+async def _result_of(name: str, check: Awaitable[T]) -> T | None:
     """The response of a server; None if it fails, or takes more than CHECK_SECONDS."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            return await asked
+            return await check
     except Exception as error:
         log.warning("Not ready", away=name, error=repr(error)[:_LONGEST_ERROR])
         return None
 
 
-def _shown(passed: bool) -> str:
+def _state(passed: bool) -> str:
     return "pass" if passed else "fail"

@@ -89,24 +89,24 @@ class Examination:
         """The health, at most _FRESH_S seconds old."""
         async with self.asking:
             if self.latest is None or monotonic() - self.asked_at >= _FRESH_S:
-                self.latest = await self._look()
+                self.latest = await self._examine()
                 self.asked_at = monotonic()
             return self.latest
 
-    async def _look(self) -> Health:
+    async def _examine(self) -> Health:
         await self.gauges.refresh()
         parts = await asyncio.gather(
-            _found("mongodb", self._mongo(), "Start it, or correct PLAUDIT_MONGO__URI."),
-            _found("kafka", self._kafka(), "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS."),
+            _findings_on("mongodb", self._mongo(), "Start it, or correct PLAUDIT_MONGO__URI."),
+            _findings_on("kafka", self._kafka(), "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS."),
         )
         findings = [finding for part in parts for finding in part] + [self._progress()]
-        waiting = self.gauges.backlog
+        backlog = self.gauges.backlog
         return {
             "at": timestamp(datetime.now(UTC)),
             "level": _worst(findings),
             "lag": self._lag(),
-            "parked": _parked(waiting) if waiting else None,
-            "outbox": waiting.owed.documents if waiting else None,
+            "parked": _parked(backlog) if backlog else None,
+            "outbox": backlog.owed.documents if backlog else None,
             "checks": [{"check": f.check, "level": f.level, "text": f.text, "advice": f.advice} for f in findings],
         }
 
@@ -119,13 +119,13 @@ class Examination:
         examined = self.services.examination
         if examined is None:
             return []
-        settled = await unless_away(self.services.replays.settled(MOST_SETTLED + 1), None)
-        return await examined.findings(self.gauges.lag, settled)
+        settled_letters = await unless_away(self.services.replays.settled(MOST_SETTLED + 1), None)
+        return await examined.findings(self.gauges.lag, settled_letters)
 
     def _progress(self) -> Finding:
-        standing = self.gauges.standstill.describe()
-        if standing:
-            return failed("progress", "; ".join(standing), "See the log of the workers for what they wait for.")
+        stalled = self.gauges.standstill.describe()
+        if stalled:
+            return failed("progress", "; ".join(stalled), "See the log of the workers for what they wait for.")
         return ok("progress", "no partition stands")
 
     def _lag(self) -> list[TopicLag] | None:
@@ -159,11 +159,11 @@ async def read_health(caller: MetricsReader, request: Request) -> JsonResponse:
     return JsonResponse(await examination.health())
 
 
-async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) -> list[Finding]:
+async def _findings_on(server: str, checks: Awaitable[list[Finding]], advice: str) -> list[Finding]:
     """The findings on a server; a single failure if it is unavailable or too slow."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            return await looking
+            return await checks
     except Exception as error:
         if not (isinstance(error, TimeoutError) or is_broker_away(error) or is_database_away(error)):
             raise
@@ -171,8 +171,8 @@ async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) ->
         return [failed(server, f"does not answer ({type(error).__name__})", advice)]
 
 
-def _parked(waiting: Backlog) -> Parked:
-    count = {kind: of_kind.documents for kind, of_kind in waiting.parked.items()}
+def _parked(backlog: Backlog) -> Parked:
+    count = {kind: of_kind.documents for kind, of_kind in backlog.parked.items()}
     return {"reviews": count["reviews"], "returns": count["returns"], "verdicts": count["verdicts"]}
 
 

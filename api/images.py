@@ -54,25 +54,25 @@ async def upload(
     """Upload an image for a review, which then names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata,
     and removed after 24 hours unless a review has it by then."""
     check_author(caller, user_id)
-    return await take_upload(services, command, content, user_id or _person(caller))
+    return await take_upload(services, command, content, user_id or _uploader(caller))
 
 
 async def take_upload(services: Services, command: Command, content: bytes, uploader: str | None) -> Response:
     """Store an uploaded file, request an image of it, and answer as `carry_out` does. `uploader`: the person, None if
     unknown. Raises ProblemError if the format isn't supported."""
-    found = format_of(content)
-    if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
+    image_format = format_of(content)
+    if image_format is None or (image_format is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), digest_of(content)
     earlier = await begin_command(services, command, 1)
     await services.image_files.put_upload(id, digest, content)
-    told = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
-    value = {name: each for name, each in told.items() if each is not None}
+    fields = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
+    value = {name: each for name, each in fields.items() if each is not None}
     message = services.message(Topic.IMAGE_UPLOADS, id, "image.uploaded", value)
     return await carry_out(services, replace(command, names_id=True), [id], [message], earlier=earlier)
 
 
-def _person(caller: Caller) -> str | None:
+def _uploader(caller: Caller) -> str | None:
     """The caller if it writes only for itself; a shop uploads for any of its customers."""
     return None if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else caller.subject
 
@@ -100,8 +100,8 @@ async def read_image(
     if image is None or image.state is not ImageState.READY:
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
     review = await services.review_images.get(image.review_id)
-    shown = review.image(image_id) if review else None
-    is_public = bool(review and review.status is ReviewStatus.APPROVED and shown and not shown.is_hidden)
+    entry = review.image(image_id) if review else None
+    is_public = bool(review and review.status is ReviewStatus.APPROVED and entry and not entry.is_hidden)
     store_id = review.store_id if review else None
     if not is_public and not (visitor.may(Permission.READ_REVIEWS) and visitor.may_touch(store_id)):
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
@@ -110,7 +110,7 @@ async def read_image(
         "Cache-Control": _PUBLIC if is_public else _PRIVATE,
         "Cross-Origin-Resource-Policy": "cross-origin" if is_public else "same-origin",
     }
-    if headers["ETag"] in _tags(request):
+    if headers["ETag"] in _etags(request):
         return Response(status_code=304, headers=headers)
     file = await services.image_files.find(image_id, int(size))
     if file is None:
@@ -119,15 +119,15 @@ async def read_image(
     return Response(await file.read(), media_type="image/jpeg", headers=headers)
 
 
-def _tags(request: Request) -> list[str]:
+def _etags(request: Request) -> list[str]:
     """The ETags of If-None-Match; weak ones match, too."""
     return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
-_COMMANDED: Final[dict[str, Any]] = command_answers(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+_MODERATION_ANSWERS: Final[dict[str, Any]] = command_answers(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
-@router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **_COMMANDED)
+@router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **_MODERATION_ANSWERS)
 async def hide(
     caller: Moderator,
     command: Commanded,
@@ -140,7 +140,7 @@ async def hide(
     return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
 
 
-@router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **_COMMANDED)
+@router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **_MODERATION_ANSWERS)
 async def show(
     caller: Moderator,
     command: Commanded,
@@ -157,13 +157,13 @@ async def _set_visibility(
     services: Services, caller: Caller, command: Command, action: str, id: str, image_id: str, reason: str | None
 ) -> Response:
     await check_reviews(services, caller, [id])
-    told = {
+    fields = {
         "action": action,
         "imageId": image_id,
         "reviewId": id,
         "moderator": caller.subject,
         "reason": reason or None,
     }
-    value = {name: each for name, each in told.items() if each is not None} | stores_of(caller) | command.marks
+    value = {name: each for name, each in fields.items() if each is not None} | stores_of(caller) | command.marks
     message = services.message(Topic.IMAGE_COMMANDS, image_id, "image.command", value)
     return await carry_out(services, command, [image_id], [message])

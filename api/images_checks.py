@@ -27,17 +27,17 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
     stored = await unless_away(services.images.of_ids(ids), None)
     if stored is None:
         return
-    uploaded = await _uploaded(services, wanted.values(), ids - stored.keys())
+    uploaded = await _existing_uploads(services, wanted.values(), ids - stored.keys())
     # An image whose upload is gone may have been stored in the meantime.
     stored |= await unless_away(services.images.of_ids(ids - stored.keys()), {})
     errors: list[ItemError] = []
     for index, item in wanted.items():
-        found = _holders(stored, uploaded, item)
-        if isinstance(found, Refusal):
-            errors.append({"pointer": f"/{index}/images", "code": found.value, "message": found.message})
-            SUBMISSIONS.labels(found.value).inc()
+        holders = _holders(stored, uploaded, item)
+        if isinstance(holders, Refusal):
+            errors.append({"pointer": f"/{index}/images", "code": holders.value, "message": holders.message})
+            SUBMISSIONS.labels(holders.value).inc()
         else:
-            stored = held(stored, found, EPOCH)
+            stored = held(stored, holders, EPOCH)
     if errors:
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
 
@@ -46,20 +46,20 @@ def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wa
     return holders_after(stored, uploaded, item.review.images or (), item.id, item.review.user_id)
 
 
-async def _uploaded(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
+async def _existing_uploads(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
     """Those of these images whose uploads exist. Once MAX_ERRORS reviews lack an upload, the others aren't looked up,
     and count as existing. Raises the errors of the store: a made-up id must not pass."""
     named = [set(item.review.images or ()).intersection(ids) for item in wanted]
     missing: set[str] = set()
     looked_up: set[str] = set()
-    lacking = 0
-    for at in range(0, len(named), _AT_ONCE):
-        piece = named[at : at + _AT_ONCE]
-        now = list(set().union(*piece) - looked_up)
-        found = await asyncio.gather(*(services.image_files.has_upload(id) for id in now))
-        looked_up.update(now)
-        missing.update(id for id, is_there in zip(now, found, strict=True) if not is_there)
-        lacking += sum(not missing.isdisjoint(each) for each in piece)
-        if lacking >= MAX_ERRORS:
+    reviews_lacking = 0
+    for start in range(0, len(named), _AT_ONCE):
+        batch = named[start : start + _AT_ONCE]
+        batch_ids = list(set().union(*batch) - looked_up)
+        found = await asyncio.gather(*(services.image_files.has_upload(id) for id in batch_ids))
+        looked_up.update(batch_ids)
+        missing.update(id for id, is_there in zip(batch_ids, found, strict=True) if not is_there)
+        reviews_lacking += sum(not missing.isdisjoint(each) for each in batch)
+        if reviews_lacking >= MAX_ERRORS:
             break
     return set(ids) - missing

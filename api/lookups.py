@@ -32,9 +32,9 @@ _AGE_OF_COUNTS_S: Final = 600.0
 """Maximum age in seconds of counts of decisions, which scan all reviews of a store."""
 _AGE_OF_EXTENTS_S: Final = 60.0
 """The same of extents of feeds, which anyone may request."""
-_COUNTING_S: Final = 5.0
+_EXTENTS_TIMEOUT_S: Final = 5.0
 """Seconds for the extents of all feeds that are requested together."""
-_UNCOUNTED: Final = Extent(MOST_REVIEWS, MOST_BYTES)
+_TOO_LARGE: Final = Extent(MOST_REVIEWS, MOST_BYTES)
 
 
 class Lookups:
@@ -125,17 +125,17 @@ class Lookups:
         self._is_any_closed.forget()
 
     async def _extents_of(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        """The extents of feeds, one after the other, within _COUNTING_S in total."""
-        extents, end = {}, monotonic() + _COUNTING_S
+        """The extents of feeds, one after the other, within _EXTENTS_TIMEOUT_S in total."""
+        extents, deadline = {}, monotonic() + _EXTENTS_TIMEOUT_S
         for id in store_ids:
             try:
                 # Later ones get at least SOON_S each.
-                with within(max(SOON_S, end - monotonic())):
+                with within(max(SOON_S, deadline - monotonic())):
                     extents[id] = await self._extent(id)
             except Exception as error:
                 if not is_too_slow(error):
                     raise
-                extents[id] = _UNCOUNTED
+                extents[id] = _TOO_LARGE
         return extents
 
     async def _extent(self, store_id: str) -> Extent:

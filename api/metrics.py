@@ -82,7 +82,7 @@ class Gauges:
         async with self.asking:
             if monotonic() - self.asked_at < _FRESH_S:
                 return
-            await asyncio.gather(self._lag(), self._documents())
+            await asyncio.gather(self._refresh_lag(), self._refresh_backlog())
             self.asked_at = monotonic()
 
     async def keep_looking(self) -> None:
@@ -92,7 +92,7 @@ class Gauges:
             await self._read_times()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _lag(self) -> None:
+    async def _refresh_lag(self) -> None:
         if self.services.lag is None:
             return
         try:
@@ -134,7 +134,7 @@ class Gauges:
             if not is_broker_away(error):
                 log.exception("The age of the lag can't be read")
 
-    async def _documents(self) -> None:
+    async def _refresh_backlog(self) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 self.backlog = await backlog(self.services.database)
@@ -146,32 +146,32 @@ class Gauges:
             STATE_KNOWN.labels("mongodb").set(0)
         else:
             STATE_KNOWN.labels("mongodb").set(1)
-        _tell(self.backlog, datetime.now(UTC))
+        _set_gauges(self.backlog, datetime.now(UTC))
 
 
-def _tell(found: Backlog | None, now: datetime) -> None:
+def _set_gauges(found: Backlog | None, now: datetime) -> None:
     """Set the gauges of the backlog in the database; an unknown value has no sample, or is NaN."""
     PARKED.clear()
     PARKED_AGE.clear()
     for kind, parked in found.parked.items() if found else ():
         PARKED.labels(kind).set(parked.documents)
-        PARKED_AGE.labels(kind).set(_seconds(parked, now))
+        PARKED_AGE.labels(kind).set(_age_s(parked, now))
     OUTBOX.set(found.owed.documents if found else UNKNOWN)
-    OUTBOX_AGE.set(_seconds(found.owed, now) if found else UNKNOWN)
+    OUTBOX_AGE.set(_age_s(found.owed, now) if found else UNKNOWN)
     MAILS_OWED.set(found.mails.documents if found else UNKNOWN)
-    MAILS_OVERDUE.set(_seconds(found.mails, now) if found else UNKNOWN)
+    MAILS_OVERDUE.set(_age_s(found.mails, now) if found else UNKNOWN)
     relayed = found.relayed_until if found else None
     REVIEWS_TOPIC_AGE.set(max(0.0, (now - relayed).total_seconds()) if relayed else UNKNOWN)
     schedule = found.reminders if found else None
     REMINDERS_RUN.set(schedule.done.timestamp() if schedule else UNKNOWN)
-    REMINDERS_OVERDUE.set(_overdue(schedule, now) if schedule else UNKNOWN)
+    REMINDERS_OVERDUE.set(_overdue_s(schedule, now) if schedule else UNKNOWN)
 
 
-def _seconds(waiting: Waiting, now: datetime) -> float:
+def _age_s(waiting: Waiting, now: datetime) -> float:
     return max(0.0, (now - waiting.since).total_seconds()) if waiting.since else 0.0
 
 
-def _overdue(schedule: Schedule, now: datetime) -> float:
+def _overdue_s(schedule: Schedule, now: datetime) -> float:
     if schedule.cron is None:
         return 0.0
     return max(0.0, (now - next_time(schedule.cron, max(schedule.since, schedule.done))).total_seconds())

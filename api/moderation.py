@@ -106,21 +106,21 @@ async def _moderate(
     reason_code: ReasonCode | None = None,
 ) -> Response:
     """Publish one message for each review, so that commands about one review keep their order."""
-    different, texts = list(dict.fromkeys(reviews.ids)), reviews.text_hashes or {}
-    await check_reviews(services, caller, different)
+    ids, texts = list(dict.fromkeys(reviews.ids)), reviews.text_hashes or {}
+    await check_reviews(services, caller, ids)
     status = expected.label if expected is not None else None
-    said = {
+    fields = {
         "action": action,
         "moderator": caller.subject,
         "reason": reason or None,
         "reasonCode": reason_code,
         "expectedStatus": status,
     }
-    value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
-    placed = {id for id in different if bucket_in(id) is not None}
+    value = {name: each for name, each in fields.items() if each is not None} | stores_of(caller) | command.marks
+    placed = {id for id in ids if bucket_in(id) is not None}
     straight = placed if placed and await services.moderation_ways.is_straight() else set()
-    messages = [_message(services, id, texts.get(id), value, is_straight=id in straight) for id in different]
-    return await carry_out(services, command, different, messages)
+    messages = [_message(services, id, texts.get(id), value, is_straight=id in straight) for id in ids]
+    return await carry_out(services, command, ids, messages)
 
 
 def _message(

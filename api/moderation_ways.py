@@ -30,19 +30,19 @@ class ModerationWays:
     def __init__(self, lag: ConsumerLag | None, division: Division) -> None:
         self._lag = lag
         self._division = division
-        self._looks = Together(self._look)
+        self._queries = Together(self._query_router)
 
     async def is_straight(self) -> bool:
         """True if every command that was acknowledged before this call has been forwarded."""
         if not await self._division.is_settled():
             return False
         try:
-            return (await self._looks.of([_ROUTED]))[_ROUTED]
+            return (await self._queries.of([_ROUTED]))[_ROUTED]
         except Exception as error:
             # The router is right in any case; aiokafka has many errors for an unavailable broker.
             level = logging.DEBUG if is_broker_away(error) else logging.WARNING
             log.log(level, "Kafka doesn't tell what the router has passed on", error=repr(error)[:300])
             return False
 
-    async def _look(self, topics: Collection[Topic]) -> Mapping[Topic, bool]:
+    async def _query_router(self, topics: Collection[Topic]) -> Mapping[Topic, bool]:
         return {topic: self._lag is not None and await self._lag.is_read(topic) for topic in topics}

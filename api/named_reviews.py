@@ -32,8 +32,8 @@ class NamedReviewsBody(JsonBody[NamedReviews]):
         super().__init__(_NAMED, {"A text of one review": examples.NAMED_REVIEWS})
         content = self.openapi["requestBody"]["content"]["application/json"]
         name = NamedReviews.__name__
-        told = [_IDS.json_schema(), {"$ref": f"#/components/schemas/{name}"}]
-        content["schema"] = {"anyOf": told, "$defs": {name: content["schema"]}}
+        schemas = [_IDS.json_schema(), {"$ref": f"#/components/schemas/{name}"}]
+        content["schema"] = {"anyOf": schemas, "$defs": {name: content["schema"]}}
         content["examples"] = {"One review": {"value": examples.REVIEW_IDS}, **content["examples"]}
         self._ids = Reader(_IDS)
 
@@ -65,9 +65,9 @@ def _checked(named: NamedReviews) -> NamedReviews:
     if not 1 <= len(named.ids) <= MAX_ITEMS:
         message = f"Name 1 to {MAX_ITEMS} reviews"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
-    if other := text_of_another(named.ids, named.text_hashes):
-        told = "This review isn't among the ids"
-        raise invalid([{"pointer": pointer(("textHashes", other)), "code": "other-review", "message": told}])
+    if stray_id := text_of_another(named.ids, named.text_hashes):
+        message = "This review isn't among the ids"
+        raise invalid([{"pointer": pointer(("textHashes", stray_id)), "code": "other-review", "message": message}])
     return named
 
 

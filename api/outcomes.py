@@ -57,7 +57,7 @@ async def read_command(
     """The outcome of a command so far, for 24 hours. Callers see only their own commands."""
     with await services.pages.piece(_RESULTS_BYTES):
         # In this order: an item that takes effect between the queries has its answer by then.
-        waiting = await _waiting_for(services, command_id)
+        waiting = await _parked_items(services, command_id)
         answers = await services.outcomes.of_command(command_id, MAX_ITEMS)
         marks = [*(answer.mark for answer in answers), *waiting.values(), services.recent_commands.accepted(command_id)]
         mark = next((mark for mark in marks if mark is not None), None)
@@ -104,7 +104,7 @@ async def results_within(
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
     if missing and not services.waits.is_over:
-        waiting = await unless_away(_waiting_for(services, command_id), {})
+        waiting = await unless_away(_parked_items(services, command_id), {})
         last = await unless_away(services.outcomes.answers([(command_id, id) for id in missing]), {})
         answers |= {answer.item_id: answer for answer in last.values()}
     results = {id: _result(answer, mark) for id, answer in answers.items()}
@@ -124,7 +124,7 @@ def _not_found(id: str) -> ItemResult:
     return {"id": id, "outcome": Outcome.NOT_FOUND}
 
 
-async def _waiting_for(services: Services, command_id: str) -> dict[str, CommandMark | None]:
+async def _parked_items(services: Services, command_id: str) -> dict[str, CommandMark | None]:
     """The parked items of a command, which wait for what they refer to."""
     reviews = await services.parked_moderation.waiting_for(command_id)
     return reviews | await services.parked_returns.waiting_for(command_id)

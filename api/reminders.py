@@ -88,14 +88,14 @@ async def preview_reminders(
     now = datetime.now(UTC)
     settings = (await services.stores.general()).reminder
     with await services.pages.rows(2 * take):
-        decided = await _decided(services, caller, settings, now, (store_id, order_id), take)
+        decided = await _decide(services, caller, settings, now, (store_id, order_id), take)
         return JsonResponse(
             {
                 "at": timestamp(now),
                 "enabled": settings.enabled,
                 "cron": settings.cron,
                 **_schedule(settings.cron, now),
-                "results": [_shown(each, settings) for each in sorted(decided, key=_is_skipped)],
+                "results": [_row(each, settings) for each in sorted(decided, key=_is_skipped)],
             }
         )
 
@@ -119,7 +119,7 @@ async def note_viewed(
     return await carry_out(services, command, [id], [message])
 
 
-async def _decided(
+async def _decide(
     services: Services,
     caller: Caller,
     settings: ReminderSettings,
@@ -147,7 +147,7 @@ def _is_skipped(decided: Decided) -> bool:
     return isinstance(decided.decision, Skip)
 
 
-def _shown(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
+def _row(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
     order, decision = decided.order, decided.decision
     due = due_date(order, settings) if decision is Skip.NOT_YET else None
     reminder = decision if isinstance(decision, Reminder) else None

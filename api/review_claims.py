@@ -48,12 +48,12 @@ async def claim(
     review = await services.reviews.get(id)
     if review is None:
         raise not_found("review")
-    told: ReviewClaimed = {
+    event: ReviewClaimed = {
         "reviewId": id,
         "storeId": review.store_id,
         "subject": caller.subject,
         "desk": given.desk if given else None,
         "at": timestamp(datetime.now(UTC)),
     }
-    await services.publisher.publish([services.message(Topic.REVIEW_CLAIMS, id, "ReviewClaimed", told)])
+    await services.publisher.publish([services.message(Topic.REVIEW_CLAIMS, id, "ReviewClaimed", event)])
     return Response(status_code=204)

@@ -47,7 +47,7 @@ class ShownMail(TypedDict):
     html: str
 
 
-async def _known(name: Annotated[str, Path()]) -> str:
+async def _known_name(name: Annotated[str, Path()]) -> str:
     if name not in BUILT_IN:
         raise ProblemError(ProblemKind.NOT_FOUND, f"There is no such template. There is: {', '.join(BUILT_IN)}.")
     return name
@@ -76,7 +76,7 @@ class Fields(JsonBody[TemplateFields]):
         return await in_template_thread(parse_json, TEMPLATE_FIELDS, body)
 
 
-Name = Annotated[str, Depends(_known)]
+Name = Annotated[str, Depends(_known_name)]
 At = Annotated[TemplateScope, Depends(_scope)]
 
 router: Final = routes(
@@ -87,11 +87,11 @@ router: Final = routes(
 @router.get("", response_model=list[ShownTemplate])
 async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
     """The built-in templates, and all saved ones."""
-    built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
+    built_in = [_row(name, None, template) for name, template in BUILT_IN.items()]
     with await services.pages.piece(await services.templates.size()):
-        saved = [_shown(one.name, one.scope, one.template) for one in await services.templates.all()]
+        saved = [_row(each.name, each.scope, each.template) for each in await services.templates.all()]
         return JsonResponse(
-            [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
+            [*built_in, *(each for each in saved if each["storeId"] is None or caller.may_touch(each["storeId"]))]
         )
 
 
@@ -103,7 +103,7 @@ async def read_template(caller: TemplateReader, name: Name, scope: At, services:
     the built-in one.
     """
     _check_readable(caller, scope)
-    return JsonResponse(_shown(name, *await _effective(services, name, scope)))
+    return JsonResponse(_row(name, *await _effective(services, name, scope)))
 
 
 @router.put("/{name}", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
@@ -196,7 +196,7 @@ def _invalid(error: TemplateError) -> ProblemError:
     return invalid([{"pointer": f"/{error.part}", "code": "invalid-template", "message": message}])
 
 
-def _shown(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:
+def _row(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:
     store_id, language = scope or (None, None)
     return {
         "name": name,

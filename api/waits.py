@@ -15,10 +15,10 @@ Key = tuple[str, str]
 """A command id and the id of one of its items."""
 
 LOOKS_PER_SECOND: Final = 100.0
-_LOOKS_AT_ONCE: Final = 20.0
+_BURST: Final = 20.0
 _FIRST_PAUSE_S: Final = 0.005
 _LONGEST_PAUSE_S: Final = 0.05
-_MOST_KEYS: Final = 1_000
+_MOST_ITEMS: Final = 1_000
 """Maximum number of items in one query, unless more commands wait: then one item of each."""
 
 
@@ -47,9 +47,9 @@ class Waits:
         self._waits: list[_Wait] = []
         self._is_new = asyncio.Event()
         self._pause_s = _FIRST_PAUSE_S
-        self._looks = _LOOKS_AT_ONCE
-        self._looked_at = 0.0
-        self._looking: asyncio.Task[None] | None = None
+        self._allowance = _BURST
+        self._polled_at = 0.0
+        self._polling: asyncio.Task[None] | None = None
         self.is_over = False
 
     def end(self) -> None:
@@ -71,8 +71,8 @@ class Waits:
         self._waits.append(wait)
         self._pause_s = _FIRST_PAUSE_S
         self._is_new.set()
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look_while_anyone_waits())
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll_while_needed())
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -81,43 +81,43 @@ class Waits:
             self._waits.remove(wait)
         return wait.found
 
-    async def _look_while_anyone_waits(self) -> None:
+    async def _poll_while_needed(self) -> None:
         try:
             while self._waits:
                 self._is_new.clear()
-                await self._turn()
-                await self._look()
+                await self._wait_for_turn()
+                await self._poll()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._pause_s):
                         await self._is_new.wait()
                 self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 1.5)
         finally:
-            self._looking = None
+            self._polling = None
 
-    async def _turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
         """Sleep until another query is within LOOKS_PER_SECOND."""
         now = asyncio.get_running_loop().time()
-        self._looks = min(_LOOKS_AT_ONCE, self._looks + (now - self._looked_at) * LOOKS_PER_SECOND)
-        self._looked_at = now
-        self._looks -= 1
-        if self._looks < 0:
-            await asyncio.sleep(-self._looks / LOOKS_PER_SECOND)
+        self._allowance = min(_BURST, self._allowance + (now - self._polled_at) * LOOKS_PER_SECOND)
+        self._polled_at = now
+        self._allowance -= 1
+        if self._allowance < 0:
+            await asyncio.sleep(-self._allowance / LOOKS_PER_SECOND)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         if not self._waits:
             return
-        each = max(1, _MOST_KEYS // len(self._waits))
-        asked = [(wait, list(islice(wait.missing, each))) for wait in self._waits]
+        per_wait = max(1, _MOST_ITEMS // len(self._waits))
+        polled = [(wait, list(islice(wait.missing, per_wait))) for wait in self._waits]
         try:
-            answers = await self._ask({(wait.command_id, id) for wait, ids in asked for id in ids})
+            answers = await self._ask({(wait.command_id, id) for wait, ids in polled for id in ids})
         except Exception as error:
             if is_database_away(error):
                 return
-            for wait, _ in asked:
+            for wait, _ in polled:
                 if not wait.done.done():
                     wait.done.set_exception(error)
             return
-        for wait, ids in asked:
+        for wait, ids in polled:
             for id in ids:
                 if answer := answers.get((wait.command_id, id)):
                     wait.found[id] = answer

@@ -34,15 +34,15 @@ class ApiKeys:
 
     def __init__(self, keys: ApiKeyRepository) -> None:
         self._keys = keys
-        self._known: TimedCache[ApiKey | _Unknown] = TimedCache(_REMEMBERED_KEYS)
-        self._owners: TimedCache[bytes] = TimedCache(_REMEMBERED_KEYS)
+        self._looked_up: TimedCache[ApiKey | _Unknown] = TimedCache(_REMEMBERED_KEYS)
+        self._verified_digests: TimedCache[bytes] = TimedCache(_REMEMBERED_KEYS)
 
     def would_look_up(self, credential: str | None) -> bool:
         """True for a well-formed key that was not verified recently."""
         match = PATTERN.fullmatch(credential or "")
-        if match is None or self._known.get(match[1].encode()) is not None:
+        if match is None or self._looked_up.get(match[1].encode()) is not None:
             return False
-        return not hmac.compare_digest(digest_of(match[2]), self._owners.get(match[1].encode()) or _NO_DIGEST)
+        return not hmac.compare_digest(digest_of(match[2]), self._verified_digests.get(match[1].encode()) or _NO_DIGEST)
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a key. Raises RefusedCredentialError."""
@@ -54,15 +54,15 @@ class ApiKeys:
         is_same = hmac.compare_digest(digest_of(match[2]), key.digest if key else _NO_DIGEST)
         if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
             raise RefusedCredentialError(_REFUSED)
-        self._owners.put(match[1].encode(), key.digest, OWNER_SECONDS)
+        self._verified_digests.put(match[1].encode(), key.digest, OWNER_SECONDS)
         return key.caller
 
     async def _key(self, id: str) -> ApiKey | None:
         name = id.encode()
-        known = self._known.get(name)
+        known = self._looked_up.get(name)
         if known is None:
             known = await self._keys.get(id) or _UNKNOWN
-            self._known.put(name, known, REMEMBERED_SECONDS)
+            self._looked_up.put(name, known, REMEMBERED_SECONDS)
         return known if isinstance(known, ApiKey) else None
 
 

@@ -68,7 +68,7 @@ class _Guard(SecurityBase):
         return caller
 
 
-class _Welcome(SecurityBase):
+class _OptionalGuard(SecurityBase):
     """Identifies the caller; one without a credential is let in without any permission."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def _credential(request: Request) -> str | None:
     return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
 
 
-Visitor = Annotated[Caller, Security(_Welcome())]
+Visitor = Annotated[Caller, Security(_OptionalGuard())]
 """Anyone: for an endpoint that is open to all, and shows some callers more."""
 AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]

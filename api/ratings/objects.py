@@ -72,12 +72,12 @@ async def list_rated_objects(
     stores = caller.stores if request.store_id is None else [request.store_id]
     after = request.position()
     with await services.pages.rows(MOST_FOUND if request.search_phrase else request.take):
-        found, is_partial = await _found(services, request, stores, after)
+        found, is_partial = await _find(services, request, stores, after)
         page = found[: request.take]
-        about: dict[str, Any] = {"isPartial": is_partial}
+        fields: dict[str, Any] = {"isPartial": is_partial}
         if len(found) > len(page):
-            about["next"] = cursor([page[-1][0]], request.list())
-        return JsonResponse({**about, "results": await _rows(services, [each for _, each in page])})
+            fields["next"] = cursor([page[-1][0]], request.list())
+        return JsonResponse({**fields, "results": await _rows(services, [each for _, each in page])})
 
 
 @router.get(
@@ -109,7 +109,7 @@ async def read_rated_object(
     )
 
 
-async def _found(
+async def _find(
     services: Services, request: RatedObjectRequest, stores: Collection[str] | None, after: str
 ) -> tuple[Sequence[tuple[str, RatedObject]], bool]:
     """The rated objects of a page with their positions, one more than it takes if there are more; and True if the

@@ -51,7 +51,7 @@ SAVED: Final = JsonBody(SAVED_RETURN, examples.RETURN_CHANGES)
 MOST_COUNTED: Final = 1_000
 """Limit of a count by status, so that its cost doesn't grow with the number of returns."""
 
-_WAIT_S: Final = 5
+_DEFAULT_WAIT_S: Final = 5
 """Default wait of a PUT in seconds: Virto's clients read the return right after the answer, and don't send `Prefer`."""
 
 router: Final = routes("/api/return", "Returns", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
@@ -79,9 +79,9 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
             with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece, with_orders=request.with_orders)
 
-        about = {"totalCount": total, "next": request.next_page(search, page)}
-        said = {name: value for name, value in about.items() if value is not None}
-        return await services.pages.response(room, said, pieces_of(page.found, size), rows)
+        optional = {"totalCount": total, "next": request.next_page(search, page)}
+        fields = {name: value for name, value in optional.items() if value is not None}
+        return await services.pages.response(room, fields, pieces_of(page.found, size), rows)
 
 
 @router.post(
@@ -169,7 +169,7 @@ async def save(
 ) -> Response:
     """Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id,
     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise."""
-    command = replace(command, names_id=True, wait=_WAIT_S if command.wait is None else command.wait)
+    command = replace(command, names_id=True, wait=_DEFAULT_WAIT_S if command.wait is None else command.wait)
     if wanted.id is None:
         if not caller.may(Permission.CREATE_RETURNS):
             raise forbidden(f"This needs the permission {Permission.CREATE_RETURNS}.")
@@ -187,18 +187,18 @@ async def delete(
     services: Injected,
 ) -> Response:
     """Delete returns for good; their quantities become returnable again."""
-    different = list(dict.fromkeys(ids))
-    order_ids = await services.returns.order_ids(different)
-    said = {"user": caller.subject, "command_id": command.id, **stores_of(caller)}
+    unique_ids = list(dict.fromkeys(ids))
+    order_ids = await services.returns.order_ids(unique_ids)
+    fields = {"user": caller.subject, "command_id": command.id, **stores_of(caller)}
     messages = [
         _message(
             services,
             order_ids.get(id, id),
-            DeleteReturn.model_validate({"action": "delete", "return_": {"id": id}, **said}),
+            DeleteReturn.model_validate({"action": "delete", "return_": {"id": id}, **fields}),
         )
-        for id in different
+        for id in unique_ids
     ]
-    return await carry_out(services, command, different, messages)
+    return await carry_out(services, command, unique_ids, messages)
 
 
 async def _create(services: Services, caller: Caller, command: Command, wanted: NewReturn) -> Response:

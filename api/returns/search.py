@@ -46,13 +46,13 @@ def _group(value: object) -> object:
     return _GROUPS.get(value.strip().lower(), value) if value.strip() else None
 
 
-def _several(value: object) -> object:
+def _as_list(value: object) -> object:
     return ([value] if value else None) if isinstance(value, str) else value
 
 
 Statuses = Annotated[
     Annotated[list[ReturnStatusName], Field(max_length=MAX_ITEMS)] | None,
-    BeforeValidator(_several, json_schema_input_type=ReturnStatusName | list[ReturnStatusName] | None),
+    BeforeValidator(_as_list, json_schema_input_type=ReturnStatusName | list[ReturnStatusName] | None),
 ]
 
 

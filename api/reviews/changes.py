@@ -29,13 +29,13 @@ async def changed_objects(services: Services, moment: datetime, stores: Collecti
 
 async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
     """The ids of several queries, each ascending, as one: ascending, without duplicates."""
-    nexts = await asyncio.gather(*(anext(each, None) for each in found))
-    while there := [id for id in nexts if id is not None]:
-        lowest = min(there)
+    heads = await asyncio.gather(*(anext(each, None) for each in found))
+    while present := [id for id in heads if id is not None]:
+        lowest = min(present)
         yield lowest
         for index, each in enumerate(found):
-            if nexts[index] == lowest:
-                nexts[index] = await anext(each, None)
+            if heads[index] == lowest:
+                heads[index] = await anext(each, None)
 
 
 async def json_array(first: Sequence[str], others: AsyncIterator[Sequence[str]]) -> AsyncIterator[bytes]:

@@ -85,10 +85,10 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder |
         right = right_to_edit(caller, review.user_id, review.user_id)
         return Wanted(id, review, _editor(caller, right), right)
     right = right_to_edit(caller, review.user_id, stored.user_id)
-    filled = _filled(review, stored)
-    if not is_same_review(filled.identity, stored, right):
+    completed = _with_store_and_author(review, stored)
+    if not is_same_review(completed.identity, stored, right):
         return None
-    return Wanted(id, filled, _editor(caller, right), right, is_edit=True)
+    return Wanted(id, completed, _editor(caller, right), right, is_edit=True)
 
 
 async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, earlier: Earlier) -> bool:
@@ -110,11 +110,11 @@ def _is_unchanged(review: SubmittedReview, stored: Review) -> bool:
     return merged(stored.content, review.content) == stored.content
 
 
-def _filled(review: SubmittedReview, stored: ReviewIdentity) -> SubmittedReview:
+def _with_store_and_author(review: SubmittedReview, stored: ReviewIdentity) -> SubmittedReview:
     names = {"store_id": review.store_id or stored.store_id, "user_id": review.user_id or stored.user_id}
     return review.model_copy(update=names)
 
 
 def _editor(caller: Caller, right: EditRight | None) -> Mapping[str, Any]:
-    said = {"right": right, "name": caller.subject}
-    return {name: each for name, each in said.items() if each is not None} | stores_of(caller)
+    fields = {"right": right, "name": caller.subject}
+    return {name: each for name, each in fields.items() if each is not None} | stores_of(caller)

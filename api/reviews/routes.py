@@ -92,13 +92,13 @@ SearchRequest = Annotated[ReviewSearchRequest, Depends(SEARCH)]
 @router.post("/reviewList", response_model=ReviewList)
 async def list_reviews(caller: ReviewReader, request: SearchRequest, services: Injected) -> Response:
     """List reviews: filtered, sorted, one page at a time."""
-    return await _listed(services, caller, request, review_row)
+    return await _list_page(services, caller, request, review_row)
 
 
 @router.post("/search", response_model=ReviewDetailsList)
 async def search_reviews(caller: ReviewReader, request: SearchRequest, services: Injected) -> Response:
     """List reviews as `reviewList` does, with all their fields."""
-    return await _listed(services, caller, request, review_details)
+    return await _list_page(services, caller, request, review_details)
 
 
 @router.post("/counts", operation_id="countReviewsByStatus", response_model=StatusCounts)
@@ -109,7 +109,7 @@ async def count_by_status(caller: ReviewReader, request: SearchRequest, services
     return JsonResponse({status.label: count for status, count in counts.items()})
 
 
-async def _listed(
+async def _list_page(
     services: Services,
     caller: Caller,
     request: ReviewSearchRequest,
@@ -145,9 +145,9 @@ async def _listed(
             return [row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
 
         pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
-        about = {"totalCount": number, "next": request.next_page(search, page)}
-        said = {name: value for name, value in about.items() if value is not None}
-        return await services.pages.response(room, said, pieces, rows)
+        optional = {"totalCount": number, "next": request.next_page(search, page)}
+        fields = {name: value for name, value in optional.items() if value is not None}
+        return await services.pages.response(room, fields, pieces, rows)
 
 
 async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:
@@ -157,8 +157,8 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
         return reviews
     with await services.pages.piece(sum(lengths.values())):
         texts = await services.reviews.texts(lengths)
-    there = (review for review in reviews if review.id not in lengths or review.id in texts)
-    return [replace(review, text=texts.get(review.id, review.text)) for review in there]
+    present = (review for review in reviews if review.id not in lengths or review.id in texts)
+    return [replace(review, text=texts.get(review.id, review.text)) for review in present]
 
 
 @router.post("/changes", response_model=list[str])

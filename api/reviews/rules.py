@@ -102,8 +102,8 @@ async def _reasons_of_stores(
     stores = await services.lookups.stores_for_commands(ids)
     known = [author for _, author in authors.values() if author.store_id in stores]
     has_purchased = await purchasers(services, (a for a in known if _store(stores, a).settings.purchase_required))
-    once = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}
-    holders = await services.reviews.written_by(once)
+    limited = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}
+    holders = await services.reviews.written_by(limited)
     reasons = {}
     for index, (item, author) in authors.items():
         held_by = holders.setdefault(author, set())

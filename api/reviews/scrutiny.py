@@ -88,10 +88,10 @@ def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tu
 @router.get("/impact", response_model=Impact)
 async def read_impact(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """The rating of a review's object now, and after each decision about the review."""
-    review, now = await _rated(services, id)
+    review, now = await _review_with_tally(services, id)
     if review is None or not caller.may_touch(review.store_id):
         raise not_found("review")
-    its = RatingTally.of([review.rating])
+    own = RatingTally.of([review.rating])
     is_counted = review.status is ReviewStatus.APPROVED
     stores = await services.lookups.stores([review.store_id] if review.store_id is not None else [])
     method = rating_method(await services.lookups.general(), stores.get(review.store_id or ""))
@@ -104,13 +104,13 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
         {
             "method": method,
             "now": numbers(now),
-            "ifApproved": numbers(now if is_counted else now + its),
-            "ifNotApproved": numbers(now - its if is_counted else now),
+            "ifApproved": numbers(now if is_counted else now + own),
+            "ifNotApproved": numbers(now - own if is_counted else now),
         }
     )
 
 
-async def _rated(services: Services, id: str) -> tuple[Review | None, RatingTally]:
+async def _review_with_tally(services: Services, id: str) -> tuple[Review | None, RatingTally]:
     """A review and the tally of its object in its store, from one snapshot: a decision in between would count twice."""
     async with services.database.client.start_session(snapshot=True) as session:
         review = await services.reviews.get(id, session)

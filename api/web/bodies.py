@@ -85,26 +85,26 @@ async def check_no_body(request: Request) -> None:
     """Raise ProblemError if a request that takes no body has one with content of its own. An empty body has none,
     whatever its media type, nor does JSON whose values are all in the path or the query."""
     content = await _content(request)
-    said = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
-    if content.strip() and not _values(content) <= said:
+    known = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
+    if content.strip() and not _values(content) <= known:
         raise invalid([{"pointer": "", "code": "unexpected-body", "message": _UNEXPECTED}])
 
 
 def _values(content: bytes) -> set[str]:
     """The scalar values in JSON as texts, without null; content that isn't JSON is one value."""
     try:
-        left = [orjson.loads(content)]
+        pending = [orjson.loads(content)]
     except orjson.JSONDecodeError:
         return {content.decode(errors="replace")}
     found = set()
-    while left:
-        match left.pop():
-            case dict() as told:
-                left += told.values()
-            case list() as told:
-                left += told
-            case told if told is not None:
-                found.add(str(told))
+    while pending:
+        match pending.pop():
+            case dict() as value:
+                pending += value.values()
+            case list() as value:
+                pending += value
+            case value if value is not None:
+                found.add(str(value))
     return found
 
 

@@ -120,7 +120,7 @@ class Budget:
         self._large = 0
         self.stalling: OrderedDict[Share, float] = OrderedDict()
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._again: asyncio.TimerHandle | None = None
+        self._scheduled: asyncio.TimerHandle | None = None
         self._made_room_at = float("-inf")
 
     async def take(self, size: int, *, has_begun: bool = False) -> Share:
@@ -180,12 +180,12 @@ class Budget:
 
     def look_again(self) -> None:
         """Schedule `let_in` for when the client that has kept us waiting longest exceeds STALLED_S."""
-        if self._queue and self.stalling and self._again is None:
+        if self._queue and self.stalling and self._scheduled is None:
             at = max(next(iter(self.stalling.values())) + STALLED_S, self._made_room_at + _PAUSE_S)
-            self._again = asyncio.get_running_loop().call_at(at, self._let_in_again)
+            self._scheduled = asyncio.get_running_loop().call_at(at, self._on_schedule)
 
-    def _let_in_again(self) -> None:
-        self._again = None
+    def _on_schedule(self) -> None:
+        self._scheduled = None
         self.let_in()
 
     def _end_stalled(self) -> None:

@@ -15,12 +15,12 @@ from storage.keyset import SortValue, is_position
 MAX_CURSOR_LENGTH: Final = 65_536
 """Maximum characters of a cursor: far more than the longest sort values take."""
 
-_MOST: Final = 2**53
+_MAX_INTEGER: Final = 2**53
 
 
 def cursor(position: Sequence[SortValue], of: object) -> str:
     """A position in the list that `of` describes: as JSON, so that equal descriptions give equal cursors."""
-    values = [_mark(of), *(_written(value) for value in position)]
+    values = [_digest(of), *(_encoded(value) for value in position)]
     return base64url.encoded(orjson.dumps(values))
 
 
@@ -31,8 +31,8 @@ def position_in(text: str, of: object) -> list[SortValue]:
     """
     try:
         mark, *values = orjson.loads(base64url.decoded(text))
-        if mark == _mark(of):
-            return [_read(value) for value in values]
+        if mark == _digest(of):
+            return [_decoded(value) for value in values]
     except (ValueError, TypeError, OverflowError):
         pass
     raise unknown_cursor()
@@ -55,19 +55,19 @@ def unknown_cursor() -> ProblemError:
     return invalid([{"pointer": "/after", "code": "unknown-page", "message": message}])
 
 
-def _mark(of: object) -> str:
+def _digest(of: object) -> str:
     return blake2b(orjson.dumps(of, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 
 
-def _written(value: SortValue) -> Any:
+def _encoded(value: SortValue) -> Any:
     # A datetime is wrapped in a list, to distinguish it from a number.
     return [milliseconds(value)] if isinstance(value, datetime) else value
 
 
-def _read(value: Any) -> SortValue:
+def _decoded(value: Any) -> SortValue:
     if isinstance(value, list):
         (moment,) = value
         return from_milliseconds(moment)
-    if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) <= _MOST):
+    if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) <= _MAX_INTEGER):
         return value
     raise TypeError

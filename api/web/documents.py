@@ -28,7 +28,7 @@ _RESPONSES: Final = {
 }
 """The names of responses that are problems, by description."""
 
-_KEYS: Final = "apiKeys"
+_KEY_SCHEME_NAME: Final = "apiKeys"
 _KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
@@ -65,15 +65,15 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
     components["responses"] = {
         name: {"description": description, "content": _PROBLEM_CONTENT} for description, name in _RESPONSES.items()
     }
-    components.setdefault("securitySchemes", {})[_KEYS] = _KEY_SCHEME
+    components.setdefault("securitySchemes", {})[_KEY_SCHEME_NAME] = _KEY_SCHEME
     schemas = components.setdefault("schemas", {})
     schemas |= {_PROBLEM: _problem_schema(), ItemError.__name__: TypeAdapter(ItemError).json_schema()}
     for operations in document["paths"].values():
         for operation in operations.values():
-            if told := operation.get("security"):
-                operation["security"] = [*told, *_by_key(told)]
+            if security := operation.get("security"):
+                operation["security"] = [*security, *_by_key(security)]
             operation["operationId"] = names[operation["operationId"]]
-            operation["responses"] = {status: _shared(each) for status, each in operation["responses"].items()}
+            operation["responses"] = {status: _by_reference(each) for status, each in operation["responses"].items()}
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 content["schema"] = _named(content["schema"], schemas)
     components["schemas"] = dict(sorted(schemas.items()))
@@ -84,10 +84,10 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
 
 def _by_key(security: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The same requirements, met by an API key in its own header."""
-    return [{_KEYS: each[name]} for each in security for name in each]
+    return [{_KEY_SCHEME_NAME: each[name]} for each in security for name in each]
 
 
-def _shared(response: dict[str, Any]) -> dict[str, Any]:
+def _by_reference(response: dict[str, Any]) -> dict[str, Any]:
     """The response, as a reference if it is a plain problem: most operations have the same ones."""
     if response.get("content") != _PROBLEM_CONTENT:
         return response

@@ -17,9 +17,9 @@ _SLASH: Final = "\udc2f"
 """Stands for an encoded slash while routes are matched: a lone surrogate, which no decoding yields."""
 
 _ENCODED_SLASH: Final = re.compile("%2F", re.IGNORECASE)
-_OF_PATHS: Final = "/:@!$&'()*+,;="
+_SAFE_IN_PATHS: Final = "/:@!$&'()*+,;="
 _ROUTE: Final = "plaudit.route"
-_NOTHING: Final[tuple[Match, Scope]] = (Match.NONE, {})
+_NO_MATCH: Final[tuple[Match, Scope]] = (Match.NONE, {})
 
 
 def has_encoded_slash(scope: Scope) -> bool:
@@ -49,7 +49,7 @@ def with_slashes(text: str) -> str:
 def path_in_addresses(scope: Scope) -> str:
     """The path as in a URL: percent-encoded, with `%2F` where it was sent."""
     parts = path_to_match(scope).split(_SLASH)
-    return "%2F".join(quote(part, safe=_OF_PATHS, errors="replace") for part in parts)
+    return "%2F".join(quote(part, safe=_SAFE_IN_PATHS, errors="replace") for part in parts)
 
 
 class EncodedSlashes(BaseRoute):
@@ -64,10 +64,10 @@ class EncodedSlashes(BaseRoute):
         raw = scope.get("raw_path")
         # Nearly all requests end here.
         if raw is None or b"%" not in raw or scope["type"] != "http" or not has_encoded_slash(scope):
-            return _NOTHING
+            return _NO_MATCH
         path = path_to_match(scope)
         if path == scope["path"]:
-            return _NOTHING
+            return _NO_MATCH
         to_match = {**scope, "path": path}
         best: tuple[Match, Scope] = (Match.FULL, {_ROUTE: None})
         for route in scope["router"].routes:

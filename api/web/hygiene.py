@@ -25,24 +25,24 @@ _HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_OF_PAGES: Final = (
+_PAGE_HEADERS: Final = (
     (b"content-security-policy", b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"),
     # With `no-referrer` a browser hides the origin of a form from us, too; over plain HTTP nothing else reveals it.
     (b"referrer-policy", b"same-origin"),
 )
-_OF_OTHERS: Final = (
+_OTHER_HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     (b"referrer-policy", b"no-referrer"),
 )
 _HSTS: Final = b"max-age=31536000"
-_OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
+_BROWSER_HEADERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MISDIRECTED: Final = (
     "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the setting "
     "PLAUDIT_HTTP__ALLOWED_HOSTS."
 )
 _UNREADABLE: Final = "The path isn't UTF-8. Encode its parts as encodeURIComponent does."
-_FORGED: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
+_CROSS_SITE: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +112,22 @@ class Hygiene:
                 headers = message["headers"] = list(message["headers"])
                 own = dict(headers)
                 is_page = own.get(b"content-type", b"").startswith(b"text/html")
-                wanted = [*_HEADERS, *(_OF_PAGES if is_page else _OF_OTHERS)]
+                wanted = [*_HEADERS, *(_PAGE_HEADERS if is_page else _OTHER_HEADERS)]
                 if scope["scheme"] == "https":
                     wanted.append((b"strict-transport-security", _HSTS))
                 headers += [header for header in wanted if header[0] not in own]
             await send(message)
 
         app = self._app
-        if "*" not in self._names and not self._knows(scope):
+        if "*" not in self._names and not self._is_known_host(scope):
             app = problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, _MISDIRECTED))
-        elif _is_change(scope) and self._is_forged(scope):
-            app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _FORGED))
+        elif _is_change(scope) and self._is_cross_site(scope):
+            app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _CROSS_SITE))
         elif not _is_utf_8(scope):
             app = problem_response(scope, ProblemError(ProblemKind.MALFORMED_PATH, _UNREADABLE))
         await app(scope, receive, with_headers)
 
-    def _knows(self, scope: Scope) -> bool:
+    def _is_known_host(self, scope: Scope) -> bool:
         hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1:
             return False
@@ -138,9 +138,9 @@ class Hygiene:
         _, dot, parent = name.partition(".")
         return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
 
-    def _is_forged(self, scope: Scope) -> bool:
+    def _is_cross_site(self, scope: Scope) -> bool:
         # Few requests have one of these headers.
-        if not any(name in _OF_BROWSERS for name, _ in scope["headers"]):
+        if not any(name in _BROWSER_HEADERS for name, _ in scope["headers"]):
             return False
         headers = Headers(scope=scope)
         origin = headers.get("origin")

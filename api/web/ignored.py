@@ -7,7 +7,7 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADER: Final = b"plaudit-ignored"
-_KEY: Final = "plaudit.ignored"
+_SCOPE_KEY: Final = "plaudit.ignored"
 _MOST_BYTES: Final = 1_024
 _SAFE: Final = "!#$&'*+.^`|~"
 """Characters allowed in a token (RFC 9110) besides letters, digits and `_.-~`; all others are percent-encoded."""
@@ -15,7 +15,7 @@ _SAFE: Final = "!#$&'*+.^`|~"
 
 def note_ignored(scope: Scope, names: Iterable[str]) -> None:
     """Name these fields in the response to this request."""
-    scope[_KEY] = (*scope.get(_KEY, ()), *names)
+    scope[_SCOPE_KEY] = (*scope.get(_SCOPE_KEY, ()), *names)
 
 
 def ignored_header(names: Iterable[str]) -> bytes:
@@ -37,8 +37,8 @@ def telling(app: ASGIApp) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_header(message: Message) -> None:
-            if _KEY in scope and message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (_HEADER, ignored_header(scope[_KEY]))]
+            if _SCOPE_KEY in scope and message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (_HEADER, ignored_header(scope[_SCOPE_KEY]))]
             await send(message)
 
         await app(scope, receive, with_header)

@@ -112,12 +112,12 @@ class RequestsInHand:
 
     async def room_for_body(self, scope: Scope) -> Share | None:
         """Reserve the bytes of the body that the headers announce; None if it is small. Raises NoRoomError."""
-        size = self._announced(scope)
+        size = self._announced_bytes(scope)
         return await self._bodies.take(size) if size > SMALL else None
 
-    def _announced(self, scope: Scope) -> int:
-        of_others = MAX_FORM_BYTES if scope["path"].startswith(FORMS) else self._max_body_bytes
-        most = self._larger.get(scope["path"].rpartition("/")[2], of_others)
+    def _announced_bytes(self, scope: Scope) -> int:
+        usual = MAX_FORM_BYTES if scope["path"].startswith(FORMS) else self._max_body_bytes
+        most = self._larger.get(scope["path"].rpartition("/")[2], usual)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and len(value) < 20:
                 return min(int(value), most)
@@ -129,8 +129,8 @@ class RequestsInHand:
 class RequestInHand:
     """One request, and the bytes it holds."""
 
-    def __init__(self, all: RequestsInHand, is_command: bool, scope: Scope, receive: Receive, send: Send) -> None:
-        self._all = all
+    def __init__(self, requests: RequestsInHand, is_command: bool, scope: Scope, receive: Receive, send: Send) -> None:
+        self._requests = requests
         self._is_command = is_command
         self._scope = scope
         self._receive = receive
@@ -148,13 +148,13 @@ class RequestInHand:
         """Don't count the request in this block, where it waits for something outside this process."""
         self._waits += 1
         if self._waits == 1:
-            self._all.count(self._is_command, -1)
+            self._requests.count(self._is_command, -1)
         try:
             yield
         finally:
             self._waits -= 1
             if self._waits == 0:
-                self._all.count(self._is_command, 1)
+                self._requests.count(self._is_command, 1)
 
     def give_back_body(self) -> None:
         """Return the bytes of the body, which isn't kept any longer."""
@@ -167,7 +167,7 @@ class RequestInHand:
         """Reserve this many bytes for an answer before they are read. Raises NoRoomError."""
         if size > SMALL:
             with self.outside():
-                self._room = await self._all.answers.take(size)
+                self._room = await self._requests.answers.take(size)
 
     def give_back_room(self) -> None:
         """Return the bytes reserved for an answer that isn't sent."""
@@ -179,7 +179,7 @@ class RequestInHand:
         """The next part of the body. Raises NoRoomError if there is no memory for it, or others need it."""
         with self.outside():
             if not self._has_room:
-                self._body = await self._all.room_for_body(self._scope)
+                self._body = await self._requests.room_for_body(self._scope)
                 self._has_room, self._has_room_since = True, asyncio.get_running_loop().time()
             if self._body is None:
                 return await self._receive()
@@ -226,7 +226,7 @@ class RequestInHand:
         if self._room is not None:
             taken, self._room = self._room, None
             return taken
-        answers = self._all.answers
+        answers = self._requests.answers
         return answers.take_now(size) if self._is_command else await answers.take(size, has_begun=self._start is None)
 
     async def _pass_on(self, message: Message) -> None:
@@ -252,7 +252,7 @@ class LaterResponse(Response):
 
     def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:
         super().__init__()
-        self._coming = coming
+        self._make = coming
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the response and send it."""
@@ -261,7 +261,7 @@ class LaterResponse(Response):
         note_wait(scope)
         with request.outside():
             try:
-                response = await self._coming()
+                response = await self._make()
             except ProblemError as problem:
                 response = problem_response(scope, problem)
         await response(scope, receive, send)

@@ -36,16 +36,16 @@ class LastResort:
             return
         started = False
         waits = any(name == b"prefer" for name, _ in scope["headers"])
-        patience = _ANSWER_S + (_WAIT_S if waits else 0)
-        deadline = asyncio.timeout(patience)
+        timeout_s = _ANSWER_S + (_WAIT_S if waits else 0)
+        deadline = asyncio.timeout(timeout_s)
 
-        async def received() -> Message:
+        async def receive_in_time() -> Message:
             message = await receive()
             if not (started or deadline.expired()):
-                deadline.reschedule(asyncio.get_running_loop().time() + patience)
+                deadline.reschedule(asyncio.get_running_loop().time() + timeout_s)
             return message
 
-        async def watched(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal started
             if not started:
                 started = True
@@ -54,7 +54,7 @@ class LastResort:
 
         try:
             async with deadline:
-                await self._app(scope, received, watched)
+                await self._app(scope, receive_in_time, send_and_note)
         except asyncio.CancelledError:
             if started:
                 raise

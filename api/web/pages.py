@@ -59,13 +59,13 @@ class PageBudget(Budget):
         if len(pieces) <= 1:
             return JsonResponse({**about, "results": await render(pieces[0]) if pieces else []})
 
-        async def written(piece: T) -> bytes:
+        async def write(piece: T) -> bytes:
             async with self.turns:
                 return orjson.dumps(await render(piece))[1:-1]
 
-        first = await written(pieces[0])
+        first = await write(pieces[0])
         head = orjson.dumps({**about, "results": []})[:-2]
-        content = _joined(head, first, pieces[1:], written)
+        content = _join(head, first, pieces[1:], write)
         return _PieceByPiece(room.hand_on(), content)
 
     def stream(
@@ -99,15 +99,15 @@ def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
     return pieces
 
 
-async def _joined(
-    head: bytes, first: bytes, pieces: Sequence[T], written: Callable[[T], Awaitable[bytes]]
+async def _join(
+    head: bytes, first: bytes, pieces: Sequence[T], write: Callable[[T], Awaitable[bytes]]
 ) -> AsyncIterator[bytes]:
     yield head + first
     before = b"," if first else b""
     del first
     for piece in pieces:
         try:
-            rows = await written(piece)
+            rows = await write(piece)
         except ProblemError as error:
             raise StalledError from error
         # Rows may have been deleted since the page was read.
@@ -135,9 +135,9 @@ class _PieceByPiece(StreamingResponse):
     async def stream_response(self, send: Send) -> None:
         """Send the pieces."""
 
-        async def patiently(message: Message) -> None:
+        async def send_within_share(message: Message) -> None:
             async with self._room.stalling():
                 await send(message)
 
         with self._held, self._room:
-            await super().stream_response(patiently)
+            await super().stream_response(send_within_share)

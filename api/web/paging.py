@@ -38,7 +38,7 @@ OptionalMoment = Annotated[Moment | None, EMPTY_IS_MISSING]
 OptionalSince = Annotated[Since | None, EMPTY_IS_MISSING]
 
 
-def _or(missing: int, *, most: int) -> BeforeValidator:
+def _null_as(missing: int, *, most: int) -> BeforeValidator:
     """A validator that reads null as `missing`."""
     number = Annotated[int, Field(ge=0, le=most)]
     return BeforeValidator(lambda value: missing if value is None else value, json_schema_input_type=number | None)
@@ -47,10 +47,10 @@ def _or(missing: int, *, most: int) -> BeforeValidator:
 Take = Annotated[
     int,
     Field(ge=0, le=MAX_TAKE),
-    _or(DEFAULT_TAKE, most=MAX_TAKE),
+    _null_as(DEFAULT_TAKE, most=MAX_TAKE),
     Field(description="The size of the page; 0: only the count"),
 ]
-Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _or(0, most=MAX_SKIP)]
+Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _null_as(0, most=MAX_SKIP)]
 After = Annotated[
     Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
     Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),

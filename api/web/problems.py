@@ -120,9 +120,9 @@ def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
 async def on_problem(request: Request, error: Exception) -> ProblemResponse:
     """Respond to a problem that an endpoint raised."""
     assert isinstance(error, ProblemError)  # noqa: S101 - registered for these alone
-    if error.kind is ProblemKind.NOT_FOUND and (methods := _named_methods(request)) and request.method not in methods:
+    if error.kind is ProblemKind.NOT_FOUND and (methods := _exact_methods(request)) and request.method not in methods:
         # The path of another route was taken for one with an id.
-        error = _not_by_this_method(request, methods)
+        error = _method_not_allowed(request, methods)
     return problem_response(request.scope, error)
 
 
@@ -133,7 +133,7 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
         case 404:
             problem = ProblemError(ProblemKind.NOT_FOUND, "There is nothing at this path. See /docs for what there is.")
         case 405:
-            problem = _not_by_this_method(request, _named_methods(request) or _methods_at(request))
+            problem = _method_not_allowed(request, _exact_methods(request) or _methods_at(request))
         case status:
             title = HTTPStatus(status).phrase
             body = {"type": "about:blank", "title": title, "status": status, "detail": error.detail}
@@ -157,13 +157,13 @@ def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
     }
 
 
-def _not_by_this_method(request: Request, methods: Collection[str]) -> ProblemError:
+def _method_not_allowed(request: Request, methods: Collection[str]) -> ProblemError:
     possible = ", ".join(sorted(methods))
     detail = f"{request.method[:32]} isn't possible here; possible: {possible}."
     return ProblemError(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": possible})
 
 
-def _named_methods(request: Request) -> set[str]:
+def _exact_methods(request: Request) -> set[str]:
     """The methods of the routes with exactly this path, where no part of it is an id."""
     path = path_to_match(request.scope)
     return _methods_of(route for route in _routes(request) if route.path == path)

@@ -32,11 +32,11 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
     """Rewrite the query with the names of the API. Errors in it are kept for `check_query`."""
     query: bytes = scope["query_string"]
     text = query.decode(errors="surrogateescape")
-    told = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+    given = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
     pairs: list[tuple[str, str]] = []
     seen: set[str] = set()
     errors: list[ItemError] = []
-    for name, value in told:
+    for name, value in given:
         if not _is_unicode(name + value):
             shown = name.encode(errors="replace").decode()
             errors.append(_error(shown, "not-utf-8", "Must be UTF-8, percent-encoded"))
@@ -52,7 +52,7 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
         pairs.append((parameter.name, value))
     if errors:
         scope[_ERRORS] = errors
-    if pairs != told or not query.isascii():
+    if pairs != given or not query.isascii():
         scope["query_string"] = urlencode(pairs).encode()
 
 
@@ -74,12 +74,12 @@ def any_case(words: type[StrEnum]) -> BeforeValidator:
 
 def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
     for field in endpoint.query_params:
-        yield Parameter(field.alias, _is_several(field.field_info.annotation))
+        yield Parameter(field.alias, _is_list(field.field_info.annotation))
     for needed in endpoint.dependencies:
         yield from _parameters(needed)
 
 
-def _is_several(annotation: Any) -> bool:
+def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list
 
 

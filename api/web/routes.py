@@ -50,7 +50,7 @@ class PlainRoute(APIRoute):
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
         plain = self.app if parameters is None else request_response(_handler(endpoint, parameters))
-        self.app = telling(_without_a_query(plain, self.app, query_parameters(self.dependant)))
+        self.app = telling(_plain_without_query(plain, self.app, query_parameters(self.dependant)))
 
 
 class PageRoute(Route):
@@ -84,7 +84,7 @@ def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     return {**added, **document} | ({"parameters": parameters} if parameters else {})
 
 
-def _without_a_query(plain: ASGIApp, usual: ASGIApp, known: Mapping[str, Parameter]) -> ASGIApp:
+def _plain_without_query(plain: ASGIApp, usual: ASGIApp, known: Mapping[str, Parameter]) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         query = scope["query_string"]
         if query:
@@ -110,19 +110,19 @@ def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
     """The parameters of an endpoint; None if one is of another kind, or one of the query has no default."""
     if any(parameter.field_info.is_required() for parameter in endpoint.query_params):
         return None
-    if _count(endpoint) != len(endpoint.dependencies) + len(endpoint.query_params):
+    if _parameter_count(endpoint) != len(endpoint.dependencies) + len(endpoint.query_params):
         return None
     parameters = []
     for needed in endpoint.dependencies:
         if needed.name is None or needed.call is None or needed.request_param_name is None:
             return None
         scopes = needed.security_scopes_param_name
-        if _count(needed) != (2 if scopes else 1):
+        if _parameter_count(needed) != (2 if scopes else 1):
             return None
         fixed = {scopes: SecurityScopes(needed.own_oauth_scopes)} if scopes else {}
         parameters.append(_Parameter(needed.name, needed.call, needed.request_param_name, fixed))
     return parameters
 
 
-def _count(called: Dependant) -> int:
+def _parameter_count(called: Dependant) -> int:
     return len(signature(called.call).parameters) if called.call else 0

@@ -45,17 +45,17 @@ class Signals:
             scope = {**scope, "method": "GET"}
         structlog.contextvars.clear_contextvars()
         started, status, answered = perf_counter(), 0, 0.0
-        sending, is_stream = 0.0, False
+        upload_s, is_stream = 0.0, False
 
-        async def received() -> Message:
-            nonlocal sending
-            asked = perf_counter()
+        async def receive_timed() -> Message:
+            nonlocal upload_s
+            began = perf_counter()
             message = await receive()
             if not answered:
-                sending += perf_counter() - asked  # the client's time, not ours
+                upload_s += perf_counter() - began  # the client's time, not ours
             return message
 
-        async def watched(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status, answered, is_stream
             if message["type"] == "http.response.start":
                 status, answered, is_stream = message["status"], perf_counter(), _is_stream(message)
@@ -63,19 +63,19 @@ class Signals:
 
         with _span(scope) as span:
             try:
-                await self._app(scope, received, watched)
+                await self._app(scope, receive_timed, send_and_note)
             finally:
                 seconds = perf_counter() - started
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = getattr(scope.get("route"), "path", "none")
                 if _OUTER not in scope:
-                    _requests(method, route, status // 100).inc()
+                    _request_counter(method, route, status // 100).inc()
                     if not is_stream:
-                        _seconds(method, route).observe(seconds)
+                        _duration_histogram(method, route).observe(seconds)
                     if status < 500 and answered and route not in _QUIET and _WAITED not in scope:
-                        HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
-                tell = log.debug if route in _QUIET else log.info
-                tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
+                        HTTP_RESPONSE_SECONDS.observe(answered - started - upload_s)
+                log_request = log.debug if route in _QUIET else log.info
+                log_request("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
                 if span is not None:
                     _describe(span, method, route, status)
 
@@ -97,12 +97,12 @@ def note_wait(scope: Scope) -> None:
 
 
 @cache
-def _requests(method: str, route: str, hundreds: int) -> Counter:
+def _request_counter(method: str, route: str, hundreds: int) -> Counter:
     return HTTP_REQUESTS.labels(method, route, f"{hundreds}xx" if hundreds else "none")
 
 
 @cache
-def _seconds(method: str, route: str) -> Histogram:
+def _duration_histogram(method: str, route: str) -> Histogram:
     return HTTP_SECONDS.labels(method, route)
 
 

@@ -35,7 +35,7 @@ class Together(Generic[K, V]):
 
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._ask = ask
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._query_slots = asyncio.Semaphore(_AT_ONCE)
         self._gathering: _Batch[K, V] | None = None
         self._running: set[asyncio.Task[None]] = set()
 
@@ -57,7 +57,7 @@ class Together(Generic[K, V]):
         return {key: answers[key] for key in keys if key in answers}
 
     async def _run(self, batch: _Batch[K, V]) -> None:
-        async with self._turns:
+        async with self._query_slots:
             if self._gathering is batch:
                 self._gathering = None
             try:

@@ -52,10 +52,10 @@ class Upload:
 
         if name == FORM:
             form = _Form(options.get(b"boundary", b""), write)
-            await _read(request, form.write)
+            await _pass_on(request, form.write)
             form.check_end()
         elif name in _RAW:
-            await _read(request, write)
+            await _pass_on(request, write)
         else:
             raise ProblemError(
                 ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"Send the image itself, as {', '.join(ImageFormat)}, or as {FORM}."
@@ -66,7 +66,7 @@ class Upload:
         return bytes(content)
 
 
-async def _read(request: Request, write: Callable[[bytes], object]) -> None:
+async def _pass_on(request: Request, write: Callable[[bytes], object]) -> None:
     """Pass the body on, part by part. Raises ProblemError if it is too large, cut off or malformed."""
     size = 0
     announced = request.headers.get("content-length", "")
