@@ -149,7 +149,7 @@ def _command(request: Request) -> Command:
     if key is None:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
-    # A key contains no space, so no other request gets the same name.
+    # Neither a key nor such a path contains a space, so no other request gets the same name.
     name = f"{request.method} {_key_path(request.scope)} {key}"
     if subject is not None:
         name = f"{name} {subject}"
@@ -160,9 +160,10 @@ def _command(request: Request) -> Command:
 
 
 def _key_path(scope: Scope) -> str:
-    """The path that a key belongs to: decoded, or as in URLs but without the first slash if it has encoded slashes,
-    since decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
-    return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) else str(scope["path"])
+    """The path that a key belongs to, without spaces. It is decoded; one with encoded slashes or spaces is as in URLs,
+    without the first slash: decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
+    path = str(scope["path"])
+    return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) or " " in path else path
 
 
 def _content_digest(request: Request) -> str:

@@ -132,11 +132,11 @@ async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_
     }
 
 
-async def _command_of(raw_path: str, key: str = "k", host: str = "127.0.0.1") -> Command:
+async def _command_of(raw_path: str, key: str = "k", host: str = "127.0.0.1", subject: str | None = None) -> Command:
     scope: Any = {"type": "http", "method": "POST", "path": unquote(raw_path), "raw_path": raw_path.encode()}
     scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": (host, 1)}
     request = Request(scope)
-    request.state.caller = Caller(None, frozenset())
+    request.state.caller = Caller(subject, frozenset())
     request.state.body_digest = b""
     command: Command = await get_args(Commanded)[1].dependency(request)
     return command
@@ -144,6 +144,17 @@ async def _command_of(raw_path: str, key: str = "k", host: str = "127.0.0.1") ->
 
 async def _id_at(raw_path: str) -> str:
     return (await _command_of(raw_path)).id
+
+
+async def test_no_two_callers_get_one_command_by_spaces_in_paths_and_names() -> None:
+    path = "/api/stores/x%20b"
+    ids = [
+        (await _command_of(path, "c", subject="d")).id,
+        (await _command_of("/api/stores/x", "b", subject="c d")).id,
+        (await _command_of(f"{path}%20c", "d", subject="e")).id,
+        (await _command_of(path, "c", subject="d e")).id,
+    ]
+    assert len(set(ids)) == len(ids)
 
 
 async def test_waits_are_counted_by_networks() -> None:
