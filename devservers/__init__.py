@@ -1,1 +1,1 @@
-"""Servers for `plaudit up` and the tests on machines that have none: MongoDB and Kafka as child processes."""
+"""MongoDB and Kafka as child processes, for `plaudit up` and the tests on machines that have none."""

@@ -16,7 +16,7 @@ _OPEN_TO_ALL = (
 
 
 class Broker(StrEnum):
-    """The broker to run; AUTO takes Kafka, and Tansu where Java or Maven is missing."""
+    """The broker to run; AUTO is Kafka, or Tansu if Java or Maven is missing."""
 
     AUTO = "auto"
     KAFKA = "kafka"
@@ -27,9 +27,9 @@ class Broker(StrEnum):
 async def embedded_kafka(
     data: Path, report: Report, *, broker: Broker = Broker.AUTO, with_password: bool = False
 ) -> AsyncIterator[KafkaProcess | TansuProcess]:
-    """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
+    """Run a broker on the data folder until the block ends. Raises EmbeddedServerError.
 
-    With a password Kafka alone.
+    Only Kafka can have a password.
     """
     if with_password and broker is Broker.TANSU:
         raise EmbeddedServerError(_OPEN_TO_ALL)

@@ -18,8 +18,8 @@ from devservers.waiting import until
 
 _LEASH = Path(__file__).with_name("leash.py")
 
-# The kernel kills a leashed child when the thread that forked it ends, so one thread forks them all
-# and lives as long as the process does.
+# The kernel kills a leashed child when the thread that forked it ends, so one thread forks them all,
+# and lives as long as the process.
 _forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-servers")
 
 
@@ -38,9 +38,9 @@ class Child:
         keep_open: Sequence[int] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start the command in a folder; its output goes to a file.
+        """Start the command in `folder`; its output goes to the file `output`.
 
-        It inherits the descriptors `keep_open`, and the environment with these variables beside.
+        It inherits the descriptors `keep_open`, and our environment with the variables of `environment`.
         """
         leash = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid())]
         self._popen = _forker.submit(
@@ -50,15 +50,15 @@ class Child:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},  # else Java can't read paths that aren't ASCII
+            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},  # else Java can't open paths that aren't ASCII
             pass_fds=tuple(keep_open),
             umask=UMASK,
-            start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the servers in order
+            start_new_session=True,  # Ctrl-C must reach only us: we stop the children in order
         ).result()
 
     @property
     def pid(self) -> int:
-        """The process id, from the leash to the end of the command."""
+        """The process id, the same for the leash and the command."""
         return self._popen.pid
 
     @property
@@ -71,7 +71,7 @@ class Child:
         return self.exit_code is not None
 
     async def stop(self, grace_s: float) -> None:
-        """Ask it to end (SIGTERM), and kill it after `grace_s` seconds or when cancelled."""
+        """Terminate it (SIGTERM), and kill it after `grace_s` seconds or when cancelled."""
         if self.exit_code is not None:
             return
         try:
@@ -79,12 +79,12 @@ class Child:
             async with asyncio.timeout(grace_s):
                 await until(self.has_ended)
         except TimeoutError:
-            pass  # it had its time; killed below
+            pass  # killed below
         finally:
             self.kill()
 
     def kill(self) -> int:
-        """End it at once (SIGKILL), with everything that it started, unless it has ended; return its exit code."""
+        """Kill it (SIGKILL) with its process group, unless it has ended; return its exit code."""
         if self.exit_code is None:
             os.killpg(self.pid, signal.SIGKILL)
         return self._popen.wait()
@@ -93,7 +93,7 @@ class Child:
 async def run(
     command: Sequence[str | Path], *, timeout_s: float, folder: Path | None = None, keep_open: Sequence[int] = ()
 ) -> tuple[int, str]:
-    """Run a command to its end, and return its exit code and all that it printed.
+    """Run a command to its end, and return its exit code and all its output.
 
     Never leaves it running. Raises EmbeddedServerError after `timeout_s` seconds.
     """

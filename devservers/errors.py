@@ -1,9 +1,9 @@
-"""The errors of this package, and the callback for its progress."""
+"""The errors of this package, and the type of its progress callback."""
 
 from collections.abc import Callable
 
 Report = Callable[[str], None]
-"""Called with one line about work that takes a while, or about a choice that the user should know of."""
+"""Called with one line about work that takes a while, or about a choice that the user should know about."""
 
 
 class EmbeddedServerError(Exception):

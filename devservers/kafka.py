@@ -1,4 +1,4 @@
-"""Apache Kafka itself: KRaft, broker and controller in one process."""
+"""Apache Kafka in KRaft mode: broker and controller in one process."""
 
 import base64
 import os
@@ -14,17 +14,17 @@ from devservers.ports import HOST, ReservedPort
 from devservers.server import ServerProcess
 
 USER = "plaudit"
-"""The one user of a Kafka with a password."""
+"""The only user of a Kafka with a password."""
 
 CHECKPOINT = "bootstrap.checkpoint"
-"""In the log folder: the features that a new cluster begins with."""
+"""The file in the log folder with the feature levels of a new cluster."""
 
 _LOG4J = Path(__file__).with_name("log4j2.xml")
 _FORMAT_TIMEOUT_S = 60.0
 _MIB = 1024 * 1024
 _LARGEST_MESSAGE = 12 * _MIB
 
-# As Kafka's own start script has them, but for a heap that suits a laptop.
+# As in Kafka's own start script, but with a heap for a laptop.
 _JVM = (
     "-Xms256m",
     "-Xmx768m",
@@ -39,8 +39,7 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """The parts that Kafka runs on: Java, the jars, options of Java, and from an earlier run the features of a new
-    cluster."""
+    """Java, Kafka's jars, options for the JVM, and the checkpoint of an earlier run if there is one."""
 
     java: Path
     class_path: str
@@ -49,9 +48,9 @@ class KafkaRuntime:
 
 
 class KafkaProcess(ServerProcess):
-    """One Kafka node. Alone it is a cluster of its own; `form_cluster` makes several nodes one cluster.
+    """One Kafka node, by itself a whole cluster; `form_cluster` makes one cluster of several nodes.
 
-    It opens the port for clients last, when the controller has let the broker in.
+    It opens the port for clients last, when the controller has accepted the broker.
     """
 
     name: str = "Kafka"
@@ -67,7 +66,7 @@ class KafkaProcess(ServerProcess):
         node_id: int = 1,
         with_password: bool = False,
     ) -> None:
-        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`. Several nodes have no password."""
+        """`runtime` is from `set_up_kafka`; a folder keeps its `node_id`. Nodes of a cluster have no password."""
         super().__init__(folder, log, with_password=with_password)
         self.node_id = node_id
         self._runtime = runtime
@@ -87,7 +86,7 @@ class KafkaProcess(ServerProcess):
         return self._controller_port
 
     def join(self, cluster_id: str, voters: Sequence[str]) -> None:
-        """Make this node, not yet started, one of several; `form_cluster` does that for all of them."""
+        """Make this node, not yet started, a member of a cluster; `form_cluster` does that for all its nodes."""
         self._cluster_id = cluster_id
         self._voters = voters
 
@@ -96,7 +95,7 @@ class KafkaProcess(ServerProcess):
         self._controller_port = ReservedPort.as_before(self.folder / "controller-port")
 
     def release(self) -> None:
-        """Let go of folder and ports."""
+        """Release the folder and the ports."""
         if self._controller_port is not None:
             self._controller_port.release()
             self._controller_port = None
@@ -106,7 +105,7 @@ class KafkaProcess(ServerProcess):
         await super()._prepare()
         properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
         (self.folder / "server.properties").write_text(properties)
-        # Kafka writes this file last, so a format that was killed is done again.
+        # Kafka writes this file last, so an interrupted format is repeated.
         if (self.folder / "log" / "meta.properties").exists():
             return
         if self._runtime.checkpoint is not None:
@@ -117,7 +116,7 @@ class KafkaProcess(ServerProcess):
                 "kafka.tools.StorageTool",
                 *("format", "--ignore-formatted", f"--cluster-id={self._cluster_id}"),
                 *("--config", "server.properties"),
-                options=("-XX:TieredStopAtLevel=1",),  # too short a run for the better compiler
+                options=("-XX:TieredStopAtLevel=1",),  # too short a run for the optimising compiler
             ),
             timeout_s=_FORMAT_TIMEOUT_S,
             folder=self.folder,
@@ -127,7 +126,7 @@ class KafkaProcess(ServerProcess):
             raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{output}")
 
     def _format_alike(self, checkpoint: Path) -> None:
-        """Format the folder as Kafka's tool would, without starting a JVM: the same file, with a directory id."""
+        """Format the folder like Kafka's tool, without a JVM: the same checkpoint, and a new directory id."""
         log = self.folder / "log"
         log.mkdir(exist_ok=True)
         shutil.copyfile(checkpoint, log / CHECKPOINT)
@@ -164,8 +163,8 @@ class KafkaProcess(ServerProcess):
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{HOST}:{self._controller.number}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": "log",  # below the working folder: nothing to escape in a name of the user's
-            # After a crash a node is let in again when its old session has ended, so a short one.
+            "log.dirs": "log",  # relative to the working folder, so that the user's path needs no escaping
+            # After a crash a node can rejoin only when its old session has expired, so that is short.
             "broker.session.timeout.ms": 3_000,
             "broker.heartbeat.interval.ms": 500,
             "auto.create.topics.enable": "false",
@@ -188,7 +187,7 @@ class KafkaProcess(ServerProcess):
         }
 
     def _access(self) -> dict[str, str]:
-        """Settings that ask clients and the controller's peers for user and password; none without a password."""
+        """Settings that require a login of clients and of the controller's peers; none without a password."""
         if self.password is None:
             return {}
         user = f'username="{USER}" password="{self.password}" user_{USER}="{self.password}"'
@@ -205,7 +204,7 @@ class KafkaProcess(ServerProcess):
 
 
 async def form_cluster(nodes: Sequence[KafkaProcess]) -> None:
-    """Claim the ports of nodes with different ids and tell each about all; start them together afterwards."""
+    """Claim the ports of nodes with different ids, and make them one cluster; start them together afterwards."""
     for node in nodes:
         await node.claim()
     cluster_id = _new_id()

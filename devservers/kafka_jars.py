@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, fetched once by Maven into a cache folder of the user."""
+"""Apache Kafka's jars, fetched once by Maven into the user's cache folder."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def kafka_version() -> str:
 
 
 class KafkaJars:
-    """The folder of the jars: complete, or not there at all."""
+    """The folder of the jars: complete, or missing."""
 
     def __init__(self, cache: Path | None = None) -> None:
         """`cache` is the user's cache folder, by default that of the XDG specification."""
@@ -40,18 +40,18 @@ class KafkaJars:
         return ":".join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
 
     def lock(self) -> FolderLock:
-        """For one process at a time to fetch and prepare; not yet taken. Raises EmbeddedServerError."""
+        """The lock for fetching and preparing, not yet taken. Raises EmbeddedServerError."""
         try:
             return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
         except EmbeddedServerError as error:
             raise EmbeddedServerError(f"{error} XDG_CACHE_HOME says where caches are.") from error
 
     async def fetch(self, report: Report, lock: FolderLock) -> None:
-        """Fetch the jars; the caller holds the lock. Raises EmbeddedServerError with Maven's error."""
+        """Fetch the jars; the caller holds the lock. Raises EmbeddedServerError with Maven's output."""
         maven = find_maven()
         report(f"Fetching Apache Kafka {kafka_version()} by Maven (once, about 45 MB)")
         partial = self.folder.with_name(f"{self.folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)  # of a fetch that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted fetch
         exit_code, output = await run(
             [
                 *(maven, "--batch-mode", "--quiet", "--strict-checksums", "-Dstyle.color=never", "--file", _POM),

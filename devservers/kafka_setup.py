@@ -1,7 +1,7 @@
-"""Set-up before the first Kafka starts: find Java, fetch Kafka's jars, and archive its classes.
+"""Set-up before the first start of Kafka: find Java, fetch Kafka's jars, and archive its classes.
 
-The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
-Beside it is kept what the run that made it began with, so that later ones need not have their folders formatted.
+The archive (class data sharing) has Kafka's classes in the JVM's memory format, and halves the time of a start. The
+checkpoint of the run that made it is kept beside it: later runs copy it instead of having their folders formatted.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ _ADVICE = f"Install Java {_OLDEST_JAVA} or later (`apt-get install openjdk-17-jr
 
 
 async def find_java() -> tuple[Path, str]:
-    """The Java of JAVA_HOME, else that on the PATH, and its own description of its version and build.
+    """The Java of JAVA_HOME, else that on the PATH, and its version and build.
 
-    Raises MissingPartError when it is missing or too old.
+    Raises MissingPartError if it is missing or too old.
     """
     binary = _java()
     exit_code, output = await run([binary, "-version"], timeout_s=_TELLING_S)
@@ -38,7 +38,7 @@ async def find_java() -> tuple[Path, str]:
 
 
 def _version_of(output: str) -> str:
-    """Version and build, without the mode that options from the environment may have set."""
+    """Version and build, without the mode, which options in the environment may have changed."""
     return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
 
 
@@ -54,9 +54,9 @@ def _java() -> Path:
 
 
 async def set_up_kafka(report: Report) -> KafkaRuntime:
-    """Find Java, and fetch and prepare what isn't in the user's cache yet; one process at a time does that.
+    """Find Java, and fetch and prepare what the user's cache lacks; one process at a time does that.
 
-    Raises MissingPartError when Java or Maven is missing, EmbeddedServerError when Maven fails.
+    Raises MissingPartError if Java or Maven is missing, EmbeddedServerError if Maven fails.
     """
     java, build = await find_java()
     jars = KafkaJars()
@@ -76,7 +76,7 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
         finally:
             lock.release()
     checkpoint = _checkpoint(archive)
-    # Silent about an archive that doesn't fit: the JVM goes on without it.
+    # No log lines about an archive that doesn't fit: the JVM works without it.
     options = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
     return KafkaRuntime(
         java, jars.class_path, options if archive.stat().st_size else (), checkpoint if checkpoint.exists() else None
@@ -88,7 +88,7 @@ def _checkpoint(archive: Path) -> Path:
 
 
 async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
-    """Run a Kafka that writes down, when it stops, which classes it has loaded."""
+    """Run a Kafka that archives its loaded classes when it stops."""
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     archiving = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={partial}",))
@@ -96,6 +96,6 @@ async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
         async with KafkaProcess(Path(scratch, "kafka"), Path(scratch, "kafka.log"), archiving) as kafka:
             kafka.stop_grace_s = 60.0
             shutil.copyfile(kafka.folder / "log" / CHECKPOINT, _checkpoint(archive))
-    if not partial.exists():  # a JVM of another make; the empty file says not to try again
+    if not partial.exists():  # a JVM without archives; the empty file prevents further attempts
         partial.touch()
     partial.rename(archive)

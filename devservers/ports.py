@@ -1,4 +1,4 @@
-"""Ports that stay ours while a server is down, and stay the same from run to run."""
+"""Ports that stay reserved while a server is down, and stay the same from run to run."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ class ReservedPort:
     """
 
     def __init__(self, number: int) -> None:
-        """Reserve a port; 0 for any free one. Raises OSError when it is taken."""
+        """Reserve a port; 0 for any free one. Raises OSError if it is taken."""
         self._socket = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,10 +26,10 @@ class ReservedPort:
 
     @classmethod
     def as_before(cls, memory: Path) -> Self:
-        """Reserve the port that the file `memory` remembers, else any; and remember it."""
+        """Reserve the port stored in the file `memory` if it is free, else any, and store it."""
         try:
             port = cls(int(memory.read_text()))
-        except (OSError, ValueError, OverflowError):  # no memory of a port, or another process has it now
+        except (OSError, ValueError, OverflowError):  # no port is stored, or another process has it
             port = cls(0)
         memory.write_text(f"{port.number}\n")
         return port

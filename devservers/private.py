@@ -1,4 +1,4 @@
-"""Files and folders for their owner alone, and the secrets in them."""
+"""Files and folders for their owner only, and the secrets in them."""
 
 import os
 import secrets
@@ -9,16 +9,16 @@ from typing import BinaryIO
 from devservers.errors import EmbeddedServerError, Report
 
 UMASK = 0o077
-"""Takes the rights of group and others from whatever a process makes."""
+"""Removes the permissions of group and others from all files that a process creates."""
 
 _SECRET_BYTES = 32
 
 
 def private_folder(folder: Path, report: Report | None = None, *, known_by: str | None = None) -> None:
-    """Make a folder for its owner alone, or close one that is open to others, and say so.
+    """Create a folder for its owner only, or close one that is open to others, and report that.
 
-    With `known_by`, the name of a file in it, one that holds other files is closed only if it has that one, too.
-    Raises EmbeddedServerError where it can't be made or closed, isn't ours, or is meant for everybody, as /tmp is.
+    With `known_by`, the name of a file in it, a folder with other files is closed only if it has that one, too. Raises
+    EmbeddedServerError if it can't be created or closed, isn't ours, or is for everybody, like /tmp.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -40,12 +40,12 @@ def private_folder(folder: Path, report: Report | None = None, *, known_by: str 
 
 
 def private(path: str, flags: int) -> int:
-    """An opener for `open`: a file that it makes is for its owner alone."""
+    """An opener for `open` that creates files for their owner only."""
     return os.open(path, flags, 0o600)
 
 
 def new_log(file: Path) -> BinaryIO:
-    """A log for its owner alone; that of the last run is kept beside it as `.1`, the one before goes."""
+    """Open a new log for its owner only; that of the last run is kept as `.1`, in place of the one before."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if file.exists():
         file.replace(file.with_name(f"{file.name}.1"))
@@ -53,13 +53,13 @@ def new_log(file: Path) -> BinaryIO:
 
 
 def load_secret(file: Path) -> str:
-    """Read the secret in a file, made at the first time: 64 hexadecimal digits, readable for its owner alone."""
+    """Read the secret in a file, created on first use: 64 hexadecimal digits, readable for its owner only."""
     if not file.exists():
-        # Whole or not there: a start may be killed at any moment.
+        # Complete or missing: a start may be killed at any moment.
         draft = file.with_suffix(".draft")
         draft.unlink(missing_ok=True)
         with open(draft, "x", opener=private) as written:
             written.write(secrets.token_hex(_SECRET_BYTES))
         draft.replace(file)
-    file.chmod(0o600)  # copied there, perhaps; MongoDB refuses a key that others can read
+    file.chmod(0o600)  # it may have been copied; MongoDB refuses a key file that others can read
     return file.read_text().strip()

@@ -19,15 +19,15 @@ from devservers.waiting import until
 _LAST_LINES = 12
 _LONGEST_LINE = 400
 _LEAST_FREE = 200 * 2**20
-# A server that was killed a moment ago needs at most this long to release its memory and its folder, on a busy machine.
+# A server that was just killed takes at most this long to release its memory and its folder, on a busy machine.
 _FOLDER_PATIENCE_S = 15.0
 
 
 class ServerProcess(ABC):
-    """A server on a data folder of its own, on a local port that it keeps through every restart.
+    """A server on its own data folder, on a local port that it keeps through every restart.
 
-    As a context manager it claims folder and port, starts, and in the end stops and lets go of both. In between,
-    `stop` or `kill` and then `start` restart it on the same port with the same data.
+    As a context manager it claims folder and port, starts, and at the end stops and releases both. In between, `stop`
+    or `kill` and then `start` restart it on the same port with the same data.
     """
 
     name: str
@@ -35,14 +35,14 @@ class ServerProcess(ABC):
     stop_grace_s: float
 
     def __init__(self, folder: Path, log: Path, *, with_password: bool = False) -> None:
-        """`folder` is for this server alone. Its port is that of the last run if it is free, else any.
+        """`folder` is for this server only. Its port is that of the last run if it is free, else any.
 
-        Without a password every user of the machine gets in.
+        Without a password every user of the machine has access.
         """
         self.folder = folder.absolute()
         self.log = log.absolute()
         self.password: str | None = None
-        """Of the one user, once it has been started with a password."""
+        """That of its only user, once it has been started with a password."""
         self._with_password = with_password
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None
@@ -76,7 +76,7 @@ class ServerProcess(ABC):
         return self._child.exit_code if self._child else None
 
     async def claim(self) -> None:
-        """Take folder and port without starting, as members of a cluster do that must know each other first."""
+        """Claim folder and port without starting: members of a cluster must know each other's ports first."""
         if self._lock is not None:
             return
         private_folder(self.folder)
@@ -92,7 +92,7 @@ class ServerProcess(ABC):
         self._port = ReservedPort.as_before(self.folder / "port")
 
     def release(self) -> None:
-        """Let go of folder and port."""
+        """Release folder and port."""
         if self._port is not None:
             self._port.release()
             self._port = None
@@ -101,12 +101,12 @@ class ServerProcess(ABC):
             self._lock = None
 
     async def start(self) -> None:
-        """Start and return when it serves clients; raises EmbeddedServerError with the end of its log otherwise."""
+        """Start it, and return when it serves clients. Raises EmbeddedServerError with the end of its log otherwise."""
         if self.running:
             return
         try:
             await self._start()
-        except OSError as error:  # a full disk, no more processes, a file in the place of a folder
+        except OSError as error:  # a full disk, too many processes, a file in the place of a folder
             raise EmbeddedServerError(f"{self.name} can't be started: {error}. Mend that, and start again.") from error
 
     async def _start(self) -> None:
@@ -125,12 +125,12 @@ class ServerProcess(ABC):
             raise
 
     async def stop(self) -> None:
-        """Stop in order; killed when it takes too long. Folder and port stay claimed for the next start."""
+        """Stop it gracefully; kill it after `stop_grace_s`. Folder and port stay claimed for the next start."""
         if self._child is not None:
             await self._child.stop(self.stop_grace_s)
 
     def kill(self) -> None:
-        """Stop at once (SIGKILL), as a crash would."""
+        """Kill it (SIGKILL), like a crash."""
         if self._child is not None:
             self._child.kill()
 
@@ -146,7 +146,7 @@ class ServerProcess(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop and let go."""
+        """Stop, and release folder and port."""
         try:
             await self.stop()
         finally:
@@ -157,11 +157,11 @@ class ServerProcess(ABC):
         """The command to run in the server's folder."""
 
     async def _serves(self) -> bool:
-        """True once clients are served; returns soon either way."""
+        """True if clients are served; returns soon either way."""
         return await accepts_connections(self.port)
 
     async def _prepare(self) -> None:
-        """Put on the disk what has to be there before the start."""
+        """Write the files that must exist before the start."""
         if self._with_password:
             self.password = load_secret(self.folder / "password")
 
@@ -180,7 +180,7 @@ class ServerProcess(ABC):
     def _obituary(self, exit_code: int) -> str:
         told = f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
         free = shutil.disk_usage(self.folder).free
-        # Its log may not have found room for the reason.
+        # On a full disk the reason may be missing from the log.
         return told if free >= _LEAST_FREE else f"{told}\nOnly {free // 2**20} MB are free in {self.folder}: make room."
 
     def _end_of_log(self) -> str:

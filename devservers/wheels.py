@@ -1,4 +1,4 @@
-"""Servers whose programs come in Python wheels."""
+"""Server programs from Python wheels."""
 
 import importlib.metadata
 import stat
@@ -8,9 +8,9 @@ from devservers.errors import MissingPartError
 
 
 def program_in_wheel(wheel: str, path: str, *, name: str, instead: str) -> Path:
-    """The program at a path of an installed wheel, made executable.
+    """The program at `path` in an installed wheel, made executable.
 
-    Raises MissingPartError, with the name of the server and `instead`, a clause on what else could be done.
+    Raises MissingPartError; its message has the `name` of the server, and ends with `instead`, an alternative.
     """
     try:
         distribution = importlib.metadata.distribution(wheel)
@@ -22,6 +22,6 @@ def program_in_wheel(wheel: str, path: str, *, name: str, instead: str) -> Path:
         message = f"The wheel {wheel} has no {program.name} for this machine. Install it again, {instead}"
         raise MissingPartError(message)
     mode = program.stat().st_mode
-    if not mode & stat.S_IXUSR:  # some installers forget the run bit
+    if not mode & stat.S_IXUSR:  # some installers don't make it executable
         program.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return program

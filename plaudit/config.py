@@ -21,20 +21,20 @@ from storefront.options import StorefrontOptions
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
-]  # asymmetric ones alone: a service that checks tokens must not be able to make one
+]  # asymmetric only: a service that verifies tokens must not be able to sign them
 SmtpSecurity = Literal["none", "starttls", "tls"]
 
 
 class MissingAddressError(Exception):
-    """No address is configured for a server that is needed; the message says what to set."""
+    """A required server has no configured address; the message names the variable to set."""
 
 
 class ConfigurationError(Exception):
-    """A setting can't be used; the message names the variable and the place in it."""
+    """A setting is unusable; the message names the variable and the reason."""
 
 
 class JwtSettings(BaseModel):
-    """The rules for tokens, and the keys that they are checked by: a JWKS address or a file, one of the two."""
+    """Rules for tokens, and the keys that verify them: from a JWKS address or a file, one of the two."""
 
     issuer: Annotated[str | None, Field(description="Must be the token's `iss`")] = None
     audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
@@ -50,7 +50,7 @@ class JwtSettings(BaseModel):
 
 
 class AuthSettings(BaseModel):
-    """The authentication of callers."""
+    """Authentication of callers."""
 
     mode: Annotated[
         AuthMode | None,
@@ -62,7 +62,7 @@ class AuthSettings(BaseModel):
 
 
 class SmtpSettings(BaseModel):
-    """The mail server, and the sender of mails for stores without an address."""
+    """The mail server, and the sender for stores without an address of their own."""
 
     host: Annotated[str | None, Field(description="Missing: `plaudit up` runs no mailer")] = None
     port: Annotated[int | None, Field(ge=1, le=65_535, description="Missing: as usual for `security`")] = None
@@ -88,7 +88,7 @@ class SmtpSettings(BaseModel):
     sender: Annotated[str | None, Field(description="From: of mails whose store has no `email`")] = None
 
     def checked_sender(self) -> str | None:
-        """The sender; None where none is configured. Raises ConfigurationError."""
+        """The sender, None without one. Raises ConfigurationError if it is not one mail address."""
         if self.sender is not None:
             try:
                 mailbox(self.sender)
@@ -98,7 +98,7 @@ class SmtpSettings(BaseModel):
 
 
 class SchedulerSettings(BaseModel):
-    """The lease by which schedulers take turns."""
+    """The lease that makes one scheduler at a time the active one."""
 
     lease: Annotated[
         float, Field(ge=1, le=3_600, description="Seconds after which another scheduler takes over from one that died")
@@ -106,20 +106,20 @@ class SchedulerSettings(BaseModel):
 
 
 class MetricsSettings(BaseModel):
-    """The address at which a process serves metrics and health; the API serves them at its own, too."""
+    """The address where a process serves metrics and health; the API serves them at its HTTP address, too."""
 
     host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0
 
 
 class TracesSettings(BaseModel):
-    """The export of traces, beside the variables of OpenTelemetry (`OTEL_*`)."""
+    """The export of traces, in addition to OpenTelemetry's own variables (`OTEL_*`)."""
 
     file: Annotated[OptionalFile, Field(description="Spans as JSON lines, to look at")] = None
 
 
 class EmbeddedSettings(BaseModel):
-    """The servers that `plaudit up` brings along."""
+    """The servers that `plaudit up` starts."""
 
     kafka_auth: Annotated[
         bool,
@@ -128,7 +128,7 @@ class EmbeddedSettings(BaseModel):
 
 
 class AuditSettings(BaseModel):
-    """The age of entries of the audit log."""
+    """Retention of the audit log."""
 
     keep_days: Annotated[
         int | None,
@@ -141,7 +141,7 @@ class AuditSettings(BaseModel):
 
 
 class LogSettings(BaseModel):
-    """The format and level of the log."""
+    """Format and level of the log."""
 
     format: Annotated[Literal["console", "json"], Field(description="`json`: an object on each line")] = "console"
     level: Annotated[
@@ -187,12 +187,12 @@ class Settings(BaseSettings):
 
     @property
     def endpoints_file(self) -> Path:
-        """The file in which a running `plaudit up` keeps its addresses."""
+        """The file where a running `plaudit up` publishes its addresses."""
         return self.data / "endpoints.json"
 
     @property
     def lock_file(self) -> Path:
-        """The file that a running `plaudit up` holds the lock of."""
+        """The file that a running `plaudit up` keeps locked."""
         return self.data / "lock"
 
     @property
@@ -202,16 +202,16 @@ class Settings(BaseSettings):
 
     @property
     def topic_layout(self) -> TopicLayout:
-        """The settings that topics are created with."""
+        """The settings for new topics."""
         return TopicLayout(self.kafka.partitions, self.kafka.replication_factor, self.kafka.retention_days)
 
     @property
     def remember_days(self) -> int:
-        """Days that the id of a deleted review stays taken: well beyond Kafka's retention of its submission."""
+        """Days for which the id of a deleted review stays taken: well beyond Kafka's retention of its submission."""
         return 2 * self.kafka.retention_days + 7
 
     def kafka_connection(self) -> KafkaConnection:
-        """The connection to Kafka; raises MissingAddressError or ConfigurationError."""
+        """The connection to Kafka. Raises MissingAddressError or ConfigurationError."""
         access = self.kafka
         embedded = {} if access.bootstrap_servers else self.endpoints() or {}
         address = access.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS")
@@ -226,14 +226,14 @@ class Settings(BaseSettings):
         return KafkaConnection(address, access, access.idempotence and embedded.get("idempotence", True))
 
     def mongo_uri(self) -> str:
-        """The address of MongoDB; raises MissingAddressError or ConfigurationError."""
+        """The URI of MongoDB. Raises MissingAddressError or ConfigurationError."""
         uri = self.mongo.uri
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
     def mongo_database(self) -> str:
-        """The name of the database: that of a running `plaudit up` whose MongoDB is meant, else the configured one.
+        """The name of the database: without a configured URI that of a running `plaudit up`, else the configured one.
 
-        Raises ConfigurationError where another one is configured than that of the `plaudit up`.
+        Raises ConfigurationError if another one is configured than the running `plaudit up` has.
         """
         endpoints = None if self.mongo.uri else self.endpoints()
         if endpoints is None:
@@ -244,9 +244,9 @@ class Settings(BaseSettings):
         return there
 
     def http_address(self) -> str:
-        """The address of a running service: that of `plaudit up` if it runs, else the configured one.
+        """The URL of the service: that of a running `plaudit up`, else the configured one.
 
-        Raises ConfigurationError where another port is configured than that of the `plaudit up`: which one is meant?
+        Raises ConfigurationError if another port is configured than the running `plaudit up` has.
         """
         endpoints = self.endpoints()
         if endpoints is None:
@@ -272,13 +272,13 @@ class Settings(BaseSettings):
         return str(endpoints[name])
 
     def endpoints(self) -> dict[str, Any] | None:
-        """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs.
+        """The servers of a running `plaudit up` with this data folder, as it publishes them; None if none is running.
 
-        Raises ConfigurationError where that can't be read, as in a folder of another user.
+        Raises ConfigurationError if they can't be read, for example in the folder of another user.
         """
         try:
             told = dict[str, Any](json.loads(self.endpoints_file.read_text()))
-            # One that was killed has left its file behind.
+            # A killed `plaudit up` leaves its file behind.
             return None if is_let_go(self.lock_file) else told
         except FileNotFoundError:
             return None

@@ -1,4 +1,4 @@
-"""The configuration of the console."""
+"""Settings of the console."""
 
 import re
 from datetime import timedelta
@@ -13,7 +13,7 @@ _OURS: Final = frozenset(
     {"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type"}
     | {"nonce", "redirect_uri", "response_mode", "response_type", "scope", "state"}
 )
-"""The parameters that are ours to fill in; further ones may be configured."""
+"""Parameters that Plaudit sets in its requests to the provider; only others can be configured."""
 
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?", re.ASCII)
 
@@ -56,7 +56,7 @@ class OpenIdSettings(BaseModel):
 
 
 class ConsoleSettings(BaseModel):
-    """The console: how visitors sign in, and what its pages show."""
+    """Sign-in to the console, and the content of its pages."""
 
     cookie_keys: Annotated[
         SecretStr | None,
@@ -80,7 +80,7 @@ class ConsoleSettings(BaseModel):
 
     @property
     def target(self) -> timedelta:
-        """The longest that a review should wait."""
+        """The age from which a review that waits for a moderator is late."""
         return timedelta(hours=self.target_hours)
 
     @field_validator("cookie_keys")
@@ -91,5 +91,5 @@ class ConsoleSettings(BaseModel):
         return keys
 
     def keys(self) -> list[bytes]:
-        """The keys of cookies that are configured, the one to seal by first."""
+        """The configured cookie keys; the first one seals new cookies."""
         return [cookie_key(key) for key in each_key(self.cookie_keys)]

@@ -1,15 +1,15 @@
-"""Credentials inside addresses, hidden before anything of the configuration is shown."""
+"""Removes credentials from addresses before any of the configuration is shown."""
 
 import re
 from typing import Any, Final
 
 HIDDEN: Final = "**********"
-"""As Pydantic shows a secret."""
+"""The mask that Pydantic shows for a secret."""
 
-# To the last @: a password that should have been percent-encoded, and wasn't, is hidden as a whole.
+# Up to the last @, so that a password with an @ that isn't percent-encoded is masked completely.
 _USER_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*(?=@)")
 _USER_AND_PASSWORD: Final = re.compile(r"(?<!\S)[^\s/:@]+:(?!//)\S*(?=@)")
-# The @ may belong to a password with a ? or to a query, so the place of the host is unknown.
+# The @ may belong to a query, or to a password with a ? in it, so the host can't be located.
 _AMBIGUOUS: Final = re.compile(r"(?<=://)[^\s?#]*[?#]\S*@\S*")
 _QUERY: Final = re.compile(r"(://[^\s?#]*[?#])\S+")
 _SCHEME: Final = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -17,9 +17,9 @@ _SPACE: Final = re.compile(r"\s")
 
 
 def without_credentials(text: str) -> str:
-    """The text with user and password of each address hidden, and all that stands behind its ? or #.
+    """The text with user, password, query and fragment of each address masked.
 
-    All of a query: any of its parameters can be a key, and no list of names is complete.
+    The whole query, because any of its parameters can be a key, and no list of names is complete.
     """
     text = _AMBIGUOUS.sub(HIDDEN, _USER_AND_PASSWORD.sub(HIDDEN, text))
     text = _USER_OF_ADDRESS.sub(HIDDEN, text)
@@ -27,9 +27,9 @@ def without_credentials(text: str) -> str:
 
 
 def shown_configuration(value: Any) -> Any:
-    """The same values, mappings and lists of a dumped configuration, with no credentials in any text.
+    """A copy of a dumped configuration with the credentials in all its strings masked.
 
-    A value that begins as an address is one to its end: white space in it can only belong to a password.
+    A string that starts like an address is one to its end: whitespace in it can only belong to a password.
     """
     if isinstance(value, str):
         return without_credentials(_SPACE.sub("%20", value) if _SCHEME.match(value) else value)

@@ -1,4 +1,4 @@
-"""The configuration as it holds, with the addresses of a running `plaudit up` and without secrets; lines of `.env`."""
+"""The effective configuration: addresses of a running `plaudit up` included, secrets masked. Checks of `.env`."""
 
 import os
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ _PREFIX: Final = "PLAUDIT_"
 
 
 def effective_configuration(settings: Settings) -> dict[str, Any]:
-    """The settings that commands in this folder work with, as JSON, secrets hidden.
+    """The settings that apply to commands in this folder, as JSON, secrets masked.
 
-    Where a `plaudit up` runs with the same data folder, its addresses, its broker and how Kafka lets in stand where
-    nothing is configured, and `runningUp` names the file that tells them; else that is null.
+    Where nothing is configured, addresses, broker and the login at Kafka are those of a `plaudit up` that runs with the
+    same data folder. `runningUp` is the path of its file of addresses, null without one.
     """
     shown = settings.model_dump(mode="json")
     endpoints = settings.endpoints()
@@ -52,18 +52,18 @@ def _hidden(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown_variables(settings: Settings) -> list[str]:
-    """The variables of the environment and of `.env` that are named like settings, and are none."""
-    # Names come in small letters from the file, as it may have them in any.
+    """Variables of the environment and of `.env` that start with `PLAUDIT_` but are no settings, sorted."""
+    # The source returns the names in the file in lower case, whatever their case there.
     of_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
     known = set(_variables(type(settings), _PREFIX))
     named = sorted(name for name in of_file | set(os.environ) if name.startswith(_PREFIX))
-    # Below a mapping any name is a key of it.
+    # After the prefix of a mapping any name is one of its keys.
     mappings = tuple(name for name in known if name.endswith("__"))
     return [name for name in named if name not in known and not name.startswith(mappings)]
 
 
 def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    """The names of all settings; those of mappings come once more, as the beginning of what may stand below them."""
+    """The variables of all settings; for a mapping also the prefix of the variables for its keys."""
     for name, field in model.model_fields.items():
         variable = prefix + name.upper()
         yield variable
@@ -74,11 +74,11 @@ def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
 
 
 class DotEnvError(SettingsError):
-    """A line of `.env` can't be read; without it another value would hold than the one that is meant."""
+    """A line of `.env` can't be parsed; without it a setting would silently have another value than intended."""
 
 
 def check_dotenv(file: Path) -> None:
-    """Raises DotEnvError for a line that sets nothing; OSError or UnicodeDecodeError for what is no text."""
+    """Raises DotEnvError for a line that can't be parsed, OSError or UnicodeDecodeError for an unreadable file."""
     if not file.is_file():
         return
     with file.open(encoding="utf-8") as lines:

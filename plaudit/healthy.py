@@ -1,6 +1,6 @@
 """`python -m plaudit.healthy`: exit code 0 if the process of this container is ready, else 1; the image's health check.
 
-Light on purpose, for it runs every few seconds.
+It imports little, because it runs every few seconds.
 """
 
 import os
@@ -12,10 +12,10 @@ _TIMEOUT_S = 4.0
 
 
 def is_ready(http_port: int, metrics_port: int) -> bool:
-    """True if the process of this machine that listens on one of the ports reports that it is ready.
+    """True if the process that listens on one of these ports of this machine reports that it is ready.
 
-    The facade knows whether Kafka and MongoDB answer; where there is none, the process says so beside its metrics.
-    Raises OSError or HTTPException when no process answers.
+    The facade reports health at its HTTP port, including whether Kafka and MongoDB answer; other processes report it at
+    their metrics port. Raises OSError or HTTPException if none answers.
     """
     try:
         return _says_ready(http_port)
@@ -33,7 +33,7 @@ def _says_ready(port: int) -> bool:
 
 
 def main() -> int:
-    """Ask at the configured ports, and return the exit code."""
+    """Check the configured ports, and return the exit code."""
     try:
         ready = is_ready(int(os.environ["PLAUDIT_HTTP__PORT"]), int(os.environ["PLAUDIT_METRICS__PORT"]))
     except (OSError, HTTPException) as error:

@@ -19,13 +19,13 @@ class _Address(BaseModel):
 
     @property
     def address(self) -> str:
-        """The address of the facade, as clients write it."""
+        """The URL of the facade for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 class HttpSettings(Limits, _Address):
-    """The address of the facade, and its limits."""
+    """Address and limits of the facade."""
 
     max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
     max_connections: Annotated[

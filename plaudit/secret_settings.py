@@ -1,4 +1,4 @@
-"""The configuration of secrets that can be changed without an end: several keys in one, with commas."""
+"""Settings of secrets that can be rotated: one value holds several keys, separated by commas."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ from domain.review_tokens import KEY_LENGTH
 
 
 def each_key(keys: SecretStr | None) -> list[str]:
-    """The keys of a secret, the one that is used from now on first."""
+    """The keys in a secret, the current one first."""
     return [key.strip() for key in keys.get_secret_value().split(",")] if keys else []
 
 
 def long_enough(keys: SecretStr | None) -> SecretStr | None:
-    """The same secret. Raises ValueError if one of its keys is shorter than KEY_LENGTH, or it is empty."""
+    """The same secret. Raises ValueError if it is empty, or one of its keys is shorter than KEY_LENGTH characters."""
     if keys is not None and any(len(key) < KEY_LENGTH for key in each_key(keys) or [""]):
         raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
     return keys
@@ -29,8 +29,8 @@ class PrivacySettings(BaseModel):
     ] = None
 
     def keys(self) -> list[bytes]:
-        """The keys that are configured, the one to mark by first. Before there could be several, the key was the secret
-        as it stands, with blanks and commas, and marks of that time are known by it."""
+        """The configured keys, the one for new marks first. Earlier versions used the whole secret, with spaces and
+        commas, as one key; marks of that time are recognised by the variants at the end."""
         whole = self.erasure_key.get_secret_value() if self.erasure_key else ""
         before = [*(part.lstrip() for part in whole.split(",")), whole] if whole else []
         return [key.encode() for key in dict.fromkeys([*each_key(self.erasure_key), *before])]
@@ -46,5 +46,5 @@ class ReviewTokenSettings(BaseModel):
     ] = None
 
     def keys(self) -> list[bytes]:
-        """The keys that are configured, the one to sign by first."""
+        """The configured keys, the signing key first."""
         return [key.encode() for key in each_key(self.key)]

@@ -1,4 +1,4 @@
-"""Settings of the servers that keep things, and the folders and files that settings name."""
+"""Settings of Kafka, MongoDB and the store of images, and the types of settings that are paths."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ class _Address(BaseModel):
 
 
 class KafkaSettings(KafkaAccess, _Address):
-    """The connection to Kafka, and the settings of new topics."""
+    """The connection to Kafka, and the settings for new topics."""
 
     idempotence: Annotated[
         bool,
@@ -27,7 +27,7 @@ class KafkaSettings(KafkaAccess, _Address):
     topic_prefix: Annotated[
         str,
         Field(
-            pattern="^[A-Za-z0-9._-]*$",  # what Kafka takes in the name of a topic, which has 249 characters at most
+            pattern="^[A-Za-z0-9._-]*$",  # the characters of topic names, which have at most 249
             max_length=200,
             description="The beginning of the names of all topics and consumer groups",
         ),
@@ -42,7 +42,7 @@ class KafkaSettings(KafkaAccess, _Address):
         int,
         Field(
             ge=1,
-            le=12_400,  # MongoDB keeps for 2^31 - 1 seconds at most, and is asked to for twice as long and a week
+            le=12_400,  # a TTL index keeps at most 2^31 - 1 seconds, and ids of deleted reviews stay 2 * days + 7
             description="Of topics that are made; ids of what is deleted stay taken twice as long, and a week",
         ),
     ] = 7
@@ -63,7 +63,7 @@ class MongoSettings(BaseModel):
 
 
 class ImageSettings(BaseModel):
-    """The store of images: API and workers use the same one."""
+    """The store of images, the same for API and workers."""
 
     store: Annotated[
         str | None,
@@ -71,19 +71,19 @@ class ImageSettings(BaseModel):
     ] = None
 
     def address(self, data: Path) -> str:
-        """The address of the store; `data` is the data folder."""
+        """The folder or `s3://` address of the store; `data` is the data folder."""
         return self.store or str(data / "images")
 
     def files(self, data: Path) -> ImageFiles:
-        """The files of images; `data` is the data folder. Raises OSError or ValueError where they can't be kept so."""
+        """Open the store; `data` is the data folder. Raises OSError or ValueError if that is impossible."""
         if self.store is None:
-            # As `plaudit up` has it, for its owner alone.
+            # Only its owner has access, as with `plaudit up`.
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
         return ImageFiles(open_store(self.address(data)))
 
 
 def _folder(told: str | Path) -> Path:
-    """The path, where a folder is or can be, `~` being the user's home; raises ValueError."""
+    """The path with `~` expanded. Raises ValueError if it is empty, or can't be a folder."""
     if not told:
         raise ValueError("it is empty: name a folder, or leave it out")
     try:
@@ -99,4 +99,4 @@ def _folder(told: str | Path) -> Path:
 DataFolder = Annotated[Path, BeforeValidator(_folder)]
 
 OptionalFile = Annotated[Path | None, BeforeValidator(lambda told: told or None)]
-"""None also for an empty name, which templates of an environment leave, and which is else this folder itself."""
+"""None also for an empty value, as templates of environments leave it: as a path it would be the current folder."""

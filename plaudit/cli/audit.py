@@ -26,9 +26,9 @@ def archive(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move entries of before a moment into a file, by default those older than PLAUDIT_AUDIT__KEEP_DAYS.
+    """Move entries from before a moment into a file, by default those older than PLAUDIT_AUDIT__KEEP_DAYS.
 
-    Cut short, the next run finishes that archive first. Names of authors of edits stay out of the file.
+    If it is interrupted, the next run finishes that archive first. Names of authors of edits stay out of the file.
     """
     from plaudit.tools.audit import archive
 

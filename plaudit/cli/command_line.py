@@ -1,4 +1,4 @@
-"""The run of every command, and its exit code: 0 done, 1 failed, 2 wrong usage."""
+"""Runs commands, and turns their errors into messages and exit codes: 0 done, 1 failed, 2 wrong usage."""
 
 import asyncio
 import os
@@ -30,15 +30,15 @@ from plaudit.processes.logs import configure_logs, is_json_wanted
 log = structlog.get_logger()
 
 PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
-"""The commands that are processes of the service: what they say is its log."""
+"""Commands that are processes of the service: their output is its log."""
 
 UNREADABLE: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError)
-"""The errors of a configuration that can't be read, which `wrong_settings` tells."""
+"""Errors of loading the configuration; `wrong_settings` describes them."""
 
 _LONGEST_ERROR: Final = 200
 
 CANCEL_AGAIN_S: Final = 5.0
-"""A command that is cancelled has so long to end, before it is cancelled again."""
+"""Seconds after which a cancelled command that still runs is cancelled again."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,14 +48,14 @@ errors = Terminal(stderr=True)
 
 
 def show_version(is_wanted: bool) -> None:
-    """Show the version of the installed package, and end."""
+    """Print the version of the installed package, and exit."""
     if is_wanted:
         out.print(f"plaudit {version('plaudit')}")
         raise typer.Exit
 
 
 class CommandError(Exception):
-    """A command can't do its work; the message says why."""
+    """A command failed; the message says why."""
 
     exit_code = 1
 
@@ -67,7 +67,7 @@ class UsageError(CommandError):
 
 
 def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
-    """Run a command to its end; what is wrong is printed in a line."""
+    """Run a command; on an expected error, print it as one line and exit with its code."""
     settings = read_settings()
     configure_logs(settings.log)
     try:
@@ -81,7 +81,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
     except Exception as error:
-        # Here, so that other commands start faster.
+        # Imported here, so that other commands start faster.
         from aiokafka.errors import KafkaError
         from pymongo.errors import PyMongoError
 
@@ -100,7 +100,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
             fail(f"MongoDB refuses: {short(error)}. Check the user in PLAUDIT_MONGO__URI, and its rights.")
         if is_unavailable(error):
             fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
-        # The log of a process wants to know where; `main` tells of an output or a file.
+        # The log of a process needs the traceback; `main` reports errors of output and files.
         if sys.argv[1] in PROCESSES or not isinstance(error, KafkaError | PyMongoError):
             raise
         fail(str(error))
@@ -112,20 +112,20 @@ def run_tool(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run a tool with these arguments; with `as_json` print the one document that it tells, and no lines."""
+    """Run a tool with these arguments; with `as_json` print its result as one JSON document instead of lines."""
     with output(out, as_json=as_json) as told:
         return run(lambda settings: tool(settings, told, *args, **kwargs))
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end. SIGTERM, SIGHUP and Ctrl-C cancel it, and again while it goes on; the second Ctrl-C ends it at
-    once, also where it waits for a file. Processes of the service handle signals on their own."""
+    """The result of `work`. SIGTERM, SIGHUP and Ctrl-C cancel it, again and again while it still runs; a second Ctrl-C
+    ends it at once, even during a blocking read. Processes of the service install their own handlers."""
     loop, task, is_interrupted = asyncio.get_running_loop(), asyncio.current_task(), False
 
     def cancel() -> None:
         if task is not None:
             task.cancel()
-            # PyMongo may lose one: see `storage.pymongo_internals`.
+            # PyMongo may swallow a cancellation: see `storage.pymongo_internals`.
             loop.call_later(CANCEL_AGAIN_S, cancel)
 
     def interrupt(*_: object) -> None:
@@ -136,10 +136,10 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(cancel)
 
     loop.add_signal_handler(signal.SIGTERM, cancel)
-    # A terminal that is gone. By nohup it is ignored.
+    # The terminal was closed. Under nohup the signal is ignored.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, cancel)
-    # A handler of the loop would wait for its turn. Whoever ignores Ctrl-C, as a shell has its background do, goes on.
+    # A handler of the loop can't run while the loop is blocked. Background jobs of a shell ignore Ctrl-C, and go on.
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
@@ -150,7 +150,7 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
 
 
 def read_settings() -> Settings:
-    """The configuration; its errors are printed in a line, exit code 2."""
+    """The configuration; on an error, print it as one line and exit with code 2."""
     try:
         return loaded_settings()
     except UNREADABLE as error:
@@ -164,7 +164,7 @@ def loaded_settings() -> Settings:
 
 
 def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
-    """The errors of the configuration, by variable, or of its file as a whole."""
+    """A description of the errors: by variable, or of `.env` as a whole."""
     match error:
         case DotEnvError():
             return str(error)
@@ -178,7 +178,7 @@ def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError |
 
 
 def _wrong_json(error: SettingsError) -> str:
-    """The variable that must be JSON and isn't."""
+    """A description that names the variable whose value must be JSON and isn't."""
     value = getattr(error.__cause__, "doc", None)
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
@@ -186,36 +186,36 @@ def _wrong_json(error: SettingsError) -> str:
 
 
 def open_closed_streams() -> None:
-    """Open /dev/null as standard input, output and error where they are closed, so that a command goes on as without
-    them. Else a socket takes the number of one, and libuv aborts the process when that is closed."""
+    """Open /dev/null for standard input, output and error where they are closed, so that commands run without them.
+    Otherwise a socket could get one of these descriptors, and libuv aborts the process when it is closed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it takes the lowest number that is free
-            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free descriptor
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
             setattr(sys, name, stream)
 
 
 def discard_output() -> None:
-    """Drop what can't be written to standard output: Python would try again at its end, and exit with code 120."""
+    """Discard output that can't be written: Python would try again at exit, and exit with code 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(error: OSError) -> str:
-    """The reason, behind the file that it is about, if that is known."""
+    """The reason for the error, after the name of its file if there is one."""
     what = f"{error.strerror or error}."
     return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def short(error: BaseException) -> str:
-    """The text of an error for one line, without credentials. PyMongo goes on about its settings and each server."""
+    """The error as one short line, without credentials and without PyMongo's details of timeouts and servers."""
     text = str(error).partition(" (configured timeouts")[0]
     return without_credentials(text)[:_LONGEST_ERROR].rstrip(".") or type(error).__name__
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End with a message, without the credentials of addresses that it names; it is logged where `is_logged`."""
+    """Exit with a message, without the credentials in its addresses; it is logged if `is_logged`, else printed."""
     if is_logged():
         log.error(without_credentials(message))
     else:
@@ -224,12 +224,12 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 def fail_of_configuration(what: str) -> NoReturn:
-    """End with what is wrong with the configuration, exit code 2."""
+    """Exit with code 2 and a message about the configuration."""
     fail(f"The configuration is wrong. {what}", code=UsageError.exit_code)
 
 
 def say(message: str) -> None:
-    """Print a message, or log it in a process of the service."""
+    """Print a message; in a process of the service whose log is JSON, log it."""
     if is_logged():
         log.info(message)
     else:
@@ -237,17 +237,17 @@ def say(message: str) -> None:
 
 
 def is_logged() -> bool:
-    """True in a process of the service whose log is JSON: it writes nothing else."""
+    """True in a process of the service whose log is JSON: it must write nothing else."""
     return sys.argv[1:2] != [] and sys.argv[1] in PROCESSES and is_json_wanted()
 
 
 def run_logged(command: typer.Typer) -> NoReturn:
-    """Run a process of the service; whatever ends it is a line of the log."""
+    """Run a process of the service, and log any error that ends it."""
     configure_logs(LogSettings(format="json"))
     try:
         code = command(standalone_mode=False)
     except Exception as error:
-        # Errors of usage have an exit code, and a class that Typer keeps to itself.
+        # Usage errors have an exit code; their class is private to Typer.
         if isinstance(code := getattr(error, "exit_code", None), int):
             fail(str(error), code)
         log.critical("ended by an error", exc_info=True)
@@ -260,7 +260,7 @@ def _variable(location: tuple[int | str, ...]) -> str:
 
 
 def read_moment(text: str) -> datetime:
-    """The moment of an option; raises BadParameter."""
+    """Parse the moment of an option. Raises BadParameter."""
     try:
         return moment_in(text)
     except (ValueError, OverflowError):

@@ -100,7 +100,7 @@ def replay(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish dead letters to their topic again, in order, each once."""
+    """Publish dead letters to their topics again, each once, in order."""
     from plaudit.tools.dead_letters import Filter, named_letter
     from plaudit.tools.dead_letters_replay import Replay, replay_dead_letters
 
@@ -128,7 +128,7 @@ def discard(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Settle open dead letters without publishing them; lists, counts and replays leave them out then."""
+    """Settle open dead letters without publishing them; lists, counts and replays then leave them out."""
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_replay import Discard, discard_dead_letters
 

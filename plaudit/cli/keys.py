@@ -39,7 +39,7 @@ def create(
     forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and print it. It is shown this once: only its hash is kept."""
+    """Create a key and print it. It is shown only once: only its hash is stored."""
     from plaudit.tools.keys import create_key
 
     if forever and days is not None:
@@ -50,7 +50,7 @@ def create(
 
 @app.command("list")
 def list_keys(as_json: AsJson = False) -> None:
-    """List all keys, with what they allow and for how long."""
+    """List all keys with permissions, stores and expiry."""
     from plaudit.tools.keys import list_keys
 
     run_tool(as_json, list_keys)

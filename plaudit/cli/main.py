@@ -67,11 +67,11 @@ def plaudit(
 
 
 def main() -> None:
-    """Run the command that was asked for."""
+    """Run the command line."""
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # in every locale: customers write all languages, and JSON is UTF-8
+            stream.reconfigure(encoding="utf-8")  # in any locale: reviews are in all languages, and JSON is UTF-8
     if is_logged():
         run_logged(app)
     try:
@@ -91,9 +91,9 @@ def main() -> None:
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array.")] = False) -> None:
     """Check configuration, servers, topics, indexes and backlogs, and say what to do; exit code 1 if any failed."""
-    from plaudit.tools.doctor.examination import examine  # here, so that other commands start faster
+    from plaudit.tools.doctor.examination import examine  # so that other commands start faster
 
-    # The clients log at length what the findings say in a line.
+    # The clients would log at length what a finding says in one line.
     configure_logs(LogSettings(level="error"))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with output(out, as_json=as_json) as told:
@@ -104,7 +104,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
 
 @app.command()
 def up() -> None:
-    """Run everything; brings its own MongoDB and Kafka where no address is configured."""
+    """Run everything, with an embedded MongoDB and Kafka where no address is configured."""
     from plaudit.processes.up import run_up
 
     run(lambda settings: run_up(settings, out.print))
@@ -140,7 +140,7 @@ def worker(
 
 @app.command()
 def scheduler() -> None:
-    """Send review reminders by the cron expression of the settings."""
+    """Send review reminders on the cron schedule in the settings."""
     from plaudit.processes.scheduler import run_scheduler
 
     run(run_scheduler)
@@ -148,7 +148,7 @@ def scheduler() -> None:
 
 @app.command()
 def mailer() -> None:
-    """Send the mails of mail commands, by SMTP."""
+    """Send the mails of mail commands by SMTP."""
     from plaudit.processes.mailer import run_mailer
 
     run(run_mailer)
@@ -156,7 +156,7 @@ def mailer() -> None:
 
 @app.command()
 def init(as_json: AsJson = False) -> None:
-    """Create topics, indexes and keys that are missing, and shard the collections of a sharded cluster."""
+    """Create missing topics, indexes and keys, and shard the collections on a sharded cluster."""
     from plaudit.processes.connections import run_init
 
     created, sharded = run(run_init)
@@ -177,9 +177,9 @@ def migrate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
 ) -> None:
-    """Bring the database to this version's schema, and mend damaged documents, while the service runs.
+    """Migrate the database to this version's schema and repair damaged documents, while the service runs.
 
-    Cut short, the next run goes on where this one was.
+    If it is interrupted, the next run continues where this one stopped.
     """
     from plaudit.tools.migrate import migrate as work
 
@@ -193,7 +193,7 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drive samples of the main jobs through a running service, and show each answer."""
+    """Run samples of the main jobs against a running service, and show each answer."""
     if fill is not None:
         from plaudit.tools.demo_shop.fill import run_fill
 
@@ -206,7 +206,7 @@ def demo(
 
 @app.command()
 def config(as_json: AlwaysJson = True) -> None:
-    """Show the effective configuration, with the addresses of a running `plaudit up`, secrets hidden."""
+    """Show the effective configuration, with the addresses of a running `plaudit up` and without secrets."""
     settings = read_settings()
     try:
         shown = effective_configuration(settings)
@@ -217,7 +217,7 @@ def config(as_json: AlwaysJson = True) -> None:
 
 @app.command()
 def openapi(as_json: AlwaysJson = True) -> None:
-    """Print the OpenAPI document of the service, for generators of clients; needs no server."""
+    """Print the OpenAPI document of the service, for client generators; needs no server."""
     from plaudit.tools.openapi import service_document
 
     print_json(out, service_document())
@@ -237,7 +237,7 @@ def rebuild_ratings(
     store: Annotated[str | None, typer.Option(help="Only the objects reviewed in this store.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have every rating counted anew by the workers."""
+    """Have the workers recount every rating."""
     from plaudit.tools.ratings import rebuild
 
     run_tool(as_json, rebuild, store)
@@ -245,7 +245,7 @@ def rebuild_ratings(
 
 @reminders.command("preview")
 def preview_reminders(now: Now = None, as_json: AsJson = False) -> None:
-    """Show who would be reminded now, and why others would not; sends nothing."""
+    """Show who would be reminded now, and why others would not; send nothing."""
     from plaudit.tools.reminders import show_preview
 
     run_tool(as_json, show_preview, now)

@@ -29,7 +29,7 @@ def try_rules(
     map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what rules would do to the reviews in a CSV or JSON Lines file, as `plaudit import` reads it.
+    """Show the effect of rules on the reviews in a CSV or JSON Lines file, read like that of `plaudit import`.
 
     Writes nothing. Exit code 1 if there were bad rows.
     """

@@ -1,4 +1,4 @@
-"""`plaudit privacy`: what is kept of a person."""
+"""`plaudit privacy`: export and erasure of personal data."""
 
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +37,7 @@ def export_person(
     ] = None,
     as_json: AlwaysJson = True,
 ) -> None:
-    """Write all that is kept of a person as JSON."""
+    """Write all data about a person as JSON."""
     from plaudit.tools.privacy import export_person
 
     run(lambda settings: export_person(settings, errors, customer, output))
@@ -52,9 +52,9 @@ def erase_person(
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Remove all that a person left, for good. Ratings follow; that it was done stays on record, without the id.
+    """Erase all data of a person for good. Ratings follow; a record of the erasure stays, without the id.
 
-    Have upstream systems forget the person first: what they send afterwards is taken in as before.
+    Erase the person from upstream systems first: data that they send later is accepted as before.
     """
     from plaudit.tools.privacy import erase_person
 

@@ -15,7 +15,7 @@ from plaudit.tools.file_format import FileFormat
 
 
 class StatusName(StrEnum):
-    """The names of statuses on the command line."""
+    """Names of review statuses on the command line."""
 
     NEW = "New"
     APPROVED = "Approved"
@@ -27,7 +27,7 @@ app = typer.Typer(help="Report on reviews, and look after their topic.", no_args
 
 @app.command("republish")
 def republish_reviews(as_json: AsJson = False) -> None:
-    """Publish all reviews anew to the topic `reviews`, and remove from it what is gone: after a restore."""
+    """Publish all reviews to the topic `reviews` again, and remove from it those that are gone: after a restore."""
     from plaudit.tools.reviews import republish
 
     run_tool(as_json, republish)
@@ -38,9 +38,10 @@ def compare_reviews(
     at: Annotated[datetime, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")],
     as_json: AsJson = False,
 ) -> None:
-    """List the reviews that are otherwise than the topic `reviews` told at a moment: after a restore.
+    """List the reviews that differ from their state on the topic `reviews` at a moment: after a restore.
 
-    The topic knows what a review was at a moment of the last day, or since its last change. Exit code 1 if any differs.
+    The topic has the state of a review at moments of the last day, or since its last change. Exit code 1 if any
+    differs.
     """
     from plaudit.tools.reviews import compare_reviews
 
@@ -60,7 +61,7 @@ def report_reviews(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:
-    """Show how many reviews were approved and rejected, by stars and reason, and if low ratings are rejected more."""
+    """Count approved and rejected reviews by stars and reason, and show if low ratings are rejected more often."""
     from plaudit.tools.policy_report import ReportOrder, run_report
 
     if as_json and as_csv:
@@ -86,9 +87,9 @@ def import_reviews(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Submit the reviews in a CSV or JSON Lines file; cut short, the next run goes on where this one was.
+    """Submit the reviews in a CSV or JSON Lines file; the next run continues an interrupted one.
 
-    Reviews of `plaudit export` become what they were, with status, dates, replies, votes, reports and images.
+    Reviews of `plaudit export` are restored with status, dates, replies, votes, reports and images.
 
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
@@ -122,9 +123,9 @@ def export_reviews(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary on standard error as JSON.")] = False,
 ) -> None:
-    """Write all reviews, in the order of their ids. `plaudit import` reads what this writes.
+    """Write all reviews, in the order of their ids, in a form that `plaudit import` reads.
 
-    Exit code 1 if files of images are missing in their store; everything else is written.
+    Exit code 1 if image files are missing from their store; everything else is written.
     """
     from plaudit.tools.export import ExportOrder, run_export
     from storage.reviews_search import ReviewSearch

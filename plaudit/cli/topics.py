@@ -23,9 +23,9 @@ def grow(
     ] = 360,
     as_json: AsJson = False,
 ) -> None:
-    """Have more partitions while everything runs; what has one key keeps its order.
+    """Add partitions while everything runs; records with the same key keep their order.
 
-    What comes to new partitions is read once all that came before is applied. Cut short, the next run goes on.
+    New partitions are read once all earlier records are applied. If it is interrupted, the next run continues.
     """
     from plaudit.tools.topics import grow as work
 

@@ -45,21 +45,21 @@ from storefront.app import add_storefront
 log = structlog.get_logger()
 
 _GRACE_S: Final = 8
-"""The time that what is in hand at a stop may take."""
+"""Seconds that requests in progress have at a stop."""
 
 _WAITS_S: Final = 3.0
-"""The part of it in which somebody may wait for the outcome of a command."""
+"""Seconds of these after which requests stop waiting for the outcomes of commands."""
 
 _RATE_WITH_AUTHENTICATION: Final = 500.0
 _INDEXES_S: Final = 86_400.0
 _SPARE_FILES: Final = 256
-"""For servers, logs and the like, beside the connections of clients."""
+"""File descriptors for servers, logs and the like, in addition to those of client connections."""
 
 
 async def run_api(settings: Settings) -> None:
-    """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
+    """Serve HTTP until SIGTERM or SIGINT, then finish the requests in progress."""
     check_authentication(settings)
-    # What can't even be tried is told before anything waits.
+    # Unusable settings are reported before anything waits.
     settings.mongo_uri()
     settings.kafka_connection().client_options()
     stop = watch_stop_signals(at_most=STOP_S)
@@ -84,7 +84,7 @@ async def run_api(settings: Settings) -> None:
         add_console(app, sign_in(settings, services), options, feed)
         add_storefront(app, settings.storefront)
         probes.refresh = app.state.gauges.refresh
-        # Topics must exist before the first message; the facade answers 503 until Kafka is there.
+        # Topics must exist before the first message; the facade answers 503 until Kafka is available.
         preparing = asyncio.create_task(_prepare(settings, database, publisher))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
 
@@ -103,7 +103,7 @@ async def run_api(settings: Settings) -> None:
         try:
             await server.serve()
         except SystemExit as failed:
-            # uvicorn has a code of its own for a start that failed, a port that is taken among others: ours is 1.
+            # uvicorn has its own exit code for a failed start, for example on a taken port: ours is 1.
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
@@ -140,7 +140,7 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
         port=http.port,
         loop="none",
         http=bounded_protocol(http),
-        # A client that isn't a trusted proxy can write anything into these headers.
+        # Clients other than trusted proxies can forge these headers.
         proxy_headers=bool(http.trusted_proxies),
         forwarded_allow_ips=list(http.trusted_proxies),
         ws="none",
@@ -153,7 +153,7 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
 
 
 async def _prepare(settings: Settings, database: Database, publisher: Publisher) -> None:
-    # The limit of queries isn't for indexes: those of a large collection take their time.
+    # Building the indexes of a large collection takes longer than queries may.
     publisher.has_places = await has_places(database)
     with pymongo.timeout(_INDEXES_S):
         try:
@@ -163,20 +163,20 @@ async def _prepare(settings: Settings, database: Database, publisher: Publisher)
 
 
 def _refusal(preparing: asyncio.Task[None]) -> Exception | None:
-    """What waiting doesn't heal: servers that this version can't run on, or may not, or that refuse to be prepared."""
+    """The error of `preparing`, if any: this version can't or mustn't run on the servers, or can't prepare them."""
     error = preparing.exception() if preparing.done() and not preparing.cancelled() else None
     return error if isinstance(error, Exception) else None
 
 
 def _rate(settings: Settings) -> float:
-    """Requests a second that a client may send; 0: any number."""
+    """Requests per second that a client may send; 0: any number."""
     if settings.http.rate_per_second is not None:
         return settings.http.rate_per_second
     return _RATE_WITH_AUTHENTICATION if _asks_who_is_there(settings) else 0.0
 
 
 def service_names(settings: Settings) -> Sequence[str] | None:
-    """Names that the service goes by, None for any. Without authentication a page of any name could speak for us."""
+    """Accepted host names, None for any. Without authentication a page under any other name could use the API."""
     if settings.http.allowed_hosts is not None:
         return settings.http.host, *settings.http.allowed_hosts
     return None if _asks_who_is_there(settings) else (settings.http.host,)
@@ -187,7 +187,7 @@ def _asks_who_is_there(settings: Settings) -> bool:
 
 
 def _allow_files(connections: int) -> None:
-    """Raise the limit of open files as far as it may be, and say so where it is too low for so many connections."""
+    """Raise the soft limit of open files for this many connections; log a warning if the hard limit is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

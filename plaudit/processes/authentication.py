@@ -16,8 +16,8 @@ _JWT: Final = "PLAUDIT_AUTH__JWT__"
 
 
 def check_authentication(settings: Settings) -> None:
-    """Raises ConfigurationError where the API must not start: open to others, or beside rules for tokens, without
-    anybody having chosen that, or with a mode whose settings are missing or of no use."""
+    """Raises ConfigurationError if the API must not start: no mode is chosen although it is open to others or has
+    settings for tokens, or settings of the mode are missing or unusable."""
     if settings.auth.mode is None and not is_loopback(settings.http.host):
         raise ConfigurationError(
             f"{_MODE}: the API would be open to everyone who reaches {settings.http.host}. Choose api_key or jwt, or "
@@ -47,7 +47,7 @@ def authenticator(settings: Settings, database: Database) -> Authenticator:
 
 
 def token_rules(given: JwtSettings, *, audience: str) -> TokenRules:
-    """The rules for tokens of the issuer that are for this audience."""
+    """The rules for the issuer's tokens with this audience."""
     return TokenRules(
         issuer=given.issuer or "",
         audience=audience,
@@ -59,7 +59,7 @@ def token_rules(given: JwtSettings, *, audience: str) -> TokenRules:
 
 
 def issuer_keys(given: JwtSettings) -> IssuerKeys:
-    """The keys that the issuer signs with. Raises ConfigurationError."""
+    """The keys that verify the issuer's signatures. Raises ConfigurationError."""
     missing = [name for name, value in (("ISSUER", given.issuer), ("AUDIENCE", given.audience)) if not value]
     if missing:
         raise ConfigurationError(f"{_JWT}{missing[0]}: tokens can't be checked without it.")

@@ -1,4 +1,4 @@
-"""The run of a process: its connections to Kafka and MongoDB, its telemetry, and stop signals."""
+"""Runs a process: its connections to Kafka and MongoDB, its telemetry, and stop signals."""
 
 import asyncio
 import os
@@ -30,10 +30,10 @@ from storage.topics_growth import Growth, GrowthRepository
 T = TypeVar("T")
 
 STOP_S: Final = 9.5
-"""Seconds after its signal by which a process has ended, whatever hangs."""
+"""Seconds from the stop signal until a process that still runs is ended by force."""
 
 _AGAIN_S: Final = 8.0
-"""Seconds after which work that should end is cancelled again: more than what is in hand may take."""
+"""Seconds after which cancelled work is cancelled again: longer than the work in progress may take."""
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 async def connected(
     settings: Settings, *, query_timeout: float | None = None
 ) -> AsyncIterator[tuple[Database, Publisher]]:
-    """The database and a publisher, closed at the end. Neither is contacted before its first use."""
+    """The database and a publisher, closed when the block ends. Neither connects before its first use."""
     recover_lost_connections()
     find_brokers_again()
     client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
@@ -63,17 +63,17 @@ async def connected(
 def connected_database(
     settings: Settings, *, timeout: float, query_timeout: float | None = None
 ) -> tuple[Client, Database]:
-    """The client and the database of the configuration; raises ConfigurationError for what can't even be tried."""
+    """The configured client and database. Raises ConfigurationError for settings that can't even be tried."""
     try:
         return connect(settings.mongo_uri(), settings.mongo_database(), timeout=timeout, query_timeout=query_timeout)
     except InvalidName as error:
         raise ConfigurationError(f"PLAUDIT_MONGO__DATABASE: {error}") from error
-    except (PyMongoError, ValueError, OSError) as error:  # a wrong address; files of TLS that it names
+    except (PyMongoError, ValueError, OSError) as error:  # a wrong URI, or the TLS files in it
         raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
 
 
 def opened_images(settings: Settings) -> ImageFiles:
-    """The store of images of the configuration; raises ConfigurationError for what can't even be tried."""
+    """The configured store of images. Raises ConfigurationError if it can't be opened."""
     try:
         return settings.images.files(settings.data)
     except (BaseError, OSError, ValueError) as error:
@@ -82,14 +82,14 @@ def opened_images(settings: Settings) -> ImageFiles:
 
 
 class Initialized(NamedTuple):
-    """The topics that were missing, and the collections that are spread over the shards of a cluster."""
+    """The topics that were created, and the collections that are sharded."""
 
     topics: list[str]
     sharded: list[str]
 
 
 async def run_init(settings: Settings) -> Initialized:
-    """Create topics, indexes and keys, and spread collections over the shards of a cluster."""
+    """Create missing topics, indexes and keys, and shard the collections on a sharded cluster."""
     async with connected(settings) as (database, _):
         created = await prepare_servers(settings, database)
         sharded = await patiently("MongoDB", partial(shard, database))
@@ -100,9 +100,9 @@ async def run_init(settings: Settings) -> Initialized:
 async def run_process(
     settings: Settings, name: str, work: Callable[[Database, Publisher, Probes], Coroutine[Any, Any, None]]
 ) -> None:
-    """Prepare the servers and work until SIGTERM or SIGINT; then the work is cancelled, and finishes what is in hand.
+    """Prepare the servers and run `work` until SIGTERM or SIGINT; then cancel it, so that it finishes work in progress.
 
-    Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
+    Unavailable servers and rebalances can make a start long; a stop doesn't wait for it.
     """
     stop = watch_stop_signals(at_most=STOP_S)
     with serve_telemetry(settings, name) as probes:
@@ -120,15 +120,15 @@ async def run_process(
 def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
     """A task that ends at SIGTERM or SIGINT.
 
-    With `at_most` the process ends so many seconds later by force if it hasn't by then: nothing is lost by that, as
-    what was in hand comes again.
+    With `at_most`, a process that still runs that many seconds later is ended by force: nothing is lost, because work
+    in progress is redelivered.
     """
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def request() -> None:
         if at_most is not None and not event.is_set():
-            # A thread, because it may be the loop that hangs.
+            # In a thread, because the loop itself may hang.
             last = threading.Timer(at_most, _end)
             last.daemon = True
             last.start()
@@ -140,7 +140,7 @@ def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
 
 
 async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bool], *, again_s: float) -> T | None:
-    """Run to the end, or until `stop` has ended: then cancel, again after so many seconds, and return None."""
+    """The result of `work`; None if `stop` ends first: it cancels `work`, and again every `again_s` seconds."""
     running = asyncio.create_task(work)
     await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
     if running.done():

@@ -1,4 +1,4 @@
-"""Heads of requests that two servers could read differently (RFC 9112), and the answer to what isn't served."""
+"""Refusal of requests that can't be served, or whose heads two servers could parse differently (RFC 9112)."""
 
 import re
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from typing import Final
 import orjson
 
 Refusal = tuple[HTTPStatus, str]
-"""A status, and what the client can do about it."""
+"""A status, and advice for the client."""
 
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
 
 
 def answer_of(status: HTTPStatus, detail: str) -> bytes:
-    """A whole answer with a problem, after which the connection ends."""
+    """A complete response with a problem (RFC 9457); the connection closes after it."""
     body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail})
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
@@ -24,7 +24,7 @@ def answer_of(status: HTTPStatus, detail: str) -> bytes:
 
 
 def refusal_of(method: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
-    """The reason not to serve a request, None where there is none. Names of headers are in lower case."""
+    """The reason to refuse a request, None without one. Header names are in lower case."""
     if method == b"CONNECT":
         return HTTPStatus.NOT_IMPLEMENTED, "This is no proxy."
     if version not in ("1.0", "1.1"):

@@ -1,19 +1,22 @@
-"""The time that a client has for a request. A photo that comes by a slow connection has longer than others."""
+"""The timeout for receiving a request, which grows with the body: a photo may come over a slow connection."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
 BYTES_PER_S: Final = 16 * 1024
-"""A body that comes on so fast has the time that it takes."""
+"""Bytes of a body that extend the timeout by a second: a body at this rate doesn't time out before LONGEST_S."""
 
 LONGEST_S: Final = 300.0
+"""Maximum of an extended timeout, in seconds."""
+
 _LAST_LOOK_S: Final = 0.1
+"""Seconds from the timeout to the last check."""
 
 
 class Patience:
-    """Calls `give_up` once a request has taken `seconds`, and one more for each BYTES_PER_S that came of its body, but
-    no more than LONGEST_S, unless `seconds` are. The protocol counts `body_bytes`."""
+    """Calls `give_up` after `seconds`, plus one second for each BYTES_PER_S of the body received, at most LONGEST_S or
+    `seconds`, whichever is longer. The protocol counts `body_bytes`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None]) -> None:
         self._loop = loop
@@ -25,11 +28,11 @@ class Patience:
 
     @property
     def seconds(self) -> float:
-        """The seconds that the request has, by what came of its body."""
+        """The timeout in seconds, by the body received so far."""
         return max(self._least, min(self._least + self.body_bytes / BYTES_PER_S, LONGEST_S))
 
     def cancel(self) -> None:
-        """The request is there, or its connection gone."""
+        """Stop: the request is complete, or its connection closed."""
         self._timer.cancel()
 
     def _look(self, is_last: bool) -> None:
@@ -37,7 +40,7 @@ class Patience:
         if left > 0:
             self._timer = self._loop.call_later(left, self._look, False)
         elif not is_last:
-            # If the server was the slow side, the request may have come, and be read after this timer.
+            # If the server was the slow side, the request may have arrived, to be read after this timer.
             self._timer = self._loop.call_later(_LAST_LOOK_S, self._look, True)
         else:
             self._give_up()

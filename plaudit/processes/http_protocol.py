@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol with bounds on the memory and time that a client can make the server spend.
+"""uvicorn's HTTP protocol with limits on the memory and time that a client can cost the server.
 
-Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
-ones, and patience. docs/decisions/0021-own-routes-and-bounded-connections.md compares other servers.
+Limited are connections, heads, chunk framing, pipelined requests, and the time to receive and send.
+docs/decisions/0021-own-routes-and-bounded-connections.md compares other servers.
 """
 
 import asyncio
@@ -30,35 +30,35 @@ from plaudit.processes.uvicorn_internals import (
 )
 
 MAX_HEADERS: Final = 100
-"""Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
+"""Maximum number of headers. Each costs memory besides its bytes; for short ones, many times as much."""
 
 _NOT_HTTP: Final[Refusal] = (HTTPStatus.BAD_REQUEST, "Invalid HTTP request received.")
 _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
 _TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
 
 _TURN_S: Final = 0.001
-"""Seconds that one connection is parsed before others have their turn."""
+"""Seconds for which one connection is parsed before others have their turn."""
 
 _PIECE_BYTES: Final = 4_096
-"""Bytes that are parsed between looks at the clock: small chunks take a hundred times as long as a body."""
+"""Bytes parsed between looks at the clock: small chunks take a hundred times as long as a plain body."""
 
 _CHUNK_BYTES: Final = 16
-"""The framing of a usual chunk: its size in hexadecimal, and two ends of lines."""
+"""Bytes of framing allowed for each chunk: its size in hexadecimal, and two line ends."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 _UNSENT: Final = 16 * 1024
-"""Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
+"""High-water mark of a connection's write buffer in bytes: the rest of a response waits for the client."""
 
 log = structlog.get_logger()
 
 
 class BoundedProtocol(LingeringProtocol):
-    """One connection. It is `waiting` while the server waits for a request, or for the rest of one.
+    """One connection. It is in `waiting` while the server waits for a request, or for the rest of one.
 
-    What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
-    `max_head_bytes` also holds for what surrounds the chunks of a body (extensions, trailers); `receive_timeout` begins
-    with the connection, or the first byte of a later request. A body that comes on has longer (http_patience.py).
+    Input is parsed in turns with other connections, at most up to the request after the current one. `max_head_bytes`
+    also limits the chunk extensions and trailers of a body. `receive_timeout` starts with the connection, or with the
+    first byte of a later request; a body that keeps coming extends it (http_patience.py).
     """
 
     limits: HttpSettings
@@ -77,7 +77,7 @@ class BoundedProtocol(LingeringProtocol):
         self._sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, if need be in place of the one that has kept us waiting for longest."""
+        """Accept a connection; beyond the limit, close the one that has kept the server waiting longest."""
         super().connection_made(transport)
         control_reading(self, transport)
         transport.set_write_buffer_limits(high=_UNSENT)
@@ -91,7 +91,7 @@ class BoundedProtocol(LingeringProtocol):
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Stop the timers."""
         self.waiting.pop(self, None)
         for timer in (self._receiving, self._sending):
             if timer is not None:
@@ -99,7 +99,7 @@ class BoundedProtocol(LingeringProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data, or keep them until earlier data have been parsed."""
+        """Parse the data, after earlier data that are still unparsed."""
         if self.is_lingering:
             self.throw_away(data)
             return
@@ -107,12 +107,12 @@ class BoundedProtocol(LingeringProtocol):
         self._parse()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start a request."""
         super().on_message_begin()
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; trailers are none, whatever their names."""
+        """Add a header; trailers are ignored."""
         if not self._in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
@@ -120,7 +120,7 @@ class BoundedProtocol(LingeringProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The request can be looked at, unless its head is too large or can be read in two ways."""
+        """Start the response, unless the head is too large or ambiguous."""
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -134,18 +134,18 @@ class BoundedProtocol(LingeringProtocol):
         close_by(self, self._close_behind_answer)
 
     def on_chunk_header(self) -> None:
-        """A chunk of the body begins."""
+        """Start a chunk, with its allowance for framing."""
         self._framing_bytes -= _CHUNK_BYTES
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Add a part of the body, which isn't framing."""
         self._framing_bytes -= len(body)
         if self._receiving is not None:
             self._receiving.body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is there as a whole: now the client waits for us."""
+        """End the request: from here on the client waits for the server."""
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
@@ -156,7 +156,7 @@ class BoundedProtocol(LingeringProtocol):
             self._receiving = None
 
     def on_response_complete(self) -> None:
-        """The answer has been given: we wait again."""
+        """End the response: the server waits for the next request."""
         super().on_response_complete()
         if self.is_lingering:
             stop_idle_timer(self)
@@ -166,19 +166,19 @@ class BoundedProtocol(LingeringProtocol):
                 self._take_a_turn()
 
     def pause_writing(self) -> None:
-        """The client doesn't read as fast as we write."""
+        """Give a client that doesn't read `send_timeout` seconds."""
         super().pause_writing()
         self._sending = self.loop.call_later(self.limits.send_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has read enough of the answer."""
+        """End that timeout: the client has read enough."""
         super().resume_writing()
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
 
     def _close_behind_answer(self) -> None:
-        """Close; while the client sends its body, once it has stopped, has sent too much, or its time is over."""
+        """Close the connection; within a body only when the client stops, has sent too much, or runs out of time."""
         if self._in_head or self.transport.is_closing():
             self.transport.close()
             return
@@ -191,12 +191,12 @@ class BoundedProtocol(LingeringProtocol):
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """Parse for one turn, and read on only once nothing is left."""
+        """Parse for one turn, and resume reading only when nothing is left unparsed."""
         self._has_a_turn = False
         ends = time.monotonic() + _TURN_S
         data, at = self._unparsed, 0
         while at < len(data) and not (has_waiting_request(self) or self._has_ended()):
-            # Where a head ends the next request may begin, which waits while another one does.
+            # The next request may begin at the end of a head; it isn't parsed while another one waits.
             end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
             at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
             if time.monotonic() >= ends:
@@ -214,11 +214,11 @@ class BoundedProtocol(LingeringProtocol):
             self.flow.resume_reading()
 
     def _parse_piece(self, piece: bytes) -> int:
-        """Feed the parser; returns how many bytes it took. Refuse what is too large before it has come to an end."""
+        """Feed the parser; returns the number of bytes it took. Refuses too large a head or framing before its end."""
         if self._receiving is None:
             self._expect_request()
         stop_idle_timer(self)
-        # The parser tells of a header only once it is there as a whole.
+        # The parser reports a header only when it is complete.
         if self._in_head:
             self._head_bytes += len(piece)
         else:
@@ -241,7 +241,7 @@ class BoundedProtocol(LingeringProtocol):
         return parsed
 
     def _reject(self, refusal: Refusal) -> NoReturn:
-        """Have the parser end, from within one of its callbacks."""
+        """Stop the parser from within one of its callbacks."""
         self._refusal = refusal
         raise HttpParserError(refusal[1])
 
@@ -261,12 +261,12 @@ class BoundedProtocol(LingeringProtocol):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, detail)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        """Answer with a problem and close; only the latter where the request has, or gets, another answer."""
+        """Respond with a problem and close; only close if the request has, or will have, another response."""
         if self._has_ended():
             return
         log.info("connection closed", status=int(status), detail=detail)
         if self._in_head and is_answering(self):
-            # The next answer on this connection is not for this request: it gets none.
+            # The next response on this connection is for an earlier request: this one gets none.
             self._is_ending = self.flow.is_behind = True
             self.flow.pause_reading()
             close_after_answer(self)
@@ -277,5 +277,5 @@ class BoundedProtocol(LingeringProtocol):
 
 
 def bounded_protocol(limits: HttpSettings) -> type[BoundedProtocol]:
-    """The protocol with these limits, which hold for all its connections together."""
+    """The protocol with these limits, which all its connections share."""
     return type("LimitedProtocol", (BoundedProtocol,), {"limits": limits, "waiting": OrderedDict()})

@@ -1,4 +1,4 @@
-"""Logs: one line for each thing that happened, for people or as JSON."""
+"""Logs: one line for each event, for people or as JSON."""
 
 import logging
 import sys
@@ -18,7 +18,7 @@ _REMEMBERED_LINES: Final = 1_000
 
 
 class _Unchecked(BaseSettings):
-    """The settings of the log as they are written, whether or not they are right."""
+    """The log settings as written, valid or not."""
 
     model_config = Settings.model_config
 
@@ -26,15 +26,15 @@ class _Unchecked(BaseSettings):
 
 
 def is_json_wanted() -> bool:
-    """True if the configuration asks for JSON, whatever else is wrong with it."""
+    """True if the configured format is JSON, even where the rest of the configuration is wrong."""
     try:
         return _Unchecked().log.get("format") == "json"
     except (ValueError, OSError):
-        return False  # told by whoever needs the whole configuration
+        return False  # reported when the whole configuration is loaded
 
 
 def configure_logs(settings: LogSettings) -> None:
-    """Send our own log and that of the libraries to standard error in the form that is configured."""
+    """Send our log and that of the libraries to standard error, in the configured format."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -46,7 +46,7 @@ def configure_logs(settings: LogSettings) -> None:
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # What is below the level costs nothing.
+        # Calls below the level cost nothing.
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
@@ -54,7 +54,7 @@ def configure_logs(settings: LogSettings) -> None:
     if settings.format == "json":
         final += [structlog.processors.format_exc_info, _hide, structlog.processors.JSONRenderer()]
     else:
-        # Tracebacks without local variables: they hold what customers wrote.
+        # Tracebacks without local variables, which hold the texts of customers.
         plain = structlog.dev.plain_traceback
         final += [
             structlog.processors.format_exc_info,
@@ -69,7 +69,7 @@ def configure_logs(settings: LogSettings) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    # FastStream has handlers and a format of its own.
+    # FastStream installs handlers with its own format.
     for logger in list(root.manager.loggerDict.values()):
         if isinstance(logger, logging.Logger):
             logger.handlers.clear()
@@ -79,7 +79,7 @@ def configure_logs(settings: LogSettings) -> None:
         sys.excepthook = _log_uncaught
         threading.excepthook = _log_thread
         sys.unraisablehook = _log_unraisable
-    # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
+    # Only warnings and errors of these libraries: the broker's log has the consumers' joining and leaving, too.
     for name in ("aiokafka", "pymongo", "uvicorn.access", "httpx"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
@@ -87,10 +87,10 @@ def configure_logs(settings: LogSettings) -> None:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes to standard error; what can't be made a line of is told in one."""
+    """Writes to standard error; a record that can't be formatted is reported in a line of its own."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging wants
-        """Log that a record could not be written, where its arguments don't fit its text for instance."""
+        """Report a record that couldn't be written, for example because its arguments don't fit its text."""
         error = sys.exc_info()[1]
         if isinstance(error, OSError) or self.stream.closed:
             super().handleError(record)
@@ -119,9 +119,9 @@ def _log_unraisable(about: "sys.UnraisableHookArgs") -> None:
 
 
 class Repeats(logging.Filter):
-    """Holds back what a library has just said: aiokafka has some lines a thousand times a second while Kafka is away.
+    """Drops repeated lines of a library: aiokafka logs some a thousand times a second while Kafka is unavailable.
 
-    A line passes again once `pause_s` seconds are over.
+    A line passes again after `pause_s` seconds.
     """
 
     def __init__(self, library: str, pause_s: float = 10.0) -> None:
@@ -144,9 +144,9 @@ class Repeats(logging.Filter):
 
 
 class LeaderMoves(logging.Filter):
-    """Holds back aiokafka's lines about partitions that get a leader, as each new one does: it asks anew at once.
+    """Drops aiokafka's lines about partitions without a leader, as each new one is for a moment: it retries at once.
 
-    Where that doesn't end within `patience_s` seconds, the lines pass.
+    If they continue for more than `patience_s` seconds, they pass.
     """
 
     def __init__(self, patience_s: float = 20.0) -> None:
@@ -172,7 +172,7 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
 
 
 def _hide(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Hide the credentials of addresses: libraries repeat the address that they were given."""
+    """Mask the credentials in addresses: libraries log the address that they were given."""
     for name, value in event.items():
         if isinstance(value, str) and ("://" in value or "@" in value):
             event[name] = without_credentials(value)
@@ -180,7 +180,7 @@ def _hide(_: object, __: str, event: structlog.typing.EventDict) -> structlog.ty
 
 
 def _neutralise(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Escape what a terminal would obey; lines stay lines, for tracebacks have several."""
+    """Replace what a terminal would obey; newlines stay, because tracebacks have several lines."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = shown_lines(value)

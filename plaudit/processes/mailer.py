@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 async def run_mailer(settings: Settings) -> None:
-    """Send mails until SIGTERM or SIGINT; then finish what is in hand.
+    """Send mails until SIGTERM or SIGINT, then finish those in progress.
 
     Raises MissingAddressError or ConfigurationError.
     """
@@ -40,7 +40,7 @@ async def run_mailer(settings: Settings) -> None:
 
 
 async def check_sender(settings: Settings, stores: StoreRepository) -> None:
-    """Raises ConfigurationError while nothing says whom mails are from: neither the configuration nor every store."""
+    """Raises ConfigurationError if mails could lack a sender: none is configured, and a store has no `email`."""
     if settings.smtp.checked_sender() is not None:
         return
     registered = await stores.all()
@@ -51,7 +51,7 @@ async def check_sender(settings: Settings, stores: StoreRepository) -> None:
 
 
 def mail_server(settings: Settings) -> SmtpServer:
-    """The mail server of the configuration; raises MissingAddressError or ConfigurationError."""
+    """The configured mail server. Raises MissingAddressError or ConfigurationError."""
     smtp = settings.smtp
     if not smtp.host:
         raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")

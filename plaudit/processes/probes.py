@@ -1,4 +1,4 @@
-"""The HTTP server for health and metrics of a process: `/health/live`, `/health/ready`, `/metrics`."""
+"""The HTTP server for the health and metrics of a process: `/health/live`, `/health/ready`, `/metrics`."""
 
 import asyncio
 import json
@@ -20,27 +20,29 @@ from messaging.metrics import REGISTRY
 log = structlog.get_logger()
 
 LIVE_SECONDS: Final = 5.0
+"""Seconds that the event loop has to respond."""
+
 SILENT_SECONDS: Final = 10.0
-"""A client that sends or takes nothing for so long is cut off: each connection holds a thread."""
+"""Seconds after which an idle client is disconnected: each connection holds a thread."""
 
 Refresh = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Probes:
-    """The health of the process; asked by threads beside that of the event loop."""
+    """The health of the process, asked for by threads other than that of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.is_ready = False
-        """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it: only
-        partitions that stand for a minute make a worker unready."""
+        """Set by the process once it does its work. Servers that become unavailable later don't unset it, because the
+        process waits for them: only partitions without progress for a minute make a worker unready."""
         self.hindrances: list[str] = []
-        """Reasons why the process does not do its work at the moment; while there is one, it isn't ready."""
+        """Reasons why the process doesn't do its work at the moment; while there is one, it isn't ready."""
         self.refresh: Refresh | None = None
-        """Brings the metrics up to date, on the event loop, before they are told."""
+        """Updates the metrics, on the event loop, before they are served."""
 
     def refreshed(self) -> bool:
-        """Bring the metrics up to date; False if that takes more than LIVE_SECONDS."""
+        """Update the metrics; False if that takes more than LIVE_SECONDS."""
         if self.refresh is None:
             return True
         refreshing = asyncio.run_coroutine_threadsafe(self.refresh(), self._loop)
@@ -52,14 +54,14 @@ class Probes:
         return True
 
     def is_alive(self) -> bool:
-        """True if the event loop turns within LIVE_SECONDS."""
+        """True if the event loop runs a callback within LIVE_SECONDS."""
         turned = threading.Event()
         self._loop.call_soon_threadsafe(turned.set)
         return turned.wait(LIVE_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
-    """Gives its handlers the probes."""
+    """An HTTP server whose handlers have the probes."""
 
     def __init__(self, host: str, port: int, probes: Probes) -> None:
         self.probes = probes
@@ -67,7 +69,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log it; by itself the server prints it."""
+        """Log the error; the base class would print it."""
         log.warning("a request for health or metrics failed", exc_info=True)
 
 
@@ -102,9 +104,9 @@ class _Handler(MetricsHandler):
 
 @contextmanager
 def serve_health(probes: Probes, host: str, port: int) -> Iterator[None]:
-    """Answer until the block ends, by threads, so that metrics come also while the event loop is busy.
+    """Serve health and metrics until the block ends, in threads, so that a busy event loop doesn't delay them.
 
-    Raises OSError when the address can't be listened on.
+    Raises OSError if the address can't be listened on.
     """
     server = _Server(host, port, probes)
     thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)

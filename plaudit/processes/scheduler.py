@@ -16,9 +16,9 @@ log = structlog.get_logger()
 
 
 async def run_scheduler(settings: Settings) -> None:
-    """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over.
+    """Run the schedule until SIGTERM or SIGINT, then finish the batch in progress and release the lease.
 
-    Raises ConfigurationError: each mail would have the wrong sender, and take its part of the limits.
+    Raises ConfigurationError for an unusable sender: each mail would have it, and count towards the limits.
     """
     sender = settings.smtp.checked_sender()
 

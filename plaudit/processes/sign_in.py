@@ -1,4 +1,4 @@
-"""Sign-in of the console, as it is configured."""
+"""The configured sign-in of the console."""
 
 from typing import Final
 
@@ -17,16 +17,16 @@ _OIDC: Final = "PLAUDIT_CONSOLE__OIDC__"
 
 
 def sign_in(settings: Settings, services: Services) -> SignIn:
-    """The sign-in of the console of a facade. Raises ConfigurationError."""
+    """The sign-in to the console of a facade. Raises ConfigurationError."""
     return SignIn(services, CookieKeys(settings.console.keys(), services.sessions.key), identity_provider(settings))
 
 
 def identity_provider(settings: Settings) -> Provider | None:
-    """The OpenID provider by which visitors sign in; None for the other modes. Raises ConfigurationError."""
+    """The OpenID provider of visitors; None in other modes or without a client id. Raises ConfigurationError."""
     given, jwt = settings.console.oidc, settings.auth.jwt
     if settings.auth.mode != "jwt" or given.client_id is None:
         return None
-    # Here, because what it needs takes its time to load, and the other modes don't need it.
+    # Imported here, because it loads slowly and the other modes don't need it.
     from console.sign_in.openid import OpenIdClient, OpenIdProvider
 
     client = OpenIdClient(

@@ -1,4 +1,4 @@
-"""Processes and servers of `plaudit up`: started again when they end by themselves."""
+"""Supervises the processes and servers of `plaudit up`: they are restarted when they end by themselves."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ from devservers.server import ServerProcess
 log = structlog.get_logger()
 
 STOP_GRACE_S: Final = 9.0
-"""Seconds that a process may take to stop."""
+"""Seconds that a process has to stop."""
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
@@ -25,7 +25,7 @@ _SOON_S: Final = 30.0
 
 
 class ServiceProcess:
-    """One process of the service as a child, started again when it ends by itself."""
+    """A process of the service as a child process."""
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str], keep_open: Sequence[int] = ()) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class ServiceProcess:
         self._child: Child | None = None
 
     async def start(self) -> None:
-        """Start it; its output goes to its log, of which the last run's is kept."""
+        """Start it, with a new log for its output; that of the last run is kept."""
         with new_log(self.log) as output:
             command = [sys.executable, "-m", "plaudit", self.name]
             self._child = Child(command, output, keep_open=self._keep_open, environment=self._environment)
@@ -51,13 +51,13 @@ class ServiceProcess:
         return self._child.exit_code if self._child else None
 
     async def stop(self) -> None:
-        """Let it finish what is in hand."""
+        """Let it finish the work in progress; kill it after STOP_GRACE_S."""
         if self._child is not None:
             await self._child.stop(STOP_GRACE_S)
 
 
 async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[ServiceProcess]) -> None:
-    """Start again what ends by itself, until cancelled."""
+    """Restart servers and processes that end by themselves, until cancelled."""
     async with asyncio.TaskGroup() as group:
         for server in servers:
             group.create_task(_keep_running("server", server))
@@ -66,9 +66,9 @@ async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[Ser
 
 
 async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None:
-    """Start it again when it ends, as often as it takes: it ran once, so what stops it now will pass.
+    """Restart it whenever it ends, without a limit: it ran once, so the cause is expected to pass.
 
-    At once, but after growing pauses where it keeps ending soon.
+    At once, but after growing pauses if it keeps ending soon.
     """
     pause, began = 0.0, float("-inf")
     while True:

@@ -1,4 +1,4 @@
-"""The telemetry of a process: its build, health, metrics and traces."""
+"""Telemetry of a process: build, health, metrics and traces."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
     """Serve health and metrics, and export traces, until the block ends; the process sets the probes.
 
-    Raises ConfigurationError when the port for metrics is taken, or the file for traces can't be written.
+    Raises ConfigurationError if the port for metrics is taken, or the file for traces can't be written.
     """
     release = version("plaudit")
     name_build(release, process)

@@ -15,19 +15,19 @@ from plaudit.config import ConfigurationError, TracesSettings
 
 _OTLP_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _FLUSH_S: Final = 2.0
-"""At a stop; spans that can't be sent by then are lost, for a stop must not wait for a collector."""
+"""Seconds for sending the last spans; the rest is lost, because a stop must not wait for a collector."""
 
 _LONGEST_LINE: Final = 1024 * 1024
 
 
 @contextmanager
 def export_traces(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
-    """Trace until the block ends, if there is anywhere to send spans to. Raises ConfigurationError."""
+    """Trace until the block ends, if spans have a destination. Raises ConfigurationError for an unusable file."""
     is_exported = any(os.environ.get(name) for name in _OTLP_VARIABLES)
     if not (is_exported or settings.file) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         yield
         return
-    # Here, so that processes that don't trace start without them.
+    # Imported here, so that processes without tracing start faster.
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor

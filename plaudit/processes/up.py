@@ -1,4 +1,4 @@
-"""`plaudit up`: everything in one command, with servers of its own where no address is configured."""
+"""`plaudit up`: everything in one command, with embedded servers where no address is configured."""
 
 import asyncio
 import json
@@ -43,29 +43,29 @@ SAMPLE_STORE: Final = {
     "name": "Electronics",
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
-"""So that the samples of the guides work as they are on an empty database."""
+"""Registered in an empty database, so that the samples of the guides work as they are."""
 
 FIRST_PROCESSES: Final = ("api", "worker")
-"""Processes that have to run before the service is ready; the others start then, and don't delay these."""
+"""Processes that the service needs to be ready; the others start afterwards, and don't delay these."""
 
 _READY_TIMEOUT_S: Final = 180.0
 _FOLDER_PATIENCE_S: Final = 15.0
 
 
 async def run_up(settings: Settings, report: Report) -> None:
-    """Start everything, say so, and keep it running until SIGTERM or SIGINT.
+    """Start everything, report that it is ready, and keep it running until SIGTERM or SIGINT.
 
-    Raises EmbeddedServerError, CommandError or ConfigurationError when something can't be started; nothing is left
+    Raises EmbeddedServerError, CommandError or ConfigurationError if something can't be started; nothing is left
     running then.
     """
-    # What is wrong with these is better told now than in a log.
+    # Errors in these are better reported now than in the log of a process.
     check_authentication(settings)
     registered_entity_types(settings)
     settings.smtp.checked_sender()
     if unknown := unknown_variables(settings):
         report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()
-    os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
+    os.umask(UMASK)  # for all processes: the folder holds credentials and the texts of customers
     private_folder(settings.data, report, known_by=settings.lock_file.name)
     async with AsyncExitStack() as stack:
         lock = FolderLock(settings.lock_file)
@@ -78,9 +78,9 @@ async def run_up(settings: Settings, report: Report) -> None:
 
 
 def _port_to_listen_at(http: HttpSettings) -> int:
-    """The port of the settings, for 0 one that is free.
+    """The configured port; a free one if that is 0.
 
-    Raises CommandError for an address that can't be listened at: its owner would answer instead of our API.
+    Raises CommandError if the address can't be listened at: its owner would answer instead of our API.
     """
     port = http.port
     try:
@@ -117,9 +117,9 @@ async def _start(
             report(f"Registering the sample store {SAMPLE_STORE['id']}")
             topic = settings.topics.name(Topic.STORE_UPDATES)
             store = Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)
-            # A busy machine takes longer than a publication may.
+            # On a busy machine it can take longer than the timeout of a publication.
             await patiently("Kafka", partial(publisher.publish, [store]))
-        # The store can only be seen once the worker consumes: then all is ready.
+        # The store exists only once the worker consumes: then all is ready.
         await _until_a_store(database)
         if settings.smtp.host:
             await check_sender(settings, StoreRepository(database))
@@ -139,7 +139,7 @@ async def _start(
 
 
 def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str, Any]:
-    """The addresses of everything, for commands that are run beside it, too."""
+    """The addresses of everything, for commands that run beside it."""
     endpoints: dict[str, Any] = {
         "http": settings.http.address,
         "kafka": settings.kafka_connection().bootstrap_servers,
@@ -160,7 +160,7 @@ def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str
 
 
 async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[ServerProcess]:
-    """Start the servers that have no address, side by side, and put their addresses into the settings."""
+    """Start the servers without a configured address, concurrently, and put their addresses into the settings."""
     servers: list[ServerProcess] = []
 
     async def mongo() -> None:
@@ -186,13 +186,13 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
                 group.create_task(mongo())
             if not settings.kafka.bootstrap_servers:
                 group.create_task(kafka())
-    except ExceptionGroup as failures:  # not by `except*`: before Python 3.11.4 what is raised there is a group again
+    except ExceptionGroup as failures:  # not `except*`: before Python 3.11.4 it wraps what is raised there in a group
         raise failures.exceptions[0] from failures
     return servers
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """The variables for the other processes: the servers of this run, and the address to listen at."""
+    """The variables for the child processes: the servers of this run, and the address to listen at."""
     kafka = settings.kafka
     variables = {
         "HTTP__HOST": settings.http.host,
@@ -218,13 +218,13 @@ async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[S
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     common = _environment(settings)
-    # The API has its metrics at its own address; each of the others needs a port.
+    # The API serves metrics at its HTTP address; each of the others needs a port.
     first = settings.metrics.port
     processes = []
     for index, name in enumerate(_process_names(settings), start=-1):
         port = first + index if first and name != "api" else 0
         variables = {**common, "PLAUDIT_METRICS__PORT": f"{port}"}
-        # They have the port, and write the logs: the folder is in use until they are gone, too.
+        # They have the port and write the logs, so the folder stays locked until they have ended, too.
         processes.append(ServiceProcess(name, logs, variables, keep_open=(lock.descriptor,)))
     try:
         for process in processes:
@@ -237,7 +237,7 @@ async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[S
 
 async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
     try:
-        # Asked directly: a proxy that the environment names is for the internet.
+        # Not through a proxy that the environment names: that is for the internet.
         async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient(trust_env=False) as client:
             while True:
                 for process in processes:
@@ -259,7 +259,7 @@ def _says_ready(told: httpx.Response) -> bool:
     try:
         health = told.json()
     except ValueError:
-        return False  # whoever that is, it isn't ours
+        return False  # the answer of another program
     return isinstance(health, dict) and health.get("reads") == health.get("commands") == "pass"
 
 
@@ -281,7 +281,7 @@ def _obituary(process: ServiceProcess) -> str:
 
 
 def _write_whole(file: Path, text: str) -> None:
-    # A reader finds the whole file, or none.
+    # Readers find the complete file, or none.
     draft = file.with_suffix(".draft")
     draft.write_text(text)
     draft.replace(file)

@@ -1,7 +1,6 @@
-"""Parts of uvicorn 0.54 and httptools 0.9 that are not documented: one function each, checked in one place.
+"""Undocumented parts of uvicorn 0.54 and httptools 0.9: one function for each, checked in one place.
 
-tests/unit/test_uvicorn_internals.py fails when one of them is renamed.
-docs/library-proposals.md proposes public ones.
+tests/unit/test_uvicorn_internals.py fails when one of them is renamed. docs/library-proposals.md proposes public ones.
 """
 
 import asyncio
@@ -18,50 +17,50 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class ReadingControl(FlowControl):
-    """Flow control that resumes reading only once everything that was read has been parsed: `resume_reading`."""
+    """Flow control that resumes reading only when everything read is parsed: `resume_reading`."""
 
     is_behind = False
 
     def resume_reading(self) -> None:
-        """Read on, as uvicorn asks for, unless the parser is behind."""
+        """Resume reading when uvicorn asks for it, unless the parser is behind."""
         if not self.is_behind:
             super().resume_reading()
 
 
 def control_reading(connection: HttpToolsProtocol, transport: asyncio.Transport) -> ReadingControl:
-    """Replace the `flow` of a new connection, of which uvicorn lets nobody choose the class."""
+    """Replace the `flow` of a new connection, whose class uvicorn doesn't let us choose."""
     flow = ReadingControl(transport)
     connection.flow = flow
     return flow
 
 
 def is_answering(connection: HttpToolsProtocol) -> bool:
-    """A request is in hand, and its answer isn't complete: `cycle`, its `response_complete`."""
+    """True while the response to the last request is incomplete: `cycle` and its `response_complete`."""
     return connection.cycle is not None and not connection.cycle.response_complete
 
 
 def has_begun_answer(connection: HttpToolsProtocol) -> bool:
-    """The head of the answer to the last request was sent: `cycle`, its `response_started`."""
+    """True if the head of the last response was sent: `cycle` and its `response_started`."""
     return connection.cycle is not None and connection.cycle.response_started
 
 
 def has_waiting_request(connection: HttpToolsProtocol) -> bool:
-    """A whole head waits behind the request in hand: `pipeline`."""
+    """True if a complete head waits behind the current request: `pipeline`."""
     return bool(connection.pipeline)
 
 
 def has_full_body(connection: HttpToolsProtocol) -> bool:
-    """uvicorn reads on only once the application has taken the body so far: the `body` of its `cycle`."""
+    """True if uvicorn reads on only after the application takes the buffered body: the `body` of its `cycle`."""
     return is_answering(connection) and len(connection.cycle.body) > HIGH_WATER_LIMIT
 
 
 def close_after_answer(connection: HttpToolsProtocol) -> None:
-    """Make the answer in hand the last one: `keep_alive` of its `cycle`."""
+    """Make the current response the last one: `keep_alive` of its `cycle`."""
     connection.cycle.keep_alive = False
 
 
 def close_by(connection: HttpToolsProtocol, close: Callable[[], None]) -> None:
-    """Have the request in hand close its connection, behind its answer, in this way: the `transport` of its `cycle`."""
+    """Replace how the current request closes its connection, after the response: the `transport` of its `cycle`."""
     connection.cycle.transport = cast(asyncio.Transport, _ClosedBy(connection.transport, close))
 
 
@@ -82,10 +81,10 @@ def stop_idle_timer(connection: HttpToolsProtocol) -> None:
 
 
 def parse_without_upgrade(connection: HttpToolsProtocol, upgrade: HttpParserUpgrade) -> int:
-    """Go on as if no other protocol had been asked for, with a new `parser` that is fed the same `url` and `headers`.
+    """Continue as if no upgrade had been requested, with a new `parser` that is fed the same `url` and `headers`.
 
-    httptools would take the body of such a request for the next request. Returns the bytes that it took before it
-    raised, which it tells only as the first of the exception's `args`.
+    httptools would take the body of such a request for the next request. Returns the number of bytes that it took
+    before it raised, which only the first of the exception's `args` has.
     """
     parser, headers = connection.parser, connection.headers
     head = [parser.get_method() + b" " + connection.url + b" HTTP/" + parser.get_http_version().encode()]
@@ -98,7 +97,7 @@ def parse_without_upgrade(connection: HttpToolsProtocol, upgrade: HttpParserUpgr
 class QuietServer(uvicorn.Server):
     """A server that leaves signals to its process: uvicorn raises them again after its stop, which ends the process.
 
-    `on_start` is called once it listens, with False where it can't.
+    `on_start` is called once after the start: with True if it listens, else with False.
     """
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[bool], None]) -> None:
@@ -106,7 +105,7 @@ class QuietServer(uvicorn.Server):
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Start to listen, and call `on_start`."""
         await super().startup(sockets)
         self._on_start(self.started)
 
@@ -116,5 +115,5 @@ class QuietServer(uvicorn.Server):
         yield
 
     def request_stop(self) -> None:
-        """Answer the requests in hand, and end: `handle_exit`."""
+        """Finish the requests in progress, and stop: `handle_exit`."""
         self.handle_exit(signal.SIGTERM, None)

@@ -31,14 +31,14 @@ log = structlog.get_logger()
 
 
 class NotDurableError(Exception):
-    """The servers can lose what they have accepted; the message says by what."""
+    """The servers can lose acknowledged data; the message gives the reasons."""
 
 
 _LONGEST_PAUSE_S: Final = 5.0
 _WORTH_TELLING: Final = 4
 
 _QUIET_S: Final = 10.0
-"""Seconds of an attempt after which it is told: a server that takes connections and answers nothing lets one last."""
+"""Seconds after which an unanswered attempt is logged: a server may accept connections and never answer."""
 
 _IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the store of images": "images"}
 
@@ -46,7 +46,7 @@ _ADVICE: Final = "`plaudit doctor` says what is wrong; Ctrl-C or SIGTERM ends th
 
 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
-    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing.
+    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were created.
 
     Raises UnusableConnectionError before it waits, SchemaRefusedError before anything is created; NotDurableError, in
     production; IndexNotMadeError last.
@@ -66,7 +66,7 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
 
     created, _, not_made = await asyncio.gather(
         _asked(connection, lambda admin: create_topics(admin, settings.topics, settings.topic_layout, counts)),
-        # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
+        # A new cluster creates its offsets topic when a coordinator is first looked up: better now than by consumers.
         _asked(connection, lambda admin: admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))),
         patiently("MongoDB", made),
     )
@@ -94,8 +94,8 @@ async def _check_durability(connection: KafkaConnection, topics: TopicNames, dat
 
 
 async def make_keys(settings: Settings, database: Database) -> None:
-    """Mark a fresh database, and make up the keys of the console's cookies, of review tokens and of forms, where none
-    are configured. Not by the facade, which writes nothing."""
+    """Mark a fresh database, and generate the keys of console cookies, review tokens and forms where none are
+    configured. The facade doesn't call it, because it writes nothing."""
     await patiently("MongoDB", SchemaMarks(database).mark_fresh)
     if not settings.console.cookie_keys:
         await patiently("MongoDB", SessionRepository(database).key.make)
@@ -109,12 +109,12 @@ async def existing_topics(connection: KafkaConnection) -> set[str]:
 
 
 async def existing_cluster(connection: KafkaConnection) -> str:
-    """The id of the cluster, which another one and a new one at the same address don't have, once Kafka answers."""
+    """The id of the cluster, once Kafka answers: another or a new cluster at the same address has a different id."""
     return str((await _asked(connection, lambda admin: admin.describe_cluster()))["cluster_id"])
 
 
 async def _asked(connection: KafkaConnection, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
-    """The answer of Kafka to a question, once it answers; each attempt has a connection of its own."""
+    """The result of `question`, once Kafka answers; each attempt has its own connection."""
 
     async def ask() -> T:
         async with admin_client(connection) as admin:
@@ -126,11 +126,11 @@ async def _asked(connection: KafkaConnection, question: Callable[[AIOKafkaAdminC
 async def patiently(
     what: str, attempt: Callable[[], Awaitable[T]], heals: Callable[[BaseException], bool] = is_unavailable
 ) -> T:
-    """Try until it works; gives up only on errors that waiting doesn't heal."""
+    """Retry until it works; raises only errors that waiting doesn't cure, for which `heals` is False."""
 
     def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        # A server that has just started is often not quite there at the first attempts.
+        # The first attempts often fail on a server that has just started.
         level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
         tell(level, state.attempt_number, f"{error}"[:300])
         RETRIES.labels("start", _IN_METRICS[what]).inc()
@@ -146,7 +146,7 @@ async def patiently(
     )
 
     async def attempted() -> T:
-        # Tenacity awaits nothing but coroutine functions: what a lambda gives would come back as it is.
+        # Tenacity awaits only coroutine functions: it would return the coroutine of a lambda unawaited.
         number = int(retrying.statistics["attempt_number"])
         quiet = asyncio.get_running_loop().call_later(_QUIET_S, tell, logging.WARNING, number, "no answer yet")
         try:

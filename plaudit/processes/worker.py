@@ -32,8 +32,8 @@ _PAUSE_S: Final = 0.5
 
 
 async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
-    """Consume until SIGTERM or SIGINT; then finish what is in hand. With `only`: these topics alone, until all of
-    theirs is applied; False if it was stopped before."""
+    """Consume until SIGTERM or SIGINT, then finish the work in progress. With `only`: only these topics, until all
+    their records are applied; False if it was stopped before."""
     entity_types = registered_entity_types(settings)
     image_files = opened_images(settings)
     is_done = not only
@@ -59,7 +59,7 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
             reading = [asyncio.create_task(_read(settings, only))] if only else []
             try:
-                # But for the reading they go on for as long as the worker does.
+                # All but `reading` last as long as the worker.
                 lasting = [running.housekeeping, running.relay, looking, *reading]
                 ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
@@ -73,7 +73,7 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
 
 
 async def _read(settings: Settings, topics: Collection[Topic]) -> None:
-    """Wait until all that these topics have is applied."""
+    """Wait until all records of these topics are applied."""
     lag = ConsumerLag(settings.kafka_connection(), settings.topics)
     try:
         await until_read(lag, topics)
@@ -82,8 +82,8 @@ async def _read(settings: Settings, topics: Collection[Topic]) -> None:
 
 
 async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
-    """Wait until all that these topics have, and what they pass on to one another meanwhile, is applied."""
-    # Each once those are read that pass something on to it; replays go to any.
+    """Wait until all records of these topics, and those that they pass on to one another meanwhile, are applied."""
+    # Each topic after those that pass records on to it; replays may go to any topic.
     unread = [topic for topic in (Topic.DEAD_LETTER_COMMANDS, *CONSUMED) if topic in topics]
     while unread:
         if await patiently("Kafka", partial(lag.is_read, unread[0])):
@@ -93,7 +93,7 @@ async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
 
 
 async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:
-    """Report partitions of this worker that make no progress to the probes, and new ones to the log."""
+    """Report partitions of this worker without progress to the probes, and new ones to the log."""
     lag, standstill = ConsumerLag(settings.kafka_connection(), settings.topics), Standstill()
     told = 0
     try:
@@ -102,7 +102,7 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
                 standstill.observe(await lag.measure(), monotonic())
             except Exception as error:
                 if not is_broker_away(error):
-                    # Measuring must not end the worker, which does its work without it.
+                    # A failed measurement must not end the worker, which works without it.
                     log.exception("progress can't be measured")
                 else:
                     log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
