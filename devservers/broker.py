@@ -10,7 +10,7 @@ from devservers.kafka import KafkaProcess, KafkaRuntime
 from devservers.kafka_setup import set_up_kafka
 from devservers.tansu import TansuProcess
 
-_OPEN_TO_ALL = (
+_TANSU_IS_OPEN = (
     "Tansu asks for no password. Use Apache Kafka (PLAUDIT_BROKER=kafka), or set PLAUDIT_EMBEDDED__KAFKA_AUTH=false."
 )
 
@@ -32,8 +32,8 @@ async def embedded_kafka(
     Only Kafka can have a password.
     """
     if with_password and broker is Broker.TANSU:
-        raise EmbeddedServerError(_OPEN_TO_ALL)
-    runtime = await _runtime(Broker.KAFKA if with_password else broker, report)
+        raise EmbeddedServerError(_TANSU_IS_OPEN)
+    runtime = await _kafka_runtime(Broker.KAFKA if with_password else broker, report)
     if runtime is None:
         report("Starting Tansu")
         async with TansuProcess(data / "tansu", data / "logs" / "tansu.log") as tansu:
@@ -45,7 +45,7 @@ async def embedded_kafka(
             yield kafka
 
 
-async def _runtime(broker: Broker, report: Report) -> KafkaRuntime | None:
+async def _kafka_runtime(broker: Broker, report: Report) -> KafkaRuntime | None:
     if broker is Broker.TANSU:
         return None
     try:

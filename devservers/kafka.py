@@ -103,13 +103,13 @@ class KafkaProcess(ServerProcess):
 
     async def _prepare(self) -> None:
         await super()._prepare()
-        properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
+        properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._login()}.items())
         (self.folder / "server.properties").write_text(properties)
         # Kafka writes this file last, so an interrupted format is repeated.
         if (self.folder / "log" / "meta.properties").exists():
             return
         if self._runtime.checkpoint is not None:
-            self._format_alike(self._runtime.checkpoint)
+            self._format_with_checkpoint(self._runtime.checkpoint)
             return
         exit_code, output = await run(
             self._program(
@@ -125,7 +125,7 @@ class KafkaProcess(ServerProcess):
         if exit_code != 0:
             raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{output}")
 
-    def _format_alike(self, checkpoint: Path) -> None:
+    def _format_with_checkpoint(self, checkpoint: Path) -> None:
         """Format the folder like Kafka's tool, without a JVM: the same checkpoint, and a new directory id."""
         log = self.folder / "log"
         log.mkdir(exist_ok=True)
@@ -186,7 +186,7 @@ class KafkaProcess(ServerProcess):
             "log.cleaner.dedupe.buffer.size": 16 * _MIB,
         }
 
-    def _access(self) -> dict[str, str]:
+    def _login(self) -> dict[str, str]:
         """Settings that require a login of clients and of the controller's peers; none without a password."""
         if self.password is None:
             return {}

@@ -18,7 +18,7 @@ from devservers.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars, find_maven
 
 _OLDEST_JAVA = 17
-_TELLING_S = 60.0
+_VERSION_TIMEOUT_S = 60.0
 _ADVICE = f"Install Java {_OLDEST_JAVA} or later (`apt-get install openjdk-17-jre-headless`), or set JAVA_HOME to it."
 
 
@@ -28,7 +28,7 @@ async def find_java() -> tuple[Path, str]:
     Raises MissingPartError if it is missing or too old.
     """
     binary = _java()
-    exit_code, output = await run([binary, "-version"], timeout_s=_TELLING_S)
+    exit_code, output = await run([binary, "-version"], timeout_s=_VERSION_TIMEOUT_S)
     version = re.search(r'version "(?:1\.)?(\d+)', output)
     if exit_code != 0 or version is None:
         raise MissingPartError(f"{binary} doesn't tell its version: {output or 'no output'}. {_ADVICE}")

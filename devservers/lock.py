@@ -28,7 +28,7 @@ class FolderLock:
         """For a child to inherit, so that the folder stays locked until the child has ended, too."""
         return self._descriptor
 
-    async def _taken(self) -> bool:
+    async def _try_lock(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -43,7 +43,7 @@ class FolderLock:
         After an owner that was just killed, it waits at most `patience_s` seconds for the owner's servers to end.
         """
         deadline = time.monotonic() + patience_s
-        while not await self._taken():
+        while not await self._try_lock():
             owner = self._owner()
             if owner is not None or time.monotonic() > deadline:
                 who = f"process {owner}" if owner is not None else "or its servers, process unknown"
@@ -59,17 +59,17 @@ class FolderLock:
         if not pid.isdecimal():  # the owner has the lock, and is about to write
             return None
         try:
-            lives = Path("/proc", pid, "cmdline").read_bytes()  # empty for a zombie
+            command_line = Path("/proc", pid, "cmdline").read_bytes()  # empty for a zombie
         except OSError:
             return None
-        return int(pid) if lives else None
+        return int(pid) if command_line else None
 
     async def take_in_turn(self, report: Report, waiting_for: str) -> None:
         """Lock the folder, however long another process has it; reports once that it waits."""
-        if await self._taken():
+        if await self._try_lock():
             return
         report(f"Waiting for another Plaudit that is {waiting_for}")
-        await until(self._taken)
+        await until(self._try_lock)
 
     def release(self) -> None:
         """Unlock and close."""

@@ -29,7 +29,7 @@ _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
 _USER_EXISTS = 51003
-_NOT_LOADED = 127  # exit code of a program whose libraries the dynamic loader doesn't find
+_LIBRARY_MISSING = 127  # exit code of a program whose libraries the dynamic loader doesn't find
 _USER = "plaudit"
 _MEMBER_USER = "__system"  # every holder of the set's key: its members, and ourselves before there is any user
 
@@ -84,15 +84,15 @@ class MongoProcess(ServerProcess):
             # Nobody reads the diagnostic data, and no secondary needs a graceful step-down.
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
-            *self._access(),
+            *self._access_options(),
         ]
 
-    def _access(self) -> Sequence[str | Path]:
+    def _access_options(self) -> Sequence[str | Path]:
         if self.password is None:
             return []
         # Otherwise any user of this machine could create the first account.
-        nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
-        return ["--keyFile", self._key_file, *nobody_before]
+        no_bypass = ("--setParameter", "enableLocalhostAuthBypass=false")
+        return ["--keyFile", self._key_file, *no_bypass]
 
     def as_member(self) -> Document:
         """Client options with the credentials that members of a set use among themselves."""
@@ -117,11 +117,11 @@ class MongoProcess(ServerProcess):
         return True
 
     def _obituary(self, exit_code: int) -> str:
-        told = super()._obituary(exit_code)
-        if exit_code != _NOT_LOADED:
-            return told
+        text = super()._obituary(exit_code)
+        if exit_code != _LIBRARY_MISSING:
+            return text
         needs = "It needs OpenSSL 3 and libcurl 4, as Debian 12, Ubuntu 22.04 and later have them: install them"
-        return f"{told}\n{needs}, {_INSTEAD}"
+        return f"{text}\n{needs}, {_INSTEAD}"
 
 
 def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Document]:
@@ -142,18 +142,18 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     first = members[0]
     try:
         async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(first, **first.as_member()) as client:
-            await _patiently(members, lambda: _configure(client, hosts))
-            await _patiently(members, lambda: until(lambda: _has_primary(members)))
+            await _retry(members, lambda: _configure(client, hosts))
+            await _retry(members, lambda: until(lambda: _has_primary(members)))
             if first.password is None:
                 return f"mongodb://{address}"
-            return await _patiently(members, lambda: _uri_of_user(address, first))
+            return await _retry(members, lambda: _uri_with_user(address, first))
     except (TimeoutError, PyMongoError) as error:
         why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
         logs = ", ".join(str(member.log) for member in members)
         raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error
 
 
-async def _patiently(members: Sequence[MongoProcess], attempt: Callable[[], Awaitable[T]]) -> T:
+async def _retry(members: Sequence[MongoProcess], attempt: Callable[[], Awaitable[T]]) -> T:
     """Retry while all members run: a slow one answers in the end."""
     while True:
         try:
@@ -164,7 +164,7 @@ async def _patiently(members: Sequence[MongoProcess], attempt: Callable[[], Awai
         await asyncio.sleep(PAUSE_S)
 
 
-async def _uri_of_user(address: str, member: MongoProcess) -> str:
+async def _uri_with_user(address: str, member: MongoProcess) -> str:
     """The URI with user and password; if the set refuses them, the user is created or given this password."""
     uri = f"mongodb://{_USER}:{member.password}@{address}&authSource=admin"
     try:
@@ -189,16 +189,16 @@ async def _make_user(client: AsyncMongoClient[Document], password: str | None) -
 
 
 async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
-    config = await _configuration(client, hosts)
-    if [seat["host"] for seat in config["members"]] != list(hosts):
-        for seat, host in zip(config["members"], hosts, strict=True):
-            seat["host"] = host
+    config = await _load_configuration(client, hosts)
+    if [member["host"] for member in config["members"]] != list(hosts):
+        for member, host in zip(config["members"], hosts, strict=True):
+            member["host"] = host
         config["version"] += 1
         # By force: members with new ports don't find themselves in the set, so none of them is primary.
         await client.admin.command("replSetReconfig", config, force=True)
 
 
-async def _configuration(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> Document:
+async def _load_configuration(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> Document:
     """The configuration of the set; a new set is initiated."""
     new = {
         "_id": REPLICA_SET,

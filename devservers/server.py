@@ -178,10 +178,10 @@ class ServerProcess(ABC):
         return await self._serves()
 
     def _obituary(self, exit_code: int) -> str:
-        told = f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
+        text = f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
         free = shutil.disk_usage(self.folder).free
         # On a full disk the reason may be missing from the log.
-        return told if free >= _LEAST_FREE else f"{told}\nOnly {free // 2**20} MB are free in {self.folder}: make room."
+        return text if free >= _LEAST_FREE else f"{text}\nOnly {free // 2**20} MB are free in {self.folder}: make room."
 
     def _end_of_log(self) -> str:
         with self.log.open(errors="replace") as lines:

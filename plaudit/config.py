@@ -240,7 +240,7 @@ class Settings(BaseSettings):
             return self.mongo.database
         there, named = str(endpoints["database"]), self.mongo.database
         if "database" in self.mongo.model_fields_set and named != there:
-            raise self._another("PLAUDIT_MONGO__DATABASE", named, f"has the database {there}")
+            raise self._contradiction("PLAUDIT_MONGO__DATABASE", named, f"has the database {there}")
         return there
 
     def http_address(self) -> str:
@@ -253,10 +253,10 @@ class Settings(BaseSettings):
             return self.http.address
         there = str(endpoints["http"])
         if "port" in self.http.model_fields_set and self.http.port not in (0, urlsplit(there).port):
-            raise self._another("PLAUDIT_HTTP__PORT", self.http.port, f"listens at {there}")
+            raise self._contradiction("PLAUDIT_HTTP__PORT", self.http.port, f"listens at {there}")
         return there
 
-    def _another(self, variable: str, value: object, there: str) -> ConfigurationError:
+    def _contradiction(self, variable: str, value: object, there: str) -> ConfigurationError:
         return ConfigurationError(
             f"{variable} is {value}, but the `plaudit up` of {self.data} {there}. Set PLAUDIT_DATA to the folder of "
             f"the one that is meant (`make` calls it DATA), or leave {variable} out."
@@ -277,9 +277,9 @@ class Settings(BaseSettings):
         Raises ConfigurationError if they can't be read, for example in the folder of another user.
         """
         try:
-            told = dict[str, Any](json.loads(self.endpoints_file.read_text()))
+            published = dict[str, Any](json.loads(self.endpoints_file.read_text()))
             # A killed `plaudit up` leaves its file behind.
-            return None if is_let_go(self.lock_file) else told
+            return None if is_let_go(self.lock_file) else published
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator, m
 from domain.sessions import cookie_key
 from plaudit.secret_settings import each_key
 
-_OURS: Final = frozenset(
+_RESERVED: Final = frozenset(
     {"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type"}
     | {"nonce", "redirect_uri", "response_mode", "response_type", "scope", "state"}
 )
@@ -36,20 +36,20 @@ class OpenIdSettings(BaseModel):
 
     @field_validator("scopes")
     @classmethod
-    def _with_openid(cls, scopes: str) -> str:
+    def _check_scopes(cls, scopes: str) -> str:
         if "openid" not in scopes.split():
             raise ValueError("openid must be among the scopes")
         return " ".join(scopes.split())
 
     @field_validator("parameters")
     @classmethod
-    def _no_others(cls, parameters: dict[str, str]) -> dict[str, str]:
-        if ours := sorted(_OURS & parameters.keys()):
-            raise ValueError(f"can't be given: {', '.join(ours)}")
+    def _check_parameters(cls, parameters: dict[str, str]) -> dict[str, str]:
+        if reserved := sorted(_RESERVED & parameters.keys()):
+            raise ValueError(f"can't be given: {', '.join(reserved)}")
         return parameters
 
     @model_validator(mode="after")
-    def _both_or_none(self) -> "OpenIdSettings":
+    def _check_addresses(self) -> "OpenIdSettings":
         if (self.authorize_url is None) != (self.token_url is None):
             raise ValueError("authorize_url and token_url: set both, or none")
         return self
@@ -72,7 +72,7 @@ class ConsoleSettings(BaseModel):
 
     @field_validator("image_origins")
     @classmethod
-    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"{origin}: no origin, such as https://images.example.com")
@@ -85,7 +85,7 @@ class ConsoleSettings(BaseModel):
 
     @field_validator("cookie_keys")
     @classmethod
-    def _of_use(cls, keys: SecretStr | None) -> SecretStr | None:
+    def _check_cookie_keys(cls, keys: SecretStr | None) -> SecretStr | None:
         for key in each_key(keys):
             cookie_key(key)
         return keys

@@ -29,7 +29,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         shown["mongo"]["uri"] = settings.mongo_uri()
         connection = settings.kafka_connection()
     except MissingAddressError:
-        return _hidden(shown)
+        return _without_secrets(shown)
     if endpoints is not None:
         address = urlsplit(str(endpoints["http"]))
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
@@ -43,10 +43,10 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         "sasl_username": connection.access.sasl_username,
         "idempotence": connection.idempotence,
     }
-    return _hidden(shown)
+    return _without_secrets(shown)
 
 
-def _hidden(shown: dict[str, Any]) -> dict[str, Any]:
+def _without_secrets(shown: dict[str, Any]) -> dict[str, Any]:
     hidden: dict[str, Any] = shown_configuration(shown)
     return hidden
 
@@ -54,9 +54,9 @@ def _hidden(shown: dict[str, Any]) -> dict[str, Any]:
 def unknown_variables(settings: Settings) -> list[str]:
     """Variables of the environment and of `.env` that start with `PLAUDIT_` but are no settings, sorted."""
     # The source returns the names in the file in lower case, whatever their case there.
-    of_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
+    in_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
     known = set(_variables(type(settings), _PREFIX))
-    named = sorted(name for name in of_file | set(os.environ) if name.startswith(_PREFIX))
+    named = sorted(name for name in in_file | set(os.environ) if name.startswith(_PREFIX))
     # After the prefix of a mapping any name is one of its keys.
     mappings = tuple(name for name in known if name.endswith("__"))
     return [name for name in named if name not in known and not name.startswith(mappings)]

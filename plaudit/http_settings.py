@@ -66,7 +66,7 @@ class HttpSettings(Limits, _Address):
 
     @field_validator("cors_origins")
     @classmethod
-    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
             if origin != _ANY:
                 check_origin(origin)
@@ -74,7 +74,7 @@ class HttpSettings(Limits, _Address):
 
     @field_validator("allowed_hosts")
     @classmethod
-    def _names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _check_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in names or ():
             if name != _ANY and not _NAME.fullmatch(name) and not _is_address(name):
                 raise ValueError(f"{name}: no name, such as shop.example.com; neither scheme nor port belongs to one")
@@ -82,7 +82,7 @@ class HttpSettings(Limits, _Address):
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
         if proxies != (_ANY,):
             for proxy in proxies:
                 ip_network(proxy)

@@ -48,7 +48,7 @@ class KafkaSettings(KafkaAccess, _Address):
     ] = 7
 
 
-def _not_of_mongodb(name: str) -> str:
+def _check_database(name: str) -> str:
     if name.lower() in ("admin", "config", "local"):
         raise ValueError("MongoDB keeps its own things there, and tells no changes of them: choose another name")
     return name
@@ -58,7 +58,7 @@ class MongoSettings(BaseModel):
     """The connection to MongoDB."""
 
     uri: SecretStr | None = None
-    database: Annotated[str, AfterValidator(_not_of_mongodb), Field(description="The name of the database")] = "plaudit"
+    database: Annotated[str, AfterValidator(_check_database), Field(description="The name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
 
@@ -82,21 +82,21 @@ class ImageSettings(BaseModel):
         return ImageFiles(open_store(self.address(data)))
 
 
-def _folder(told: str | Path) -> Path:
+def _folder_path(value: str | Path) -> Path:
     """The path with `~` expanded. Raises ValueError if it is empty, or can't be a folder."""
-    if not told:
+    if not value:
         raise ValueError("it is empty: name a folder, or leave it out")
     try:
-        path = Path(told).expanduser()
+        path = Path(value).expanduser()
     except RuntimeError as error:
-        raise ValueError(f"{told} can't be used: {error}") from error
+        raise ValueError(f"{value} can't be used: {error}") from error
     there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
     if there is not None and not there.is_dir():
         raise ValueError(f"{there} is not a folder")
     return path
 
 
-DataFolder = Annotated[Path, BeforeValidator(_folder)]
+DataFolder = Annotated[Path, BeforeValidator(_folder_path)]
 
 OptionalFile = Annotated[Path | None, BeforeValidator(lambda told: told or None)]
 """None also for an empty value, as templates of environments leave it: as a path it would be the current folder."""

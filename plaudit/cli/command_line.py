@@ -113,8 +113,8 @@ def run_tool(
     **kwargs: P.kwargs,
 ) -> T:
     """Run a tool with these arguments; with `as_json` print its result as one JSON document instead of lines."""
-    with output(out, as_json=as_json) as told:
-        return run(lambda settings: tool(settings, told, *args, **kwargs))
+    with output(out, as_json=as_json) as console:
+        return run(lambda settings: tool(settings, console, *args, **kwargs))
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
@@ -140,13 +140,13 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, cancel)
     # A handler of the loop can't run while the loop is blocked. Background jobs of a shell ignore Ctrl-C, and go on.
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
     try:
         return await work
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def read_settings() -> Settings:
@@ -169,15 +169,15 @@ def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError |
         case DotEnvError():
             return str(error)
         case SettingsError():
-            return _wrong_json(error)
+            return _describe_json_error(error)
         case UnicodeDecodeError():
             return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
         case OSError():
             return f".env, in this folder, can't be read: {error.strerror}."
-    return "; ".join(f"{_variable(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
+    return "; ".join(f"{_variable_name(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
 
 
-def _wrong_json(error: SettingsError) -> str:
+def _describe_json_error(error: SettingsError) -> str:
     """A description that names the variable whose value must be JSON and isn't."""
     value = getattr(error.__cause__, "doc", None)
     variables = {**dotenv_values(".env"), **os.environ}
@@ -204,8 +204,8 @@ def discard_output() -> None:
 
 def in_words(error: OSError) -> str:
     """The reason for the error, after the name of its file if there is one."""
-    what = f"{error.strerror or error}."
-    return what if error.filename is None else f"{error.filename}: {what}"
+    reason = f"{error.strerror or error}."
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def short(error: BaseException) -> str:
@@ -223,9 +223,9 @@ def fail(message: str, code: int = 1) -> NoReturn:
     sys.exit(code)
 
 
-def fail_of_configuration(what: str) -> NoReturn:
+def fail_of_configuration(message: str) -> NoReturn:
     """Exit with code 2 and a message about the configuration."""
-    fail(f"The configuration is wrong. {what}", code=UsageError.exit_code)
+    fail(f"The configuration is wrong. {message}", code=UsageError.exit_code)
 
 
 def say(message: str) -> None:
@@ -255,7 +255,7 @@ def run_logged(command: typer.Typer) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _variable(location: tuple[int | str, ...]) -> str:
+def _variable_name(location: tuple[int | str, ...]) -> str:
     return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
 
 

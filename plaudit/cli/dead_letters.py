@@ -14,7 +14,7 @@ from plaudit.config import Settings
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
 
 
-def _place(text: str) -> LetterPlace:
+def _parse_place(text: str) -> LetterPlace:
     try:
         return place_in(text)
     except ValueError as error:
@@ -29,7 +29,7 @@ Codes = Annotated[
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
 Places = Annotated[
     list[LetterPlace] | None,
-    typer.Argument(parser=_place, metavar="[PLACE]...", help="These letters, like review-submissions/3/17."),
+    typer.Argument(parser=_parse_place, metavar="[PLACE]...", help="These letters, like review-submissions/3/17."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
@@ -108,8 +108,8 @@ def replay(
 
     async def work(settings: Settings, out: Terminal) -> None:
         letter = named_letter(settings.topics, topic, partition, offset)
-        kinds, named = None if letter else topic, [*(places or ()), *letter]
-        wanted = Filter(topics=kinds, codes=code, since=since, until=until, limit=limit, places=named)
+        topics, letters = None if letter else topic, [*(places or ()), *letter]
+        wanted = Filter(topics=topics, codes=code, since=since, until=until, limit=limit, places=letters)
         await replay_dead_letters(settings, out, errors, Replay(wanted, mended=mended, again=again, dry_run=dry_run))
 
     run_tool(as_json, work)

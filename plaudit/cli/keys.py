@@ -14,24 +14,25 @@ DEFAULT_DAYS: Final = 365
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     if not (text.strip() and len(text) <= ID_LENGTH and text.isprintable()):
         raise typer.BadParameter(f"Use 1 to {ID_LENGTH} printable characters.")
     return text
 
 
-def _client(text: str) -> str:
+def _parse_client(text: str) -> str:
     if text.startswith((BY_RULE, BY_VERDICT)):
         raise typer.BadParameter(f"{BY_RULE} and {BY_VERDICT} stand before what decides by itself. Use another name.")
-    return _name(text)
+    return _parse_name(text)
 
 
 @app.command()
 def create(
-    client: Annotated[str, typer.Argument(parser=_client, help="Whose key it is; it stands in the audit log.")],
+    client: Annotated[str, typer.Argument(parser=_parse_client, help="Whose key it is; it stands in the audit log.")],
     permission: Annotated[list[Permission], typer.Option(help="What it allows; several times for several.")],
     store: Annotated[
-        list[str] | None, typer.Option(parser=_name, help="Bind it to this store; several times. By default to none.")
+        list[str] | None,
+        typer.Option(parser=_parse_name, help="Bind it to this store; several times. By default to none."),
     ] = None,
     days: Annotated[
         int | None, typer.Option(min=1, max=3_650, help=f"For how long it is valid: {DEFAULT_DAYS} unless given.")

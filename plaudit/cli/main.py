@@ -96,8 +96,8 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
     # The clients would log at length what a finding says in one line.
     configure_logs(LogSettings(level="error"))
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    with output(out, as_json=as_json) as told:
-        is_well = uvloop.run(examine(told))
+    with output(out, as_json=as_json) as console:
+        is_well = uvloop.run(examine(console))
     if not is_well:
         raise typer.Exit(1)
 

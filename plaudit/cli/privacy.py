@@ -11,7 +11,7 @@ from plaudit.cli.terminal import shown
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 
 
-def _id(text: str) -> str:
+def _parse_id(text: str) -> str:
     if not text.strip():
         raise typer.BadParameter("Name a person: an empty id is in many records of others.")
     return text
@@ -21,7 +21,7 @@ Customer = Annotated[
     str,
     typer.Option(
         "--customer",
-        parser=_id,
+        parser=_parse_id,
         metavar="TEXT",
         help="The id (`userId`, `customerId`), or the mail address of reports and of guests' orders.",
     ),

@@ -136,11 +136,11 @@ def export_reviews(
         store_id=store,
     )
     file_format = format or (FileFormat.of(file) if file else FileFormat.JSONL)
-    has_room = file is not None and file_format is FileFormat.JSONL
-    if images and not has_room:
+    can_have_images = file is not None and file_format is FileFormat.JSONL
+    if images and not can_have_images:
         fail("--images needs a file of JSON Lines: -o reviews.jsonl.", UsageError.exit_code)
-    order = ExportOrder(search, file_format, file, has_room and images is not False)
-    with output(errors, as_json=as_json) as told:
-        lost = run(lambda settings: run_export(settings, told, order))
+    order = ExportOrder(search, file_format, file, can_have_images and images is not False)
+    with output(errors, as_json=as_json) as console:
+        lost = run(lambda settings: run_export(settings, console, order))
     if lost:
         raise typer.Exit(1)

@@ -63,7 +63,7 @@ async def run_api(settings: Settings) -> None:
     settings.mongo_uri()
     settings.kafka_connection().client_options()
     stop = watch_stop_signals(at_most=STOP_S)
-    _allow_files(settings.http.max_connections)
+    _raise_file_limit(settings.http.max_connections)
     async with (
         connected(settings, query_timeout=settings.http.query_timeout) as (database, publisher),
         AsyncExitStack() as stack,
@@ -86,7 +86,7 @@ async def run_api(settings: Settings) -> None:
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is available.
         preparing = asyncio.create_task(_prepare(settings, database, publisher))
-        looking = asyncio.create_task(app.state.gauges.keep_looking())
+        watching = asyncio.create_task(app.state.gauges.keep_looking())
 
         def on_start(started: bool) -> None:
             tune_memory(YOUNG_OF_REQUESTS)
@@ -94,12 +94,12 @@ async def run_api(settings: Settings) -> None:
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)
 
-        def end(_: object) -> None:
+        def request_stop(_: object) -> None:
             server.request_stop()
             asyncio.get_running_loop().call_later(_WAITS_S, services.waits.end)
 
-        stop.add_done_callback(end)
-        preparing.add_done_callback(lambda task: end(task) if _refusal(task) else None)
+        stop.add_done_callback(request_stop)
+        preparing.add_done_callback(lambda task: request_stop(task) if _refusal(task) else None)
         try:
             await server.serve()
         except SystemExit as failed:
@@ -107,10 +107,10 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
-            refused = _refusal(preparing)
-            await cancel_and_wait(preparing, looking, stop)
-        if refused:
-            raise refused
+            refusal = _refusal(preparing)
+            await cancel_and_wait(preparing, watching, stop)
+        if refusal:
+            raise refusal
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
@@ -172,21 +172,21 @@ def _rate(settings: Settings) -> float:
     """Requests per second that a client may send; 0: any number."""
     if settings.http.rate_per_second is not None:
         return settings.http.rate_per_second
-    return _RATE_WITH_AUTHENTICATION if _asks_who_is_there(settings) else 0.0
+    return _RATE_WITH_AUTHENTICATION if _has_authentication(settings) else 0.0
 
 
 def service_names(settings: Settings) -> Sequence[str] | None:
     """Accepted host names, None for any. Without authentication a page under any other name could use the API."""
     if settings.http.allowed_hosts is not None:
         return settings.http.host, *settings.http.allowed_hosts
-    return None if _asks_who_is_there(settings) else (settings.http.host,)
+    return None if _has_authentication(settings) else (settings.http.host,)
 
 
-def _asks_who_is_there(settings: Settings) -> bool:
+def _has_authentication(settings: Settings) -> bool:
     return settings.auth.mode in ("api_key", "jwt")
 
 
-def _allow_files(connections: int) -> None:
+def _raise_file_limit(connections: int) -> None:
     """Raise the soft limit of open files for this many connections; log a warning if the hard limit is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _SPARE_FILES

@@ -40,37 +40,37 @@ def authenticator(settings: Settings, database: Database) -> Authenticator:
         case "api_key":
             return ApiKeys(ApiKeyRepository(database))
         case "jwt":
-            given = settings.auth.jwt
-            return Tokens(issuer_keys(given), token_rules(given, audience=given.audience or ""))
+            jwt = settings.auth.jwt
+            return Tokens(issuer_keys(jwt), token_rules(jwt, audience=jwt.audience or ""))
         case _:
             return Nobody()
 
 
-def token_rules(given: JwtSettings, *, audience: str) -> TokenRules:
+def token_rules(jwt: JwtSettings, *, audience: str) -> TokenRules:
     """The rules for the issuer's tokens with this audience."""
     return TokenRules(
-        issuer=given.issuer or "",
+        issuer=jwt.issuer or "",
         audience=audience,
-        algorithms=given.algorithms,
-        leeway=given.leeway,
-        permissions_claim=given.permissions_claim,
-        stores_claim=given.stores_claim,
+        algorithms=jwt.algorithms,
+        leeway=jwt.leeway,
+        permissions_claim=jwt.permissions_claim,
+        stores_claim=jwt.stores_claim,
     )
 
 
-def issuer_keys(given: JwtSettings) -> IssuerKeys:
+def issuer_keys(jwt: JwtSettings) -> IssuerKeys:
     """The keys that verify the issuer's signatures. Raises ConfigurationError."""
-    missing = [name for name, value in (("ISSUER", given.issuer), ("AUDIENCE", given.audience)) if not value]
+    missing = [name for name, value in (("ISSUER", jwt.issuer), ("AUDIENCE", jwt.audience)) if not value]
     if missing:
         raise ConfigurationError(f"{_JWT}{missing[0]}: tokens can't be checked without it.")
-    if (given.jwks_url is None) == (given.public_key_file is None):
+    if (jwt.jwks_url is None) == (jwt.public_key_file is None):
         raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
-    if given.jwks_url is not None:
-        if not is_confidential(given.jwks_url.scheme, (given.jwks_url.host or "").strip("[]")):
+    if jwt.jwks_url is not None:
+        if not is_confidential(jwt.jwks_url.scheme, (jwt.jwks_url.host or "").strip("[]")):
             raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, else an attacker on the network can sign tokens.")
-        return FetchedKeys(str(given.jwks_url), given.algorithms, lifetime=given.jwks_lifetime)
+        return FetchedKeys(str(jwt.jwks_url), jwt.algorithms, lifetime=jwt.jwks_lifetime)
     try:
-        pem = given.public_key_file.read_bytes() if given.public_key_file else b""
-        return StaticKey(pem, given.algorithms)
+        pem = jwt.public_key_file.read_bytes() if jwt.public_key_file else b""
+        return StaticKey(pem, jwt.algorithms)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{_JWT}PUBLIC_KEY_FILE: {error}") from error

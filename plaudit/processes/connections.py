@@ -48,10 +48,10 @@ async def connected(
     client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
     names, growth = settings.topics, GrowthRepository(database)
 
-    async def divided() -> Mapping[str, Growth]:
+    async def load_growth() -> Mapping[str, Growth]:
         return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
 
-    division = Division(divided, names.name(Topic.REVIEW_CHANGES))
+    division = Division(load_growth, names.name(Topic.REVIEW_CHANGES))
     publisher = Publisher(settings.kafka_connection(), division=division)
     try:
         yield database, publisher
@@ -126,16 +126,16 @@ def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def request() -> None:
+    def request_stop() -> None:
         if at_most is not None and not event.is_set():
             # In a thread, because the loop itself may hang.
-            last = threading.Timer(at_most, _end)
-            last.daemon = True
-            last.start()
+            timer = threading.Timer(at_most, _exit_by_force)
+            timer.daemon = True
+            timer.start()
         event.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, request)
+        loop.add_signal_handler(number, request_stop)
     return asyncio.create_task(event.wait())
 
 
@@ -149,6 +149,6 @@ async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bo
     return None
 
 
-def _end() -> None:
+def _exit_by_force() -> None:
     log.error("not stopped in time; ended by force, work in progress will be redelivered")
     os._exit(1)

@@ -10,7 +10,7 @@ BYTES_PER_S: Final = 16 * 1024
 LONGEST_S: Final = 300.0
 """Maximum of an extended timeout, in seconds."""
 
-_LAST_LOOK_S: Final = 0.1
+_LAST_CHECK_S: Final = 0.1
 """Seconds from the timeout to the last check."""
 
 
@@ -20,27 +20,27 @@ class Patience:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None]) -> None:
         self._loop = loop
-        self._least = seconds
+        self._base_s = seconds
         self._give_up = give_up
         self._began = loop.time()
-        self._timer = loop.call_later(seconds, self._look, False)
+        self._timer = loop.call_later(seconds, self._check, False)
         self.body_bytes = 0
 
     @property
     def seconds(self) -> float:
         """The timeout in seconds, by the body received so far."""
-        return max(self._least, min(self._least + self.body_bytes / BYTES_PER_S, LONGEST_S))
+        return max(self._base_s, min(self._base_s + self.body_bytes / BYTES_PER_S, LONGEST_S))
 
     def cancel(self) -> None:
         """Stop: the request is complete, or its connection closed."""
         self._timer.cancel()
 
-    def _look(self, is_last: bool) -> None:
+    def _check(self, is_last: bool) -> None:
         left = self._began + self.seconds - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look, False)
+            self._timer = self._loop.call_later(left, self._check, False)
         elif not is_last:
             # If the server was the slow side, the request may have arrived, to be read after this timer.
-            self._timer = self._loop.call_later(_LAST_LOOK_S, self._look, True)
+            self._timer = self._loop.call_later(_LAST_CHECK_S, self._check, True)
         else:
             self._give_up()

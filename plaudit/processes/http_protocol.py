@@ -47,7 +47,7 @@ _CHUNK_BYTES: Final = 16
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
-_UNSENT: Final = 16 * 1024
+_UNSENT_BYTES: Final = 16 * 1024
 """High-water mark of a connection's write buffer in bytes: the rest of a response waits for the client."""
 
 log = structlog.get_logger()
@@ -67,9 +67,9 @@ class BoundedProtocol(LingeringProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._unparsed = b""
-        self._has_a_turn = False
+        self._is_turn_scheduled = False
         self._is_ending = False
-        self._in_head = True
+        self._is_in_head = True
         self._head_bytes = 0
         self._framing_bytes = 0
         self._refusal = _NOT_HTTP
@@ -80,14 +80,14 @@ class BoundedProtocol(LingeringProtocol):
         """Accept a connection; beyond the limit, close the one that has kept the server waiting longest."""
         super().connection_made(transport)
         control_reading(self, transport)
-        transport.set_write_buffer_limits(high=_UNSENT)
+        transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         if len(self.connections) > self.limits.max_connections:
             longest = next(iter(self.waiting), self)
             longest.transport.abort()
             if longest is self:
                 return
             self.waiting.pop(longest, None)
-        self._wait()
+        self._start_waiting()
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -109,11 +109,11 @@ class BoundedProtocol(LingeringProtocol):
     def on_message_begin(self) -> None:
         """Start a request."""
         super().on_message_begin()
-        self._in_head = True
+        self._is_in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; trailers are ignored."""
-        if not self._in_head:
+        if not self._is_in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
             self._reject(_TOO_MANY)
@@ -129,7 +129,7 @@ class BoundedProtocol(LingeringProtocol):
         refusal = refusal_of(self.parser.get_method(), self.parser.get_http_version(), self.headers)
         if refusal is not None:
             self._reject(refusal)
-        self._in_head, self._head_bytes = False, 0
+        self._is_in_head, self._head_bytes = False, 0
         super().on_headers_complete()
         close_by(self, self._close_behind_answer)
 
@@ -149,7 +149,7 @@ class BoundedProtocol(LingeringProtocol):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
-        self._in_head, self._head_bytes, self._framing_bytes = True, 0, 0
+        self._is_in_head, self._head_bytes, self._framing_bytes = True, 0, 0
         self.waiting.pop(self, None)
         if self._receiving is not None:
             self._receiving.cancel()
@@ -161,9 +161,9 @@ class BoundedProtocol(LingeringProtocol):
         if self.is_lingering:
             stop_idle_timer(self)
         elif not self.transport.is_closing():
-            self._wait()
+            self._start_waiting()
             if self._unparsed:
-                self._take_a_turn()
+                self._schedule_turn()
 
     def pause_writing(self) -> None:
         """Give a client that doesn't read `send_timeout` seconds."""
@@ -179,37 +179,37 @@ class BoundedProtocol(LingeringProtocol):
 
     def _close_behind_answer(self) -> None:
         """Close the connection; within a body only when the client stops, has sent too much, or runs out of time."""
-        if self._in_head or self.transport.is_closing():
+        if self._is_in_head or self.transport.is_closing():
             self.transport.close()
             return
         self._unparsed = b""
         self.linger()
 
-    def _take_a_turn(self) -> None:
-        if not self._has_a_turn:
-            self._has_a_turn = True
+    def _schedule_turn(self) -> None:
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
         """Parse for one turn, and resume reading only when nothing is left unparsed."""
-        self._has_a_turn = False
+        self._is_turn_scheduled = False
         ends = time.monotonic() + _TURN_S
-        data, at = self._unparsed, 0
-        while at < len(data) and not (has_waiting_request(self) or self._has_ended()):
+        data, done = self._unparsed, 0
+        while done < len(data) and not (has_waiting_request(self) or self._has_ended()):
             # The next request may begin at the end of a head; it isn't parsed while another one waits.
-            end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
-            at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
+            end = data.find(_END_OF_HEAD, done, done + _PIECE_BYTES)
+            done += self._parse_piece(data[done : done + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
             if time.monotonic() >= ends:
                 break
         if self._has_ended():
             self._unparsed = b""
             return
-        self._unparsed = data[at:]
+        self._unparsed = data[done:]
         self.flow.is_behind = bool(self._unparsed)
         if self.flow.is_behind:
             self.flow.pause_reading()
             if not has_waiting_request(self):
-                self._take_a_turn()
+                self._schedule_turn()
         elif not (has_waiting_request(self) or has_full_body(self)):
             self.flow.resume_reading()
 
@@ -219,26 +219,26 @@ class BoundedProtocol(LingeringProtocol):
             self._expect_request()
         stop_idle_timer(self)
         # The parser reports a header only when it is complete.
-        if self._in_head:
+        if self._is_in_head:
             self._head_bytes += len(piece)
         else:
             self._framing_bytes += len(piece)
-        parsed = len(piece)
+        taken = len(piece)
         try:
             try:
                 self.parser.feed_data(piece)
             except HttpParserUpgrade as upgrade:
-                parsed = parse_without_upgrade(self, upgrade)
+                taken = parse_without_upgrade(self, upgrade)
         except HttpParserError:
             self._refuse(*self._refusal)
         self._framing_bytes = max(0, self._framing_bytes)
-        most = self.limits.max_head_bytes
-        if self._in_head and self._head_bytes > most:
+        limit = self.limits.max_head_bytes
+        if self._is_in_head and self._head_bytes > limit:
             self._refuse(*_TOO_LARGE)
-        elif self._framing_bytes > most:
-            detail = f"Trailers and chunk extensions of a request may have {most} bytes."
+        elif self._framing_bytes > limit:
+            detail = f"Trailers and chunk extensions of a request may have {limit} bytes."
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
-        return parsed
+        return taken
 
     def _reject(self, refusal: Refusal) -> NoReturn:
         """Stop the parser from within one of its callbacks."""
@@ -248,7 +248,7 @@ class BoundedProtocol(LingeringProtocol):
     def _has_ended(self) -> bool:
         return self._is_ending or self.transport.is_closing()
 
-    def _wait(self) -> None:
+    def _start_waiting(self) -> None:
         self.waiting[self] = None
         self.waiting.move_to_end(self)
 
@@ -265,13 +265,13 @@ class BoundedProtocol(LingeringProtocol):
         if self._has_ended():
             return
         log.info("connection closed", status=int(status), detail=detail)
-        if self._in_head and is_answering(self):
+        if self._is_in_head and is_answering(self):
             # The next response on this connection is for an earlier request: this one gets none.
             self._is_ending = self.flow.is_behind = True
             self.flow.pause_reading()
             close_after_answer(self)
             return
-        if self._in_head or not (has_begun_answer(self) or has_waiting_request(self)):
+        if self._is_in_head or not (has_begun_answer(self) or has_waiting_request(self)):
             self.transport.write(answer_of(status, detail))
         self.transport.close()
 

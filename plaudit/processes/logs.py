@@ -17,7 +17,7 @@ from plaudit.credentials import without_credentials
 _REMEMBERED_LINES: Final = 1_000
 
 
-class _Unchecked(BaseSettings):
+class _UncheckedSettings(BaseSettings):
     """The log settings as written, valid or not."""
 
     model_config = Settings.model_config
@@ -28,7 +28,7 @@ class _Unchecked(BaseSettings):
 def is_json_wanted() -> bool:
     """True if the configured format is JSON, even where the rest of the configuration is wrong."""
     try:
-        return _Unchecked().log.get("format") == "json"
+        return _UncheckedSettings().log.get("format") == "json"
     except (ValueError, OSError):
         return False  # reported when the whole configuration is loaded
 
@@ -52,14 +52,14 @@ def configure_logs(settings: LogSettings) -> None:
     )
     final: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if settings.format == "json":
-        final += [structlog.processors.format_exc_info, _hide, structlog.processors.JSONRenderer()]
+        final += [structlog.processors.format_exc_info, _mask_credentials, structlog.processors.JSONRenderer()]
     else:
         # Tracebacks without local variables, which hold the texts of customers.
         plain = structlog.dev.plain_traceback
         final += [
             structlog.processors.format_exc_info,
-            _hide,
-            _neutralise,
+            _mask_credentials,
+            _replace_control_characters,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
         ]
     handler = _Handler()
@@ -96,8 +96,8 @@ class _Handler(logging.StreamHandler[Any]):
             super().handleError(record)
             return
         text = f"a line of the log could not be written: {record.msg!r}"
-        told = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, text, None, None)
-        self.stream.write(self.format(told) + self.terminator)
+        report = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, text, None, None)
+        self.stream.write(self.format(report) + self.terminator)
         self.flush()
 
 
@@ -106,16 +106,16 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: Tr
         logging.getLogger("plaudit").critical("ended by an error", exc_info=(kind, error, traceback))
 
 
-def _log_thread(about: threading.ExceptHookArgs) -> None:
-    if about.exc_value is not None and about.exc_type is not SystemExit:
-        found = (about.exc_type, about.exc_value, about.exc_traceback)
-        logging.getLogger("plaudit").error("a thread ended by an error", exc_info=found)
+def _log_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and args.exc_type is not SystemExit:
+        exc_info = (args.exc_type, args.exc_value, args.exc_traceback)
+        logging.getLogger("plaudit").error("a thread ended by an error", exc_info=exc_info)
 
 
-def _log_unraisable(about: "sys.UnraisableHookArgs") -> None:
-    error = about.exc_value or about.exc_type()
-    text = about.err_msg or "an error where none can be raised"
-    logging.getLogger("plaudit").error(text, exc_info=(about.exc_type, error, about.exc_traceback))
+def _log_unraisable(args: "sys.UnraisableHookArgs") -> None:
+    error = args.exc_value or args.exc_type()
+    text = args.err_msg or "an error where none can be raised"
+    logging.getLogger("plaudit").error(text, exc_info=(args.exc_type, error, args.exc_traceback))
 
 
 class Repeats(logging.Filter):
@@ -171,7 +171,7 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
     return event
 
 
-def _hide(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _mask_credentials(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Mask the credentials in addresses: libraries log the address that they were given."""
     for name, value in event.items():
         if isinstance(value, str) and ("://" in value or "@" in value):
@@ -179,7 +179,7 @@ def _hide(_: object, __: str, event: structlog.typing.EventDict) -> structlog.ty
     return event
 
 
-def _neutralise(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _replace_control_characters(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Replace what a terminal would obey; newlines stay, because tracebacks have several lines."""
     for name, value in event.items():
         if isinstance(value, str):

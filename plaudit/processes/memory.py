@@ -11,22 +11,22 @@ counting frees a batch: collections took a tenth of a worker's time."""
 YOUNG_OF_REQUESTS: Final = 5_000
 """The same for a process that answers requests: a collection of 50,000 took 40 to 100 ms of a client's time."""
 
-_DEEPER: Final = 20
+_COLLECTIONS_PER_NEXT: Final = 20
 """Collections of a generation before one of the next."""
 
 _M_MMAP_THRESHOLD: Final = -3
-_LARGE: Final = 256 * 1024
+_LARGE_BYTES: Final = 256 * 1024
 
 
 def tune_memory(young: int) -> None:
     """Freeze start-up objects so that the garbage collector skips them, collect after `young` new containers, and
     return large blocks."""
     gc.freeze()
-    gc.set_threshold(young, _DEEPER, _DEEPER)
-    _give_back_large_blocks()
+    gc.set_threshold(young, _COLLECTIONS_PER_NEXT, _COLLECTIONS_PER_NEXT)
+    _return_large_blocks()
 
 
-def _give_back_large_blocks() -> None:
+def _return_large_blocks() -> None:
     """Have glibc map blocks of 256 KiB and more separately, and return them to the system when they are freed.
 
     By default it raises this threshold up to 32 MiB as such blocks are freed; Kafka's fetches and MongoDB's batches
@@ -34,4 +34,4 @@ def _give_back_large_blocks() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _LARGE)
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)

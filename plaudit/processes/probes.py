@@ -55,9 +55,9 @@ class Probes:
 
     def is_alive(self) -> bool:
         """True if the event loop runs a callback within LIVE_SECONDS."""
-        turned = threading.Event()
-        self._loop.call_soon_threadsafe(turned.set)
-        return turned.wait(LIVE_SECONDS)
+        has_run = threading.Event()
+        self._loop.call_soon_threadsafe(has_run.set)
+        return has_run.wait(LIVE_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
@@ -85,16 +85,16 @@ class _Handler(MetricsHandler):
             case "/metrics":
                 self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
             case "/health/live":
-                self._tell(self.server.probes.is_alive())
+                self._respond(self.server.probes.is_alive())
             case "/health/ready":
                 probes = self.server.probes
-                self._tell(probes.is_ready and not probes.hindrances, probes.hindrances)
+                self._respond(probes.is_ready and not probes.hindrances, probes.hindrances)
             case _:
                 self.send_error(HTTPStatus.NOT_FOUND)
 
-    def _tell(self, passed: bool, reasons: Sequence[str] = ()) -> None:
-        told = {"status": "pass" if passed else "fail"} | ({"reasons": list(reasons)} if reasons else {})
-        body = json.dumps(told).encode()
+    def _respond(self, passed: bool, reasons: Sequence[str] = ()) -> None:
+        health = {"status": "pass" if passed else "fail"} | ({"reasons": list(reasons)} if reasons else {})
+        body = json.dumps(health).encode()
         self.send_response(HTTPStatus.OK if passed else HTTPStatus.SERVICE_UNAVAILABLE)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -23,25 +23,25 @@ def sign_in(settings: Settings, services: Services) -> SignIn:
 
 def identity_provider(settings: Settings) -> Provider | None:
     """The OpenID provider of visitors; None in other modes or without a client id. Raises ConfigurationError."""
-    given, jwt = settings.console.oidc, settings.auth.jwt
-    if settings.auth.mode != "jwt" or given.client_id is None:
+    oidc, jwt = settings.console.oidc, settings.auth.jwt
+    if settings.auth.mode != "jwt" or oidc.client_id is None:
         return None
     # Imported here, because it loads slowly and the other modes don't need it.
     from console.sign_in.openid import OpenIdClient, OpenIdProvider
 
     client = OpenIdClient(
-        id=given.client_id,
-        secret=given.client_secret.get_secret_value() if given.client_secret else None,
+        id=oidc.client_id,
+        secret=oidc.client_secret.get_secret_value() if oidc.client_secret else None,
         issuer=jwt.issuer or "",
-        scopes=given.scopes,
-        parameters=given.parameters,
-        authorize_url=_address("AUTHORIZE_URL", given.authorize_url),
-        token_url=_address("TOKEN_URL", given.token_url),
+        scopes=oidc.scopes,
+        parameters=oidc.parameters,
+        authorize_url=_checked_address("AUTHORIZE_URL", oidc.authorize_url),
+        token_url=_checked_address("TOKEN_URL", oidc.token_url),
     )
-    return OpenIdProvider(client, Tokens(issuer_keys(jwt), token_rules(jwt, audience=given.client_id)))
+    return OpenIdProvider(client, Tokens(issuer_keys(jwt), token_rules(jwt, audience=oidc.client_id)))
 
 
-def _address(name: str, url: AnyHttpUrl | None) -> str | None:
+def _checked_address(name: str, url: AnyHttpUrl | None) -> str | None:
     if url is not None and not is_confidential(url.scheme, (url.host or "").strip("[]")):
         raise ConfigurationError(f"{_OIDC}{name}: must be https, else others on the network can sign in.")
     return str(url) if url else None

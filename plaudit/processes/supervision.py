@@ -21,7 +21,7 @@ STOP_GRACE_S: Final = 9.0
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
-_SOON_S: Final = 30.0
+_SHORT_RUN_S: Final = 30.0
 
 
 class ServiceProcess:
@@ -73,7 +73,7 @@ async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None
     pause, began = 0.0, float("-inf")
     while True:
         if not each.running:
-            pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SOON_S else 0.0
+            pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SHORT_RUN_S else 0.0
             log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code, pause_s=pause)
             await asyncio.sleep(pause)
             await _start_patiently(kind, each)

@@ -51,10 +51,10 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
         }
         return orjson.dumps(fields).decode() + "\n"
 
-    about = {"service.name": f"plaudit-{process}", "service.version": version}
+    attributes = {"service.name": f"plaudit-{process}", "service.version": version}
     if "OTEL_SERVICE_NAME" in os.environ:
-        del about["service.name"]
-    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
+        del attributes["service.name"]
+    provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
     if settings.file:
         try:
             # Each line is one write, so that processes can share the file.
@@ -72,6 +72,6 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
         yield
     finally:
         tracing.switch(on=False)
-        closing = Thread(target=provider.shutdown, daemon=True)
-        closing.start()
-        closing.join(_FLUSH_S)
+        shutdown = Thread(target=provider.shutdown, daemon=True)
+        shutdown.start()
+        shutdown.join(_FLUSH_S)

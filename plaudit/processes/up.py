@@ -105,13 +105,13 @@ async def _start(
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     await lock.take(_FOLDER_PATIENCE_S)
     settings.http.port = _port_to_listen_at(settings.http)
-    servers = await _servers(settings, stack, report)
+    servers = await _start_servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)
     report(f"Starting {', '.join(_process_names(settings))}")
-    processes = await stack.enter_async_context(_service(settings, lock))
+    processes = await stack.enter_async_context(_run_service(settings, lock))
     address = settings.http.address
-    await _until_ready(address, processes)
+    await _wait_until_ready(address, processes)
     async with connected(settings) as (database, publisher):
         if not await patiently("MongoDB", StoreRepository(database).all):
             report(f"Registering the sample store {SAMPLE_STORE['id']}")
@@ -120,14 +120,14 @@ async def _start(
             # On a busy machine it can take longer than the timeout of a publication.
             await patiently("Kafka", partial(publisher.publish, [store]))
         # The store exists only once the worker consumes: then all is ready.
-        await _until_a_store(database)
+        await _wait_for_a_store(database)
         if settings.smtp.host:
             await check_sender(settings, StoreRepository(database))
     for process in processes:
         if process.name not in FIRST_PROCESSES:
             await process.start()
     stack.callback(settings.endpoints_file.unlink, missing_ok=True)
-    _write_whole(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
+    _write_atomically(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
     kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
     report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
@@ -159,7 +159,7 @@ def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str
     return endpoints
 
 
-async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[ServerProcess]:
+async def _start_servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[ServerProcess]:
     """Start the servers without a configured address, concurrently, and put their addresses into the settings."""
     servers: list[ServerProcess] = []
 
@@ -214,7 +214,7 @@ def _process_names(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[ServiceProcess]]:
+async def _run_service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     common = _environment(settings)
@@ -235,7 +235,7 @@ async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[S
         await asyncio.gather(*(process.stop() for process in processes))
 
 
-async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
+async def _wait_until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
     try:
         # Not through a proxy that the environment names: that is for the internet.
         async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient(trust_env=False) as client:
@@ -244,8 +244,8 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                     if process.exit_code is not None:
                         raise CommandError(_obituary(process))
                 try:
-                    told = await client.get(f"{address}/health/ready")
-                    if _says_ready(told) and all(process.exit_code is None for process in processes):
+                    response = await client.get(f"{address}/health/ready")
+                    if _says_ready(response) and all(process.exit_code is None for process in processes):
                         return
                 except httpx.TransportError:
                     pass  # it doesn't listen yet
@@ -255,15 +255,15 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
         raise CommandError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
 
 
-def _says_ready(told: httpx.Response) -> bool:
+def _says_ready(response: httpx.Response) -> bool:
     try:
-        health = told.json()
+        health = response.json()
     except ValueError:
         return False  # the answer of another program
     return isinstance(health, dict) and health.get("reads") == health.get("commands") == "pass"
 
 
-async def _until_a_store(database: Database) -> None:
+async def _wait_for_a_store(database: Database) -> None:
     try:
         async with asyncio.timeout(_READY_TIMEOUT_S):
             await until(lambda: _has_a_store(database))
@@ -280,7 +280,7 @@ def _obituary(process: ServiceProcess) -> str:
     return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last])
 
 
-def _write_whole(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     # Readers find the complete file, or none.
     draft = file.with_suffix(".draft")
     draft.write_text(text)

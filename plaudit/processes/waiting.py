@@ -35,7 +35,7 @@ class NotDurableError(Exception):
 
 
 _LONGEST_PAUSE_S: Final = 5.0
-_WORTH_TELLING: Final = 4
+_FIRST_WARNED_ATTEMPT: Final = 4
 
 _QUIET_S: Final = 10.0
 """Seconds after which an unanswered attempt is logged: a server may accept connections and never answer."""
@@ -57,7 +57,7 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     growths = await patiently("MongoDB", GrowthRepository(database).all)
     counts = {topic: each.published or each.count for topic, each in growths.items()}
 
-    async def made() -> IndexNotMadeError | None:
+    async def make_indexes() -> IndexNotMadeError | None:
         try:
             await ensure_indexes(database, remember_days=settings.remember_days)
         except IndexNotMadeError as error:
@@ -65,12 +65,12 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
         return None
 
     created, _, not_made = await asyncio.gather(
-        _asked(connection, lambda admin: create_topics(admin, settings.topics, settings.topic_layout, counts)),
+        _ask_kafka(connection, lambda admin: create_topics(admin, settings.topics, settings.topic_layout, counts)),
         # A new cluster creates its offsets topic when a coordinator is first looked up: better now than by consumers.
-        _asked(connection, lambda admin: admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))),
-        patiently("MongoDB", made),
+        _ask_kafka(connection, lambda admin: admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))),
+        patiently("MongoDB", make_indexes),
     )
-    await _asked(connection, lambda admin: check_topics(admin, settings.topics))
+    await _ask_kafka(connection, lambda admin: check_topics(admin, settings.topics))
     if settings.production:
         await _check_durability(connection, settings.topics, database)
     if not_made:
@@ -84,7 +84,7 @@ async def has_places(database: Database) -> bool:
 
 
 async def _check_durability(connection: KafkaConnection, topics: TopicNames, database: Database) -> None:
-    in_kafka = await _asked(connection, lambda admin: why_not_in_kafka(admin, topics.all()))
+    in_kafka = await _ask_kafka(connection, lambda admin: why_not_in_kafka(admin, topics.all()))
     reasons = [*in_kafka, *await patiently("MongoDB", partial(why_not_in_mongodb, database))]
     if reasons:
         raise NotDurableError(
@@ -105,15 +105,15 @@ async def make_keys(settings: Settings, database: Database) -> None:
 
 async def existing_topics(connection: KafkaConnection) -> set[str]:
     """The names of all topics, once Kafka answers."""
-    return set(await _asked(connection, lambda admin: admin.list_topics()))
+    return set(await _ask_kafka(connection, lambda admin: admin.list_topics()))
 
 
 async def existing_cluster(connection: KafkaConnection) -> str:
     """The id of the cluster, once Kafka answers: another or a new cluster at the same address has a different id."""
-    return str((await _asked(connection, lambda admin: admin.describe_cluster()))["cluster_id"])
+    return str((await _ask_kafka(connection, lambda admin: admin.describe_cluster()))["cluster_id"])
 
 
-async def _asked(connection: KafkaConnection, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
+async def _ask_kafka(connection: KafkaConnection, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
     """The result of `question`, once Kafka answers; each attempt has its own connection."""
 
     async def ask() -> T:
@@ -131,11 +131,11 @@ async def patiently(
     def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         # The first attempts often fail on a server that has just started.
-        level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
-        tell(level, state.attempt_number, f"{error}"[:300])
+        level = logging.DEBUG if state.attempt_number < _FIRST_WARNED_ATTEMPT else logging.WARNING
+        log_wait(level, state.attempt_number, f"{error}"[:300])
         RETRIES.labels("start", _IN_METRICS[what]).inc()
 
-    def tell(level: int, attempt: int, error: str) -> None:
+    def log_wait(level: int, attempt: int, error: str) -> None:
         log.log(level, f"waiting for {what}", attempt=attempt, error=error, advice=_ADVICE)
 
     retrying = AsyncRetrying(
@@ -148,11 +148,11 @@ async def patiently(
     async def attempted() -> T:
         # Tenacity awaits only coroutine functions: it would return the coroutine of a lambda unawaited.
         number = int(retrying.statistics["attempt_number"])
-        quiet = asyncio.get_running_loop().call_later(_QUIET_S, tell, logging.WARNING, number, "no answer yet")
+        timer = asyncio.get_running_loop().call_later(_QUIET_S, log_wait, logging.WARNING, number, "no answer yet")
         try:
             return await attempt()
         finally:
-            quiet.cancel()
+            timer.cancel()
 
     result: T = await retrying(attempted)
     return result

@@ -56,23 +56,23 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
             tune_memory(YOUNG_OF_BATCHES)
             probes.is_ready = True
             log.info("worker ready")
-            looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
-            reading = [asyncio.create_task(_read(settings, only))] if only else []
+            watching = asyncio.create_task(_watch_progress(settings, running, probes))
+            reading = [asyncio.create_task(_wait_until_read(settings, only))] if only else []
             try:
                 # All but `reading` last as long as the worker.
-                lasting = [running.housekeeping, running.relay, looking, *reading]
+                lasting = [running.housekeeping, running.relay, watching, *reading]
                 ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
                 is_done = True
             finally:
-                await cancel_and_wait(looking, *reading)
+                await cancel_and_wait(watching, *reading)
 
     await run_process(settings, "worker", consume)
     return is_done
 
 
-async def _read(settings: Settings, topics: Collection[Topic]) -> None:
+async def _wait_until_read(settings: Settings, topics: Collection[Topic]) -> None:
     """Wait until all records of these topics are applied."""
     lag = ConsumerLag(settings.kafka_connection(), settings.topics)
     try:
@@ -92,10 +92,10 @@ async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
             await asyncio.sleep(_PAUSE_S)
 
 
-async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:
+async def _watch_progress(settings: Settings, running: RunningWorker, probes: Probes) -> None:
     """Report partitions of this worker without progress to the probes, and new ones to the log."""
     lag, standstill = ConsumerLag(settings.kafka_connection(), settings.topics), Standstill()
-    told = 0
+    logged = 0
     try:
         while True:
             try:
@@ -107,9 +107,9 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
                 else:
                     log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
             probes.hindrances = standstill.describe(running.partitions())
-            if len(probes.hindrances) > told:
+            if len(probes.hindrances) > logged:
                 log.error("partitions make no progress", partitions=probes.hindrances)
-            told = len(probes.hindrances)
+            logged = len(probes.hindrances)
             await asyncio.sleep(LOOK_EVERY_S)
     finally:
         await lag.stop()
