@@ -1,6 +1,7 @@
 """Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -15,7 +16,15 @@ from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
 from plaudit.secret_settings import PrivacySettings, ReviewTokenSettings
-from plaudit.server_settings import DataFolder, ImageSettings, KafkaSettings, MongoSettings, OptionalFile
+from plaudit.server_settings import (
+    AuditSettings,
+    DataFolder,
+    EmbeddedSettings,
+    ImageSettings,
+    KafkaSettings,
+    MongoSettings,
+    OptionalFile,
+)
 from storefront.options import StorefrontOptions
 
 AuthMode = Literal["none", "api_key", "jwt"]
@@ -116,28 +125,6 @@ class TracesSettings(BaseModel):
     """The export of traces, in addition to OpenTelemetry's own variables (`OTEL_*`)."""
 
     file: Annotated[OptionalFile, Field(description="Spans as JSON lines, to look at")] = None
-
-
-class EmbeddedSettings(BaseModel):
-    """The servers that `plaudit up` starts."""
-
-    kafka_auth: Annotated[
-        bool,
-        Field(description="Kafka asks for user and password (in endpoints.json); else this machine's users get in"),
-    ] = False
-
-
-class AuditSettings(BaseModel):
-    """Retention of the audit log."""
-
-    keep_days: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=36_500,
-            description="Older entries go by `plaudit audit archive`, no younger ones; missing: all stay",
-        ),
-    ] = None
 
 
 class LogSettings(BaseModel):
@@ -246,14 +233,18 @@ class Settings(BaseSettings):
     def http_address(self) -> str:
         """The URL of the service: that of a running `plaudit up`, else the configured one.
 
-        Raises ConfigurationError if another port is configured than the running `plaudit up` has.
+        Raises ConfigurationError if another host, port or server is configured than the running `plaudit up` has.
         """
         endpoints = self.endpoints()
         if endpoints is None:
             return self.http.address
+        self._check_servers(endpoints)
         there = str(endpoints["http"])
-        if "port" in self.http.model_fields_set and self.http.port not in (0, urlsplit(there).port):
-            raise self._contradiction("PLAUDIT_HTTP__PORT", self.http.port, f"listens at {there}")
+        host, port, configured = self.http.host.lower(), self.http.port, self.http.model_fields_set
+        if "host" in configured and host != urlsplit(there).hostname:
+            raise self._contradiction("PLAUDIT_HTTP__HOST", host, f"listens at {there}")
+        if "port" in configured and port not in (0, urlsplit(there).port):
+            raise self._contradiction("PLAUDIT_HTTP__PORT", port, f"listens at {there}")
         return there
 
     def _contradiction(self, variable: str, value: object, there: str) -> ConfigurationError:
@@ -269,7 +260,20 @@ class Settings(BaseSettings):
                 f"Set {variable}, or start `plaudit up`, which brings its own servers: none runs in {self.data}. "
                 "One that was started with another PLAUDIT_DATA (`make` calls it DATA) is found by the same."
             )
+        self._check_servers(endpoints)
         return str(endpoints[name])
+
+    def _check_servers(self, endpoints: Mapping[str, Any]) -> None:
+        """Raises ConfigurationError if a server is configured that the running `plaudit up` doesn't use."""
+        uri = self.mongo.uri.get_secret_value() if self.mongo.uri else None
+        configured = {"mongo": ("MONGO__URI", uri), "kafka": ("KAFKA__BOOTSTRAP_SERVERS", self.kafka.bootstrap_servers)}
+        for name, (variable, address) in configured.items():
+            if address and address != endpoints[name]:
+                raise ConfigurationError(
+                    f"PLAUDIT_{variable} is another server than the `plaudit up` of {self.data} uses, whose other "
+                    "addresses would go with it. Configure all addresses, set PLAUDIT_DATA to another folder (`make` "
+                    f"calls it DATA), or leave PLAUDIT_{variable} out."
+                )
 
     def endpoints(self) -> dict[str, Any] | None:
         """The servers of a running `plaudit up` with this data folder, as it publishes them; None if none is running.

@@ -20,7 +20,8 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
     """The settings that apply to commands in this folder, as JSON, secrets masked.
 
     Where nothing is configured, addresses, broker and the login at Kafka are those of a `plaudit up` that runs with the
-    same data folder. `runningUp` is the path of its file of addresses, null without one.
+    same data folder. `runningUp` is the path of its file of addresses, null without one. Raises ConfigurationError if
+    others are configured beside some of its addresses.
     """
     shown = settings.model_dump(mode="json")
     endpoints = settings.endpoints()
@@ -31,7 +32,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
     except MissingAddressError:
         return _without_secrets(shown)
     if endpoints is not None:
-        address = urlsplit(str(endpoints["http"]))
+        address = urlsplit(settings.http_address())
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
         shown["mongo"]["database"] = settings.mongo_database()
     if endpoints is not None and not settings.kafka.bootstrap_servers:

@@ -1,4 +1,4 @@
-"""Settings of Kafka, MongoDB and the store of images, and the types of settings that are paths."""
+"""Settings of Kafka, MongoDB and the store of images, and of what is kept there; types of settings that are paths."""
 
 import os
 from pathlib import Path
@@ -60,6 +60,28 @@ class MongoSettings(BaseModel):
     uri: SecretStr | None = None
     database: Annotated[str, AfterValidator(_check_database), Field(description="The name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
+
+
+class EmbeddedSettings(BaseModel):
+    """The servers that `plaudit up` starts."""
+
+    kafka_auth: Annotated[
+        bool,
+        Field(description="Kafka asks for user and password (in endpoints.json); else this machine's users get in"),
+    ] = False
+
+
+class AuditSettings(BaseModel):
+    """Retention of the audit log."""
+
+    keep_days: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Older entries go by `plaudit audit archive`, no younger ones; missing: all stay",
+        ),
+    ] = None
 
 
 class ImageSettings(BaseModel):

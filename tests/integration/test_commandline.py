@@ -87,8 +87,10 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     assert shown["mongo"]["database"] == "shop"
     kafka = shown["kafka"]
     assert (kafka["bootstrap_servers"], kafka["security_protocol"]) == ("127.0.0.1:9138", "SASL_PLAINTEXT")
-    configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092")
-    assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == ("kafka:9092", "auto")
+    configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS=endpoints["kafka"])
+    assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == (endpoints["kafka"], "auto")
+    said = plaudit(tmp_path, "config", code=2, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092").stderr
+    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is another server than the `plaudit up` of .plaudit uses" in said
 
 
 @pytest.mark.parametrize("data", ["file", "file/below"])
