@@ -118,7 +118,7 @@ async def run_process(
 
 
 def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
-    """A task that ends at SIGTERM or SIGINT.
+    """A task that ends at SIGTERM, SIGINT or, unless it is ignored as under nohup, SIGHUP: the terminal was closed.
 
     With `at_most`, a process that still runs that many seconds later is ended by force: nothing is lost, because work
     in progress is redelivered.
@@ -134,19 +134,23 @@ def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
             timer.start()
         event.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, request_stop)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, request_stop)
     return asyncio.create_task(event.wait())
 
 
 async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bool], *, again_s: float) -> T | None:
-    """The result of `work`; None if `stop` ends first: it cancels `work`, and again every `again_s` seconds."""
+    """The result of `work`; None if `stop` ends first: it cancels `work`, and again every `again_s` seconds.
+
+    Cancelled, it does the same: `work` has ended when it returns.
+    """
     running = asyncio.create_task(work)
-    await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        return running.result()
-    await cancel_and_wait(running, again_s=again_s)
-    return None
+    try:
+        await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else None
+    finally:
+        await cancel_and_wait(running, again_s=again_s)
 
 
 def _exit_by_force() -> None:

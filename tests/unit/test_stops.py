@@ -1,10 +1,13 @@
 """A process ends when it is asked to."""
 
+import asyncio
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from plaudit.processes.connections import run_unless_stopped, watch_stop_signals
 
 _HANGING = """
 import asyncio, time
@@ -39,9 +42,39 @@ def test_one_that_hangs_is_ended(hang: str) -> None:
 
 
 @pytest.mark.long
-def test_one_that_does_not_ends_by_itself() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_one_that_does_not_ends_by_itself(number: signal.Signals) -> None:
     with _running("pass", at_most=600) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait(60) == 0
+
+
+async def test_a_closed_terminal_is_ignored_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        watch_stop_signals().cancel()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+async def test_work_ends_with_the_one_who_waits_for_it() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    stop = asyncio.create_task(asyncio.Event().wait())
+    running = asyncio.create_task(run_unless_stopped(work(), stop, again_s=600))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+    stop.cancel()
