@@ -116,8 +116,9 @@ class MongoProcess(ServerProcess):
                 return False
         return True
 
-    def _obituary(self, exit_code: int) -> str:
-        text = super()._obituary(exit_code)
+    def obituary(self, exit_code: int) -> str:
+        """The reason for the end; for libraries that are missing, how to get them."""
+        text = super().obituary(exit_code)
         if exit_code != _LIBRARY_MISSING:
             return text
         needs = "It needs OpenSSL 3 and libcurl 4, as Debian 12, Ubuntu 22.04 and later have them: install them"

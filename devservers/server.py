@@ -174,11 +174,12 @@ class ServerProcess(ABC):
 
     async def _serves_or_raises(self) -> bool:
         if self._child is not None and (exit_code := self._child.exit_code) is not None:
-            raise EmbeddedServerError(self._obituary(exit_code))
+            raise EmbeddedServerError(self.obituary(exit_code))
         return await self._serves()
 
-    def _obituary(self, exit_code: int) -> str:
-        text = f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
+    def obituary(self, exit_code: int) -> str:
+        """The reason for the end of the last run, as far as its exit code, its log and the disk show it."""
+        text = f"{self.name} ended during the start (exit code {exit_code}). {self._end_of_log()}"
         free = shutil.disk_usage(self.folder).free
         # On a full disk the reason may be missing from the log.
         return text if free >= _LEAST_FREE else f"{text}\nOnly {free // 2**20} MB are free in {self.folder}: make room."

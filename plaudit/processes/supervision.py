@@ -2,10 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 
@@ -13,6 +13,9 @@ from devservers.child import Child
 from devservers.errors import EmbeddedServerError
 from devservers.private import new_log
 from devservers.server import ServerProcess
+from storage.pymongo_internals import cancel_and_wait
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -54,6 +57,27 @@ class ServiceProcess:
         """Let it finish the work in progress; kill it after STOP_GRACE_S."""
         if self._child is not None:
             await self._child.stop(STOP_GRACE_S)
+
+
+async def run_with(servers: Sequence[ServerProcess], work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which may wait for these servers for as long as it takes.
+
+    Raises EmbeddedServerError if one of them ends first; `work` is cancelled then.
+    """
+    running, watching = asyncio.create_task(work), asyncio.create_task(_watch(servers))
+    try:
+        await asyncio.wait([running, watching], return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else watching.result()
+    finally:
+        await cancel_and_wait(running, watching, again_s=STOP_GRACE_S)
+
+
+async def _watch(servers: Sequence[ServerProcess]) -> NoReturn:
+    while True:
+        for server in servers:
+            if (exit_code := server.exit_code) is not None:
+                raise EmbeddedServerError(server.obituary(exit_code))
+        await asyncio.sleep(_PAUSE_S)
 
 
 async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[ServiceProcess]) -> None:

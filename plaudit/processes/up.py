@@ -33,7 +33,7 @@ from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.mailer import check_sender
-from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
+from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
 from storage.database import Database
 from storage.stores import StoreRepository
@@ -106,6 +106,12 @@ async def _start(
     await lock.take(_FOLDER_PATIENCE_S)
     settings.http.port = _port_to_listen_at(settings.http)
     servers = await _start_servers(settings, stack, report)
+    return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))
+
+
+async def _start_service(
+    settings: Settings, lock: FolderLock, stack: AsyncExitStack, servers: Sequence[ServerProcess], report: Report
+) -> list[ServiceProcess]:
     report("Creating topics and indexes")
     await run_init(settings)
     report(f"Starting {', '.join(_process_names(settings))}")
@@ -135,7 +141,7 @@ async def _start(
     if any(not isinstance(server, MongoProcess) and server.password is None for server in servers):
         report("Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes it.")
     report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
-    return servers, processes
+    return processes
 
 
 def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str, Any]:

@@ -1,13 +1,25 @@
 """What `plaudit up` starts again when it ends by itself."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from plaudit.processes.supervision import ServiceProcess, keep_running
+from devservers.errors import EmbeddedServerError
+from devservers.tansu import TansuProcess
+from plaudit.processes.supervision import ServiceProcess, keep_running, run_with
+from tests.support.processes import Marked
+from tests.support.up_command import Up
 from tests.support.waiting import eventually
+
+
+def kill(marked: Marked, part: str) -> None:
+    """Kill the one process that has this in its command line."""
+    (pid,) = [pid for pid, command in marked.commands().items() if part in command]
+    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.long
@@ -25,3 +37,24 @@ async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path)
     # The log of a run, and that of the run before, however many there are.
     assert sorted(each.name for each in tmp_path.iterdir()) == ["--version.log", "--version.log.1"]
     assert (tmp_path / "--version.log.1").read_text().startswith("plaudit ")
+
+
+async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked: Marked) -> None:
+    async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:
+        assert await run_with([server], asyncio.sleep(0, "done")) == "done"
+        waiting = asyncio.create_task(run_with([server], asyncio.Event().wait()))
+        server.kill()
+        with pytest.raises(EmbeddedServerError, match=r"Tansu ended .*\(exit code -9\)"):
+            await waiting
+    assert not marked.commands()
+
+
+@pytest.mark.long
+async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "tansu")
+    async with up.started() as process:
+        await up.says(process, "Starting api")
+        kill(marked, "--replSet")
+        assert await asyncio.to_thread(process.wait, 60) == 1
+    assert "MongoDB ended during the start (exit code -9)" in up.log.read_text()
+    await up.nothing_is_left()
