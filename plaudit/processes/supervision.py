@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NoReturn, TypeVar
@@ -13,6 +14,7 @@ from devservers.child import Child
 from devservers.errors import EmbeddedServerError
 from devservers.private import new_log
 from devservers.server import ServerProcess
+from messaging.topics import TopicNotMadeError
 from storage.pymongo_internals import cancel_and_wait
 
 T = TypeVar("T")
@@ -80,16 +82,28 @@ async def _watch(servers: Sequence[ServerProcess]) -> NoReturn:
         await asyncio.sleep(_PAUSE_S)
 
 
-async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[ServiceProcess]) -> None:
-    """Restart servers and processes that end by themselves, until cancelled."""
+async def keep_running(
+    servers: Sequence[ServerProcess],
+    processes: Sequence[ServiceProcess],
+    restore: Callable[[ServerProcess], Coroutine[Any, Any, None]],
+) -> None:
+    """Restart servers and processes that end by themselves, until cancelled.
+
+    `restore` creates again what a restarted server has lost.
+    """
+
+    async def start(server: ServerProcess) -> None:
+        await server.start()
+        await run_with([server], restore(server))
+
     async with asyncio.TaskGroup() as group:
         for server in servers:
-            group.create_task(_keep_running("server", server))
+            group.create_task(_keep_running("server", server, partial(start, server)))
         for process in processes:
-            group.create_task(_keep_running("process", process))
+            group.create_task(_keep_running("process", process, process.start))
 
 
-async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None:
+async def _keep_running(kind: str, each: ServerProcess | ServiceProcess, start: Callable[[], Awaitable[None]]) -> None:
     """Restart it whenever it ends, without a limit: it ran once, so the cause is expected to pass.
 
     At once, but after growing pauses if it keeps ending soon.
@@ -100,21 +114,21 @@ async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None
             pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SHORT_RUN_S else 0.0
             log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code, pause_s=pause)
             await asyncio.sleep(pause)
-            await _start_patiently(kind, each)
+            await _start_patiently(kind, each.name, start)
             began = monotonic()
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _start_patiently(kind: str, each: ServerProcess | ServiceProcess) -> None:
+async def _start_patiently(kind: str, name: str, start: Callable[[], Awaitable[None]]) -> None:
     pause = _PAUSE_S
     while True:
         try:
-            await each.start()
-        except (EmbeddedServerError, OSError) as error:
-            reason, name = str(error).partition("\n")[0], {kind: each.name}
-            log.error(f"{kind} not started; trying again until Ctrl-C", **name, pause_s=pause, reason=reason)
+            await start()
+        except (EmbeddedServerError, OSError, TopicNotMadeError) as error:
+            reason = str(error).partition("\n")[0]
+            log.error(f"{kind} not started; trying again until Ctrl-C", **{kind: name}, pause_s=pause, reason=reason)
         else:
-            log.warning(f"{kind} runs again", **{kind: each.name})
+            log.warning(f"{kind} runs again", **{kind: name})
             return
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)

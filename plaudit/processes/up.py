@@ -73,7 +73,13 @@ async def run_up(settings: Settings, report: Report) -> None:
         started = await run_unless_stopped(_start(settings, lock, stack, report), stop, again_s=STOP_GRACE_S)
         if started is None:
             return
-        await run_unless_stopped(keep_running(*started), stop, again_s=STOP_GRACE_S)
+
+        async def restore(server: ServerProcess) -> None:
+            if isinstance(server, TansuProcess):
+                report("Creating topics again: Tansu kept them in memory, with all records")
+                await run_init(settings)
+
+        await run_unless_stopped(keep_running(*started, restore), stop, again_s=STOP_GRACE_S)
         report("Stopping")
 
 

@@ -9,11 +9,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from devservers.errors import EmbeddedServerError
+from devservers.server import ServerProcess
 from devservers.tansu import TansuProcess
 from plaudit.processes.supervision import ServiceProcess, keep_running, run_with
 from tests.support.processes import Marked
 from tests.support.up_command import Up
 from tests.support.waiting import eventually
+
+
+async def restore(_: ServerProcess) -> None:
+    """Nothing is lost."""
 
 
 def kill(marked: Marked, part: str) -> None:
@@ -26,7 +31,7 @@ def kill(marked: Marked, part: str) -> None:
 async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path) -> None:
     process = ServiceProcess("--version", tmp_path, {})
     with capture_logs() as logged:
-        running = asyncio.create_task(keep_running([], [process]))
+        running = asyncio.create_task(keep_running([], [process], restore))
 
         def pauses() -> list[float]:
             return [line["pause_s"] for line in logged if "ended" in line["event"]]
@@ -58,3 +63,20 @@ async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path
         assert await asyncio.to_thread(process.wait, 60) == 1
     assert "MongoDB ended during the start (exit code -9)" in up.log.read_text()
     await up.nothing_is_left()
+
+
+async def test_what_a_server_has_lost_is_made_again(tmp_path: Path) -> None:
+    restored: list[bool] = []
+
+    async def restore(server: ServerProcess) -> None:
+        restored.append(server.running)
+        if len(restored) == 1:
+            server.kill()  # once more, while it is made again
+            await asyncio.Event().wait()
+
+    async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:
+        running = asyncio.create_task(keep_running([server], [], restore))
+        server.kill()
+        await eventually(lambda: restored == [True, True])
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,6 +1,8 @@
 """`plaudit up` on the fallback broker, as somebody without Java has it."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,4 +27,21 @@ async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marke
 
         # Servers that are slow for a few seconds are a finding, too.
         await eventually(complaints, lambda found: not found)
+    await up.nothing_is_left()
+
+
+@pytest.mark.long
+async def test_the_jobs_go_on_after_its_crash(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "tansu")
+    async with up.started() as process:
+        await up.says(process, "Ctrl-C stops everything")
+        (pid,) = [pid for pid, command in marked.commands().items() if "--storage-engine" in command]
+        os.kill(pid, signal.SIGKILL)
+        await up.says(process, "server runs again")
+
+        async def demo() -> tuple[int, str]:
+            ended = await asyncio.to_thread(up.run, "demo")
+            return ended.returncode, ended.stdout + ended.stderr
+
+        await eventually(demo, lambda found: found[0] == 0)
     await up.nothing_is_left()
