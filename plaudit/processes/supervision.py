@@ -112,7 +112,8 @@ async def _keep_running(kind: str, each: ServerProcess | ServiceProcess, start: 
     while True:
         if not each.running:
             pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SHORT_RUN_S else 0.0
-            log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code, pause_s=pause)
+            facts = {kind: each.name, "exit_code": each.exit_code, "log": f"{each.log}.1"}
+            log.error(f"{kind} ended; starting it again", **facts, pause_s=pause)
             await asyncio.sleep(pause)
             await _start_patiently(kind, each.name, start)
             began = monotonic()

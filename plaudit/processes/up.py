@@ -32,7 +32,7 @@ from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
-from plaudit.processes.mailer import check_sender
+from plaudit.processes.mailer import check_sender, mail_server
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
 from storage.database import Database
@@ -62,6 +62,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     check_authentication(settings)
     registered_entity_types(settings)
     settings.smtp.checked_sender()
+    if settings.smtp.host:
+        mail_server(settings)
     if unknown := unknown_variables(settings):
         report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()

@@ -42,6 +42,7 @@ async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path)
     # The log of a run, and that of the run before, however many there are.
     assert sorted(each.name for each in tmp_path.iterdir()) == ["--version.log", "--version.log.1"]
     assert (tmp_path / "--version.log.1").read_text().startswith("plaudit ")
+    assert {line["log"] for line in logged if "ended" in line["event"]} == {str(tmp_path / "--version.log.1")}
 
 
 async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked: Marked) -> None:

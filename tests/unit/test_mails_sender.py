@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from plaudit.cli.terminal import Terminal
 from plaudit.config import ConfigurationError, Settings, SmtpSettings
@@ -46,3 +47,12 @@ async def test_a_sender_that_is_no_address(process: str, sender: str | None, is_
     with pytest.raises(StartedError if is_address else ConfigurationError) as raised:
         await run(process, settings)
     assert is_address or str(raised.value) == "PLAUDIT_SMTP__SENDER: that is not one mail address."
+
+
+async def test_up_tells_of_a_mail_server_that_no_mailer_can_use(tmp_path: Path) -> None:
+    nameless = SmtpSettings(host="mail.example", password=SecretStr("pass-of-mail"))
+    with pytest.raises(ConfigurationError, match="PLAUDIT_SMTP__USERNAME"):
+        await run("up", Settings(smtp=nameless, data=tmp_path))
+    unchecked = SmtpSettings(host="mail.example", security="tls", tls_ca_file=tmp_path / "missing.pem")
+    with pytest.raises(ConfigurationError, match=r"PLAUDIT_SMTP__TLS_CA_FILE: .*missing\.pem"):
+        await run("up", Settings(smtp=unchecked, data=tmp_path))
