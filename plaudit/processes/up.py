@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -29,9 +28,9 @@ from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
-from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
+from plaudit.processes.listening import port_to_listen_at
 from plaudit.processes.mailer import check_sender, mail_server
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
@@ -85,34 +84,11 @@ async def run_up(settings: Settings, report: Report) -> None:
         report("Stopping")
 
 
-def _port_to_listen_at(http: HttpSettings) -> int:
-    """The configured port; a free one if that is 0.
-
-    Raises CommandError if the address can't be listened at: its owner would answer instead of our API.
-    """
-    port = http.port
-    try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(http.host, port, type=socket.SOCK_STREAM):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind((address[0], port, *address[2:]))
-                probe.listen()
-                port = probe.getsockname()[1]
-    except OSError as error:
-        raise CommandError(
-            f"HTTP can't be served at {http.address} ({error.strerror}). Stop what has that port, or choose another "
-            "one with PLAUDIT_HTTP__PORT."
-        ) from error
-    return port
-
-
 async def _start(
     settings: Settings, lock: FolderLock, stack: AsyncExitStack, report: Report
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     await lock.take(_FOLDER_PATIENCE_S)
-    settings.http.port = _port_to_listen_at(settings.http)
+    settings.http.port = port_to_listen_at(settings.http)
     servers = await _start_servers(settings, stack, report)
     return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))
 

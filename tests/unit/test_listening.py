@@ -1,0 +1,45 @@
+"""The address of `plaudit up` where nobody can listen at it."""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from plaudit.cli.command_line import CommandError
+from plaudit.http_settings import HttpSettings
+from plaudit.processes.listening import port_to_listen_at
+from tests.support.waiting import free_port
+
+STOP = "Stop what has that port, or choose another one with PLAUDIT_HTTP__PORT."
+HOST = "PLAUDIT_HTTP__HOST must be a name or an address of this machine."
+ROOT = "Ports below 1024 are for root: choose another one with PLAUDIT_HTTP__PORT."
+
+
+def test_a_port_that_is_free() -> None:
+    port = free_port()
+    assert port_to_listen_at(HttpSettings(port=port)) == port
+    assert port_to_listen_at(HttpSettings(port=0)) > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"), [(errno.EADDRINUSE, STOP), (errno.EADDRNOTAVAIL, HOST), (errno.EACCES, ROOT)]
+)
+def test_what_to_do_about_an_address(number: int, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bind(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket.socket, "bind", bind)
+    with pytest.raises(CommandError) as caught:
+        port_to_listen_at(HttpSettings())
+    assert str(caught.value) == f"HTTP can't be served at http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
+
+
+def test_what_to_do_about_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def getaddrinfo(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    with pytest.raises(CommandError) as caught:
+        port_to_listen_at(HttpSettings(host="nohost.invalid"))
+    assert str(caught.value).endswith(f"(Name or service not known). {HOST}")
