@@ -53,6 +53,8 @@ class _Client:
         self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            raise CommandError("The demo is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
         status, known = response.status_code, dict[str, Any]()
         if status == httpx.codes.ACCEPTED and headers:  # a busy machine takes longer than was waited for
             status, known = await self._outcome(response.json()["commandId"])

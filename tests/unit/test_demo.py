@@ -43,3 +43,12 @@ async def test_a_command_that_takes_longer_than_it_is_waited_for(outcome: str, s
 async def test_an_outcome_that_is_none_is_told() -> None:
     with pytest.raises(CommandError, match="was answered 409, not 200"):
         await sent("refused", 200)
+
+
+async def test_a_service_that_asks_who_is_there_is_told() -> None:
+    def serve(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(401, json={"title": "Unauthorized"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(serve), base_url="http://plaudit.test") as http:
+        with pytest.raises(CommandError, match="PLAUDIT_AUTH__MODE=none"):
+            await demo._Client(http, Terminal(quiet=True)).send("Title", "POST", "/api/x", [])
