@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -57,6 +58,11 @@ async def run_up(settings: Settings, report: Report) -> None:
     Raises EmbeddedServerError, CommandError or ConfigurationError if something can't be started; nothing is left
     running then.
     """
+    if platform.system() != "Linux":  # the children end with their parent by prctl, and locks are looked up in /proc
+        raise CommandError(
+            "`plaudit up` is for Linux. Start the containers here: `docker compose up -d --build` in the checkout "
+            "(docs/operations.md#containers)."
+        )
     # Errors in these are better reported now than in the log of a process.
     check_authentication(settings)
     registered_entity_types(settings)
