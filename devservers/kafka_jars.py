@@ -61,8 +61,10 @@ class KafkaJars:
             keep_open=(lock.descriptor,),
         )
         if exit_code != 0 or not any(partial.glob(f"kafka_*-{kafka_version()}.jar")):
-            message = f"Maven couldn't fetch Kafka. Check the network and Maven's settings. It says:\n{output}"
-            raise EmbeddedServerError(message)
+            raise EmbeddedServerError(
+                "Maven couldn't fetch Kafka. Check the network and Maven's settings, or look around with a "
+                f"broker in memory: `make up BROKER=tansu` (PLAUDIT_BROKER=tansu). Maven says:\n{output}"
+            )
         partial.rename(self.folder)
 
 

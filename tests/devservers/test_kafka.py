@@ -189,9 +189,10 @@ def test_says_where_another_cache_is_chosen(tmp_path: Path) -> None:
 
 async def test_mavens_error_is_told(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
     commands(java=JAVA, mvn="echo '[ERROR] the registry is on holiday'; exit 1")
-    with pytest.raises(EmbeddedServerError, match="the registry is on holiday"):
+    with pytest.raises(EmbeddedServerError, match="the registry is on holiday") as caught:
         async with embedded_kafka(data, progress.append):
             pass
+    assert "make up BROKER=tansu" in str(caught.value)
     assert not KafkaJars().cached
 
 
