@@ -57,7 +57,12 @@ def _check_database(name: str) -> str:
 class MongoSettings(BaseModel):
     """The connection to MongoDB."""
 
-    uri: SecretStr | None = None
+    uri: Annotated[
+        SecretStr | None,
+        Field(
+            description="`mongodb://…` of a replica set or sharded cluster; missing: `plaudit up` runs one of its own"
+        ),
+    ] = None
     database: Annotated[str, AfterValidator(_check_database), Field(description="The name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
