@@ -1,1 +1,1 @@
-"""Object types as the configuration registers them, and their resolvers."""
+"""Registered object types, and their resolvers."""

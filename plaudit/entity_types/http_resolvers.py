@@ -1,4 +1,4 @@
-"""Names over HTTP: an address with the id in it, and where in the answer name and image stand."""
+"""Names over HTTP: a URL that contains the id, and the paths of name and image in the JSON of the answer."""
 
 import asyncio
 import re
@@ -15,10 +15,10 @@ from domain.entity_types import PartlyResolvedError, ResolvedEntity, ResolverErr
 from plaudit.entity_types.resolvers import resolved_entity
 
 MOST_REQUESTS: Final = 8
-"""Requests that run at a time."""
+"""Maximum number of concurrent requests of a resolver."""
 
 MOST_BYTES: Final = 1024 * 1024
-"""The longest answer that is read."""
+"""Maximum size of an answer in bytes."""
 
 MOST_REDIRECTS: Final = 3
 ID: Final = "{id}"
@@ -29,12 +29,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class HttpResolver:
-    """Asks `url` for each id, which it holds as `{id}`; `name` and `image` are paths in the JSON that answers.
+    """Requests `url`, which contains `{id}`, for each id; `name` and `image` are paths in the JSON of the answer.
 
-    The id is percent-encoded; one that a server would read as another path once it has decoded it, however often, is
-    unknown without asking. So it is with 404, with 410, and with an answer without a name. Redirects are followed
-    within the same origin only. `timeout` is in seconds, for each request. When some requests fail the others' names
-    are told by PartlyResolvedError; any ResolverError when all do.
+    The id is percent-encoded. An id that a server could decode, however often, into another path is unknown without a
+    request; so is one that is answered 404, 410, or without a name. Redirects are followed within the same origin only.
+    `timeout` is in seconds, for each request. If some requests fail, PartlyResolvedError holds the other names; if all
+    fail, the first error is raised.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class HttpResolver:
         self._url = url
         self._name = name
         self._image = image
-        # Not compressed, so that the bytes that come are the bytes that are counted.
+        # Uncompressed, so that the bytes received are the bytes counted.
         self._headers = {"accept": "application/json", **(headers or {}), "accept-encoding": "identity"}
         self._timeout = timeout
         self._slots = asyncio.Semaphore(MOST_REQUESTS)
 
     async def __call__(self, ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
-        """Names and images by id. Raises ResolverError, PartlyResolvedError where some requests succeeded."""
+        """Names and images by id. Raises ResolverError. Raises PartlyResolvedError: some requests succeeded."""
         asked = [id for id in ids if not self._leads_elsewhere(id)]
         async with httpx.AsyncClient(headers=self._headers, timeout=self._timeout, verify=self._tls) as client:
             answers = await asyncio.gather(*(self._entity(client, id) for id in asked), return_exceptions=True)
@@ -73,7 +73,7 @@ class HttpResolver:
         plain = id
         while (decoded := unquote(plain)) != plain:
             plain = decoded
-        # Behind a semicolon some servers read parameters of the step before it.
+        # Some servers read parameters of a path segment after a semicolon.
         places = (part.replace(ID, plain) for part in re.split("[/?]", self._url) if ID in part)
         steps = (step.partition(";")[0] for place in places for step in re.split(r"[/\\]", place))
         return any(step in _PATH_STEPS for step in steps) or _CONTROL.search(plain) is not None
@@ -89,7 +89,7 @@ class HttpResolver:
         except TimeoutError:
             raise ResolverError(f"no answer within {self._timeout} s") from None
         except httpx.HTTPError as error:
-            # Its text may hold the address, and that the id.
+            # Its text may contain the URL, and that the id.
             raise ResolverError(f"the request failed: {type(error).__name__}") from error
         if body is None:
             return None
@@ -134,7 +134,7 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 def value_at(answer: Any, path: str) -> Any:
-    """The value at a path like `product.images.0.url`, None if there is no such place."""
+    """The value at a path like `product.images.0.url`; None if the path doesn't exist."""
     for step in path.split("."):
         if isinstance(answer, dict):
             answer = answer.get(step)

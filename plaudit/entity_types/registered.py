@@ -1,7 +1,7 @@
-"""Registration of object types: the sample, what other packages bring, what the configuration says.
+"""Registration of object types: the built-in sample, those of other packages, and those of the configuration.
 
-A package brings types by an entry point of the group `plaudit.entity_types` that names an `EntityType`, or several.
-The configuration has the last word on each attribute it gives.
+A package registers types by an entry point of the group `plaudit.entity_types` that names an `EntityType`, or several.
+The configuration overrides each attribute that it sets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _SHOWN_ERRORS: Final = 5
 
 
 def registered_entity_types(settings: Settings) -> EntityTypes:
-    """All registered object types; raises ConfigurationError, which says what is wrong and where."""
+    """All registered object types. Raises ConfigurationError, which names the place and the reason."""
     types = {PRODUCT.entity_type: PRODUCT}
     types |= {type.entity_type: type for type in _from_packages()}
     configured: dict[str, str] = {}

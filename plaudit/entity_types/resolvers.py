@@ -1,4 +1,4 @@
-"""Resolvers from Python functions, run apart from the service's event loop, so that they can't block it."""
+"""Resolvers from Python functions, run outside the service's event loop, so that they can't block it."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from domain.entity_types import ResolvedEntity, ResolverError
 from messaging.schemas import ENTITY_NAME_LENGTH
 
 MOST_THREADS: Final = 8
-"""Calls of a plain function that run at a time; others wait. One that hangs keeps its thread until it ends."""
+"""Maximum number of concurrent calls of a plain function; others wait. A call that hangs keeps its thread."""
 
 Function = Callable[[list[str]], Any]
 
@@ -21,15 +21,14 @@ Function = Callable[[list[str]], Any]
 class FunctionResolver:
     """A resolver from a Python function that takes a list of ids.
 
-    It returns `{id: {"name": ..., "imageUrl": ...}}` or `{id: ResolvedEntity}`; ids that it doesn't know are left
-    out. A plain function runs in a thread, an async one on an event loop in a thread of its own: neither blocks
-    the service, whatever it does. An async one is cancelled when it takes too long; a plain one can't be, and
-    should have a time-out of its own.
+    It returns `{id: {"name": ..., "imageUrl": ...}}` or `{id: ResolvedEntity}`, without the ids that it doesn't know. A
+    plain function runs in a thread, an async one on an event loop in a thread of its own: neither can block the
+    service. An async one is cancelled when it takes too long; a plain one can't be, and should have its own timeout.
     """
 
     def __init__(self, function: Function) -> None:
         self._function = function
-        called = getattr(function, "__call__", None)  # noqa: B004 - not whether: which
+        called = getattr(function, "__call__", None)  # noqa: B004 - the method itself is examined
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._slots = asyncio.Semaphore(MOST_THREADS)
 
@@ -40,7 +39,7 @@ class FunctionResolver:
         except ResolverError:
             raise
         except Exception as error:
-            # Without the text of the error: it may name an object.
+            # Without the text of the error, which may name an object.
             raise ResolverError(f"the function raised {type(error).__name__}") from error
         if not isinstance(found, Mapping):
             raise ResolverError(f"the function must return a mapping by id, not {type(found).__name__}")
@@ -53,7 +52,7 @@ class FunctionResolver:
     @cached_property
     def _own_loop(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
-        # Daemon threads: the end of the process doesn't wait for code that hangs.
+        # Daemon threads: the process can exit while code hangs.
         Thread(target=loop.run_forever, name="resolver", daemon=True).start()
         return loop
 
@@ -61,14 +60,14 @@ class FunctionResolver:
         await self._slots.acquire()
         loop = asyncio.get_running_loop()
         answer: Future[Any] = Future()
-        answer.set_running_or_notify_cancel()  # the function goes on, whether or not its caller waits
+        answer.set_running_or_notify_cancel()  # not cancelled with its caller: the function runs on
 
         def work() -> None:
             try:
                 answer.set_result(self._function(ids))
             except BaseException as error:
                 answer.set_exception(ResolverError(f"the function raised {type(error).__name__}"))
-            with suppress(RuntimeError):  # the service has ended meanwhile
+            with suppress(RuntimeError):  # the service's loop is closed
                 loop.call_soon_threadsafe(self._slots.release)
 
         Thread(target=work, name="resolver", daemon=True).start()
@@ -86,9 +85,9 @@ def _entity(value: object) -> ResolvedEntity | None:
 
 
 def resolved_entity(name: object, image_url: object) -> ResolvedEntity | None:
-    """A name and an image as they can be stored and shown; None without a name.
+    """A name and the URL of an image, fit to be stored and shown; None without a name.
 
-    Names are cut at the length that a submitted one may have.
+    Names are truncated to the maximum length of a submitted one.
     """
     text = _text(name)
     return ResolvedEntity(text[:ENTITY_NAME_LENGTH], _text(image_url)) if text else None
@@ -99,5 +98,5 @@ def _text(value: object) -> str | None:
         return str(value)
     if not isinstance(value, str):
         return None
-    # Neither NUL nor half a surrogate pair can be stored.
+    # NUL and lone surrogates can't be stored.
     return value.replace("\0", "").encode("utf-8", "ignore").decode().strip() or None

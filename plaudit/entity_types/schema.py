@@ -1,4 +1,4 @@
-"""Object types in the configuration: their attributes, and what `getEntity` can be."""
+"""Object types in the configuration: their attributes, and the forms of `getEntity`."""
 
 import importlib
 import re
@@ -26,7 +26,7 @@ from messaging.schemas import Id
 from plaudit.entity_types.http_resolvers import ID, HttpResolver
 from plaudit.entity_types.resolvers import FunctionResolver
 
-# The id stands behind the host, so that no id can choose who is asked. Credentials belong in a header.
+# `{id}` comes after the host, so that no id can choose the server. Credentials belong in a header.
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@{}\\]+[/?][^\s#{}]*(\{id\}[^\s#{}]*)+", re.IGNORECASE)
 _REFERENCE: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 _PATH: Final = re.compile(r"[^.\[\]]+(\.[^.\[\]]+)*")
@@ -52,9 +52,9 @@ def _is_header_value(value: SecretStr) -> SecretStr:
 
 
 def function_named(reference: str) -> Callable[..., Any]:
-    """The function that `package.module:function` names; modules are looked for in the working directory, too.
+    """The function that `package.module:function` names; modules are also searched in the working directory.
 
-    Raises ValueError.
+    Raises ValueError: it can't be imported, or isn't callable.
     """
     module_name, _, name = reference.partition(":")
     here = str(Path.cwd())
@@ -88,7 +88,7 @@ Text = Annotated[str, StringConstraints(max_length=1_024)]
 
 
 class _Registration(BaseModel):
-    """Checked strictly, and a name that isn't known is a mistake: it would have no effect."""
+    """Validated strictly; an unknown name is an error, because it would have no effect."""
 
     model_config = ConfigDict(strict=True, alias_generator=to_camel, extra="forbid")
 
@@ -103,7 +103,7 @@ class HttpTemplate(_Registration):
     timeout: Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)] = 2.0
 
     def resolver(self) -> Resolver:
-        """The resolver that asks over HTTP."""
+        """The resolver that sends this request."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}
         return HttpResolver(self.url, name=self.name, image=self.image, headers=headers, timeout=self.timeout)
 
@@ -127,7 +127,7 @@ GetEntity = Annotated[
 
 
 class EntityTypeRegistration(_Registration):
-    """An object type. What is left out is as it was for a type that is known already, else empty."""
+    """An object type. An attribute left out keeps its value for a type that is already known, else has the default."""
 
     entity_type: Id
     description: Text = ""
@@ -140,7 +140,7 @@ class EntityTypeRegistration(_Registration):
     purchase_item_field: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
 
     def applied_to(self, known: EntityType | None) -> EntityType:
-        """The type as it is registered, on top of what is known of it."""
+        """The known type, or a new one, with the attributes that are set here."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         if self.detail_blade:
             given["detail_blade"] = DetailBlade(self.detail_blade.controller, self.detail_blade.template)
@@ -158,7 +158,7 @@ REGISTRATIONS: Final[TypeAdapter[list[EntityTypeRegistration]]] = TypeAdapter(li
 
 
 def shown_location(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The location of an error in the configuration, without the kind of `getEntity` that Pydantic adds."""
+    """The location of an error in the configuration, without the tag of `getEntity` that Pydantic adds."""
     return tuple(
         part for i, part in enumerate(location) if not (part in _KINDS and i and location[i - 1] == "getEntity")
     )

@@ -1,4 +1,4 @@
-"""`plaudit audit archive`: old entries of the audit log go into a file, and then out of the database."""
+"""`plaudit audit archive`: moves old entries of the audit log from the database into a file."""
 
 import gzip
 import hashlib
@@ -24,10 +24,11 @@ _AT_ONCE: Final = 1_000
 
 
 async def archive(settings: Settings, out: Terminal, before: datetime | None, file: Path, *, is_lost: bool) -> None:
-    """Write the entries that took effect before a moment into a new file, then remove them.
+    """Write the entries that took effect before a moment into a new file, then remove them from the database.
 
-    The file is gzip with a JSON object on each line, whole or not there. What is removed stands in a file that was read
-    again. Killed at any point, the next run finishes that archive first. Raises CommandError and UsageError.
+    The file is gzip with one JSON object per line, and appears only once complete. Entries are removed after the file
+    has been read back. If a run is killed, the next one finishes its archive first; `is_lost` gives up one whose file
+    is missing or damaged. Raises CommandError and UsageError.
     """
     before = _moment(settings.audit.keep_days, before, datetime.now(UTC))
     async with reached(settings) as (database, _):
@@ -51,7 +52,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
 
 
 def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> datetime:
-    """The moment before which entries are archived."""
+    """The moment before which entries are archived. Raises UsageError: none is set, or it is too recent."""
     kept = None if keep_days is None else now - timedelta(days=keep_days)
     if before is None and kept is None:
         raise UsageError("Say which entries: by --before, or by PLAUDIT_AUDIT__KEEP_DAYS for all that are older.")
@@ -62,9 +63,9 @@ def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> da
 
 @contextmanager
 def _draft(file: Path) -> Iterator[BinaryIO]:
-    """The empty file under construction, which one run has at a time."""
+    """The empty draft of an archive, locked against other runs."""
     with locked_draft(file) as draft:
-        # Only now: another run may have given this very file its name.
+        # Under the lock: another run may have completed this very file.
         if file.exists():
             _remove_draft(file)
             raise UsageError(f"{file} is there already. Name another file: an archive is never written over.")
@@ -76,7 +77,7 @@ def _remove_draft(file: Path) -> None:
 
 
 async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
-    """Write entries to the disk; returns how many."""
+    """Write entries to the disk; returns their number."""
     count = 0
     with gzip.GzipFile(filename="", fileobj=draft, mode="wb") as lines:
         async for id, entry in entries:
@@ -87,12 +88,12 @@ async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
 
 
 def _without_author(entry: AuditEntry) -> AuditEntry:
-    """The entry without the name of a customer, whom nobody could take out of a file."""
+    """The entry without the name of a customer: an erasure couldn't remove it from a file."""
     return entry._replace(subject=None) if entry.may_be_of_customer else entry
 
 
 async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: datetime) -> Archive:
-    """Write the draft and note the archive, from where on every run finishes it; without entries nothing is left."""
+    """Write the draft and record the archive; from then on any run finishes it. Without entries no file is left."""
     try:
         written = await _write(archives.entries_before(before), draft)
         begun = Archive(str(file), _sha256(draft_of(file)), written)
@@ -110,7 +111,7 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
 
 
 async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> None:
-    """Give the file its name, and remove what is in it."""
+    """Rename the draft to its final name, and remove its entries from the database."""
     if not _is_here(begun):
         raise CommandError(
             f"The archive {begun.file} was cut short, and isn't here as it was written: {begun.entries} entries, "
@@ -118,7 +119,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
             "in the log."
         )
     file = Path(begun.file)
-    # Nothing is removed before the file has its name.
+    # Nothing is removed before the file has its final name.
     if _is_draft(file) and sum([await archives.count(ids) for ids in _ids_in(draft_of(file))]) != begun.entries:
         await archives.finish(begun)
         _remove_draft(file)
@@ -131,7 +132,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
 
 
 def _is_here(begun: Archive) -> bool:
-    """True if the archive, or its draft where it has no name yet, is as it was written."""
+    """True if the archive, or its draft before the rename, is there as it was written."""
     file = Path(begun.file)
     found = draft_of(file) if _is_draft(file) else file
     return found.is_file() and _sha256(found) == begun.sha256
@@ -142,7 +143,7 @@ def _is_draft(file: Path) -> bool:
 
 
 def _named(file: Path) -> Path:
-    """The archive, with its name for good."""
+    """The archive under its final name, on the disk."""
     if _is_draft(file):
         draft_of(file).rename(file)
     folder = os.open(file.parent, os.O_RDONLY)
@@ -159,7 +160,7 @@ def _sha256(file: Path) -> str:
 
 
 def _ids_in(file: Path) -> Iterator[list[str]]:
-    """The ids of the entries in an archive, so many at a time."""
+    """The ids of the entries in an archive, in batches."""
     ids: list[str] = []
     with gzip.open(file) as lines:
         for line in lines:

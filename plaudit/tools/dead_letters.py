@@ -1,4 +1,4 @@
-"""`plaudit dlq show`, and the content of the dead-letter topics for the other tools."""
+"""`plaudit dlq show`, and the records of the dead-letter topics for the other tools."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from plaudit.tools.servers import missing_topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them.
+    """A selection of dead letters: those that match every criterion that is set, at most `limit` of them.
 
-    `places` name letters one by one, each of them once, and leave no other criterion.
+    `places` name single letters, each selected once, and exclude the other criteria.
     """
 
     topics: Sequence[str] | None = None
@@ -36,16 +36,16 @@ class Filter:
 
     @property
     def names_letters(self) -> bool:
-        """True if each letter is named."""
+        """True if single letters are named."""
         return bool(self.places)
 
     @property
     def is_everything(self) -> bool:
-        """True without any criterion."""
+        """True if no criterion is set."""
         return not (self._is_of_a_kind or self.names_letters)
 
     def check(self) -> None:
-        """Raises UsageError for criteria beside places, which would mean nothing."""
+        """Raises UsageError: other criteria are set beside places."""
         if self.names_letters and self._is_of_a_kind:
             raise UsageError("Places name letters one by one: leave out --topic, --code, --since and --until.")
 
@@ -57,8 +57,10 @@ class Filter:
 def named_letter(
     names: TopicNames, topics: Sequence[str] | None, partition: int | None, offset: int | None
 ) -> list[LetterPlace]:
-    """The place of the one letter that is named by topic, partition and offset; none without the last two. Raises
-    UsageError where it is named incompletely."""
+    """The place of the letter named by topic, partition and offset; empty without the last two.
+
+    Raises UsageError: only some of them are given, or the topic has no dead letters.
+    """
     if partition is None and offset is None:
         return []
     if partition is None or offset is None or len(topics or ()) != 1:
@@ -67,7 +69,7 @@ def named_letter(
 
 
 async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partition: int, offset: int) -> None:
-    """Print a letter; raises UsageError or CommandError."""
+    """Print a letter. Raises UsageError or CommandError."""
     wanted = Filter(places=named_letter(settings.topics, (topic,), partition, offset))
     async for (letter,) in dead_letters(settings, wanted):
         out.tell(_shown_letter(letter))
@@ -83,12 +85,12 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
 
 
 async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
-    """The present letters of the topics, in batches, each partition in its order, topics by the flow.
+    """The current letters in batches: topics in the order of the flow, each partition in its own order.
 
-    Waits until Kafka answers. `judged_letters` alone heeds `limit`.
+    Waits until Kafka answers. Ignores `limit`, which `judged_letters` applies.
 
-    Raises UsageError for a topic that has no dead letters, CommandError for a place without one, and where there is no
-    topic of dead letters at all: the prefix or the Kafka is another one then.
+    Raises UsageError: a topic has no dead letters. Raises CommandError: a place holds none, or no dead-letter topic
+    exists, so that the prefix or the address of Kafka must be wrong.
     """
     names = [settings.topics.dead_letters(topic) for topic in topics_of(settings.topics, wanted.topics)]
     connection = settings.kafka_connection()
@@ -131,7 +133,10 @@ async def _of_topics(
 
 
 def topics_of(names: TopicNames, wanted: Sequence[str] | None) -> list[Topic]:
-    """The topics that are meant, with or without prefix and suffix, in the order of the flow; all if none is given."""
+    """The topics named with or without prefix and suffix, in the order of the flow; all of them if none is named.
+
+    Raises UsageError: one has no dead letters.
+    """
     found = set()
     for text in wanted or ():
         bare = text.removesuffix(DEAD_LETTER_SUFFIX)

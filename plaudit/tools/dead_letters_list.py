@@ -1,4 +1,4 @@
-"""`plaudit dlq list` and `summary`: the dead letters, one by one or counted."""
+"""`plaudit dlq list` and `summary`: dead letters one by one, or counted."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": ti
 
 
 async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, states: list[LetterState]) -> None:
-    """Print a line for each letter in one of these states."""
+    """Print one line for each letter in one of these states."""
     rows: list[dict[str, Any]] = []
     async with reached(settings) as (database, _):
         async for letters in judged_letters(settings, database, wanted, states):
@@ -33,7 +33,7 @@ async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, s
 
 @dataclass(slots=True)
 class _Group:
-    """The letters of a topic with one code."""
+    """Counts of the letters of a topic with one code."""
 
     states: Counter[LetterState] = field(default_factory=Counter)
     failed_again: int = 0
@@ -53,7 +53,7 @@ class _Group:
 
 
 async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filter) -> None:
-    """Print how many letters there are by topic and code: open ones with their age, replayed and discarded ones."""
+    """Print the number of letters by topic and code: open ones with their age, replayed and discarded ones."""
     groups: dict[tuple[str, str], _Group] = {}
     now = datetime.now(UTC)
     async with reached(settings) as (database, _):

@@ -1,4 +1,4 @@
-"""`plaudit dlq replay` and `discard`: dead letters become messages again, each once, or are settled without it."""
+"""`plaudit dlq replay` and `discard`: publish dead letters again, each once, or settle them without publishing."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _LEFT_OUT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The options of a replay. `mended` replaces the value of the one letter that is named."""
+    """The options of a replay. `mended` replaces the value of the single named letter."""
 
     wanted: Filter
     mended: bytes | None = None
@@ -53,7 +53,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """The options of a discard; without any criterion it needs `everything`."""
+    """The options of a discard. Without any criterion `everything` is required."""
 
     wanted: Filter
     reason: str
@@ -62,13 +62,14 @@ class Discard:
 
 
 async def replay_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Replay) -> None:
-    """Publish letters to their topics, and say how many.
+    """Publish letters to their topics again, and print their number.
 
-    Letters are marked in the transaction that owes their messages to Kafka. Cut short, what was marked is published
-    by this or by a worker, and the next replay goes on behind it, once that is done; of several replays at once one
-    publishes a letter.
-    A letter that fails again is the same letter: it is replayed if it is named, or `again`. What becomes a dead letter
-    during the replay is left for the next one. Raises UsageError or CommandError.
+    Letters are marked in the transaction that writes their messages to the outbox. If the run is cut short, a worker or
+    the next replay publishes the messages of marked letters, and the replay then continues after them. Concurrent
+    replays publish each letter once. A letter that failed again counts as the same letter: it is replayed if it is
+    named, or with `again`. Letters that arrive during the replay are left to the next one.
+
+    Raises UsageError or CommandError.
     """
     order.wanted.check()
     if order.mended is not None and len(set(order.wanted.places)) != 1:
@@ -88,7 +89,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                     if order.dry_run:
                         done, hindered = await _choice(chunk, order, left, repositories)
                     else:
-                        # What another replay has marked before is published before what comes behind it.
+                        # To keep the order, first publish what an earlier replay has marked.
                         await transactions.outbox.settle_before(datetime.now(UTC))
                         done, hindered = await transactions.run(partial(_replay, chunk, order, left))
                     replayed += len(done)
@@ -105,7 +106,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
 
 
 def _check(mended: bytes, topic: Topic) -> None:
-    """Raises CommandError for a value that the consumer of the topic would set aside."""
+    """Raises CommandError: the consumer of the topic would make the value a dead letter again."""
     if refusal := refusal_of(mended, READERS[topic]):
         raise CommandError(f"{topic} would set this value aside ({refusal.code}): {refusal}. Nothing was replayed.")
 
@@ -130,7 +131,7 @@ async def _replay(
 async def _choice(
     letters: Sequence[Judged], order: Replay, left: int | None, stored: Repositories, work: UnitOfWork | None = None
 ) -> tuple[list[Judged], Counter[Hindrance]]:
-    """Those of these letters that are replayed, at most `left`, and the reasons against others."""
+    """The letters to replay, at most `left`, and the counted reasons against the others."""
     marks = await stored.replays.marks([letter_id(e.letter) for e in letters], work.session if work else None)
     spared = {letter_id(letter) for letter in await stored.erasures.spared([each.letter for each in letters])}
     chosen: list[Judged] = []
@@ -140,7 +141,7 @@ async def _choice(
         if len(chosen) == left:
             break
         if each.came_back:
-            continue  # The letter that stands for it is counted.
+            continue  # The letter that replaces it is counted.
         id = letter_id(each.letter)
         state = marks.get(id, UNMARKED).state
         if each.failed_again and state is LetterState.OPEN and not is_named:
@@ -155,9 +156,9 @@ async def _choice(
 
 
 async def discard_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Discard) -> None:
-    """Settle open letters without publishing them, with a reason in the audit log, and say how many.
+    """Settle open letters without publishing them, with a reason in the audit log, and print their number.
 
-    Kafka keeps them until the retention of their topics is over. Raises UsageError or CommandError.
+    Kafka keeps them until the retention of their topics expires. Raises UsageError or CommandError.
     """
     order.wanted.check()
     if order.wanted.is_everything and not order.everything:

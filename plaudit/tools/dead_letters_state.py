@@ -1,13 +1,13 @@
-"""Dead letters and what became of each: open, replayed or discarded.
+"""Dead letters and their states: open, replayed or discarded.
 
-A letter L1 that is replayed twice and fails again:
+A letter L1 that is replayed twice and fails both times:
 1. A replay of L1 writes the mark {_id: L1, count: 1} into `replayedDeadLetters`, its message into `outbox` until Kafka
    has it, and an entry into `auditLog`. L1 is replayed.
-2. The message fails: letter L2 comes, with the header `x-replayed-from: L1` and without a mark. L2 is open,
-   `failed_again`, and L1 `came_back`. `times` is 1 for both.
-3. A replay of L2, by its place or `--again`, writes {_id: L2, count: 1}, sets the count of L1 to 2, and adds to the
-   other two collections as before. The header of the message is still L1.
-4. It fails: L3 comes with that header. L3 is open, with `times` 2 by the mark of L1. L1 and L2 `came_back`.
+2. The message fails: letter L2 arrives, with the header `x-replayed-from: L1` and without a mark. L2 is open and
+   `failed_again`, L1 `came_back`. `times` is 1 for both.
+3. A replay of L2, by its place or with `--again`, writes {_id: L2, count: 1}, sets the count of L1 to 2, and adds to
+   the other two collections as before. The header of the message is still L1.
+4. It fails: L3 arrives with that header. L3 is open, with `times` 2 from the mark of L1. L1 and L2 `came_back`.
 """
 
 import hashlib
@@ -26,27 +26,26 @@ _Position = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A dead letter, and what became of it.
-
-    `times`: how often its line was published again. `came_back`: another letter stands for it, because what was
-    published failed again.
-    """
+    """A dead letter and its state."""
 
     letter: RawRecord
     place: LetterPlace
     state: LetterState
     times: int
+    """Number of replays of its line."""
+
     came_back: bool
+    """True if another letter replaces it, because its replay failed."""
 
     @property
     def failed_again(self) -> bool:
-        """True for an open letter that is what came of a replay."""
+        """True for an open letter that results from a replay."""
         return self.state is LetterState.OPEN and first_letter_id(self.letter) != letter_id(self.letter)
 
 
 @dataclass(slots=True)
 class _Lines:
-    """The letters that came of replays: of each line, which begins at a first letter, the newest stands for all."""
+    """Lines of letters: a first letter and those that result from its replays. The newest one stands for its line."""
 
     newest: dict[bytes, _Position] = field(default_factory=dict)
     firsts: set[str] = field(default_factory=set)
@@ -67,7 +66,7 @@ class _Lines:
 async def judged_letters(
     settings: Settings, database: Database, wanted: Filter, states: Sequence[LetterState] = tuple(LetterState)
 ) -> AsyncIterator[list[Judged]]:
-    """The letters that are wanted and in one of these states, in the order of `dead_letters`; `limit` counts these.
+    """The wanted letters in one of these states, in the order of `dead_letters`, at most `limit` of them.
 
     Raises what `dead_letters` does.
     """
@@ -102,7 +101,7 @@ def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark
 
 
 def _line_of(letter: RawRecord, first: str) -> bytes:
-    # A record may hold commands about several things, which fail one by one: each goes on as a line of its own.
+    # A record may hold several commands, which fail one by one: each continues as a line of its own.
     parts = (first.encode(), letter.topic.encode(), letter.key or b"")
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
 

@@ -1,4 +1,4 @@
-"""`plaudit demo`: samples of the main jobs, driven through a running service, with each answer."""
+"""`plaudit demo`: runs samples of the main use cases through a running service, and prints each answer."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 60
 
 
 class _Client:
-    """Sends requests and shows them with their answers."""
+    """Sends requests, and prints them with their answers."""
 
     def __init__(self, client: httpx.AsyncClient, out: Terminal) -> None:
         self._client = client
@@ -46,7 +46,10 @@ class _Client:
         headers: Mapping[str, str] | None = None,
         expected: int = 200,
     ) -> Any:
-        """Send a request, show both sides, and return the JSON of its answer; raises CommandError otherwise."""
+        """Send a request, print it with its answer, and return the JSON of the answer.
+
+        Raises CommandError: the status isn't `expected`.
+        """
         self.title(title)
         sent = "" if body is None else " " + json.dumps(body)
         preference = "".join(f"  ({name}: {value})" for name, value in (headers or {}).items())
@@ -56,7 +59,7 @@ class _Client:
         if response.status_code == httpx.codes.UNAUTHORIZED:
             raise CommandError("The demo is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
         status, known = response.status_code, dict[str, Any]()
-        if status == httpx.codes.ACCEPTED and headers:  # a busy machine takes longer than was waited for
+        if status == httpx.codes.ACCEPTED and headers:  # a busy machine may take longer than the wait
             status, known = await self._outcome(response.json()["commandId"])
         if status != expected:
             raise CommandError(f"{method} {path} was answered {status}, not {expected}: {known or response.text}")
@@ -66,8 +69,10 @@ class _Client:
         return answer
 
     async def _outcome(self, command_id: str) -> tuple[int, dict[str, Any]]:
-        """Wait for the outcome of a command, and show it; returns the status that tells it, and what is told. Raises
-        CommandError if there never is one."""
+        """Wait for the outcome of a command and print it; returns its HTTP status and body.
+
+        Raises CommandError: none comes in time.
+        """
         path = f"/api/commands/{command_id}"
         state: dict[str, Any] = {}
 
@@ -92,7 +97,7 @@ class _Client:
             await publisher.stop()
 
     async def until_found(self, path: str) -> None:
-        """Wait until a path answers 200; raises CommandError if it never does."""
+        """Wait until a path answers 200. Raises CommandError: it doesn't in time."""
 
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
@@ -111,9 +116,9 @@ class _Client:
 
 @asynccontextmanager
 async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a running service; raises CommandError where nothing answers."""
+    """A client of a running service. Raises CommandError: nothing answers."""
     try:
-        # Ours is asked directly: a proxy that the environment names is for the internet.
+        # Without proxies of the environment: they are for the internet.
         async with httpx.AsyncClient(base_url=address, timeout=30, trust_env=False) as client:
             yield client
     except httpx.TransportError as error:
@@ -122,7 +127,7 @@ async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def run_demo(settings: Settings, out: Terminal) -> None:
-    """Reviews, ratings, orders and returns; objects of this run alone are touched."""
+    """Run the samples of reviews, ratings, orders and returns, with objects of this run alone."""
     product = f"demo-{uuid4().hex[:8]}"
     async with service_at(settings.http_address()) as client:
         service = _Client(client, out)

@@ -1,4 +1,4 @@
-"""`plaudit export`: all reviews as JSON Lines or CSV, which `plaudit import` reads."""
+"""`plaudit export`: writes reviews as JSON Lines or CSV, which `plaudit import` reads."""
 
 import codecs
 import csv
@@ -34,7 +34,7 @@ from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
 _LEFT_OUT: Final = ("pendingImages", "writtenDate")
-"""Fields that pass, or that `createdDate` says already."""
+"""Fields that are temporary, or that `createdDate` repeats."""
 
 _NOT_IN_TABLES: Final = ("reply", "flags", "images", *_LEFT_OUT)
 _COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_TABLES)
@@ -43,7 +43,7 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ExportOrder:
-    """The options of an export. No `output`: standard output. `with_images` needs JSON Lines in a file."""
+    """The options of an export. No `output` means standard output. `with_images` requires JSON Lines and `output`."""
 
     search: ReviewSearch
     format: FileFormat
@@ -51,16 +51,17 @@ class ExportOrder:
     with_images: bool
 
     def folder(self) -> AbstractContextManager[Path | None]:
-        """The draft of the folder of images, None without them. Raises UsageError for one that is in the way."""
+        """The draft of the folder of images; None without images. Raises UsageError: something else is in its place."""
         return image_folder(images_beside(self.output)) if self.with_images and self.output else nullcontext()
 
 
 async def run_export(settings: Settings, progress: Terminal, order: ExportOrder) -> int:
-    """Write every review that matches, in the order of ids, and return how many images have lost their file.
+    """Write all matching reviews in the order of ids; returns the number of images whose file is lost.
 
-    In JSON Lines the votes and reports about a page of reviews follow it. Memory holds a page. A review that is there
-    all the time is written once. A file is whole or not there, and so is the folder of its images. Raises CommandError
-    for a store or a type that there is not.
+    In JSON Lines each page of reviews is followed by its votes and reports. Memory holds one page. A review that exists
+    throughout the run is written once. The file and the folder of its images appear only once complete.
+
+    Raises CommandError: the store or a type doesn't exist.
     """
     count = named = 0
     async with reached(settings) as (database, _):
@@ -69,7 +70,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
             await check_entity_type(database, entity_type)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
-            # Its lock is that of the folder, too.
+            # Its lock protects the folder, too.
             _output(order) as file,
             order.folder() as folder,
             progress.status("Exporting reviews") as status,
@@ -86,7 +87,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
                 named += sum(bool(review.images) for review in reviews)
                 status.update(f"Exported {count} reviews")
             if folder:
-                # Before the folder takes its place: the disk may be full.
+                # Before the folder is replaced: the disk may be full.
                 put_on_disk(file)
     written, lost = (images.count, images.lost) if images else (0, 0)
     counts = {"exported": count, "images": written, "lostImages": lost}
@@ -106,7 +107,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
 async def _lines(
     reviews: Sequence[Review], stores: Mapping[str, Store], images: ImageExport | None
 ) -> list[Mapping[str, Any]]:
-    """The lines of a page: its reviews, with what is told of their images where those are exported."""
+    """The rows of a page of reviews, with their images if those are exported."""
     told = await images.of(reviews) if images else {}
     details = (review_details(review, stores) for review in reviews)
     rows = [{name: value for name, value in each.items() if name not in _LEFT_OUT} for each in details]
@@ -114,10 +115,10 @@ async def _lines(
 
 
 def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, Any]], object]:
-    """Writes reviews into the file one by one, behind a header row in CSV, which leaves some fields out."""
+    """A function that writes reviews to the file one by one; in CSV after a header row, and without some fields."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")
-    # Unlike a wrapper of io, it doesn't close the file when it goes.
+    # Unlike io.TextIOWrapper, it doesn't close the file when it is deleted.
     rows = csv.DictWriter(codecs.getwriter("utf-8")(file), _COLUMNS, extrasaction="ignore")
     rows.writeheader()
     return lambda review: rows.writerow(
@@ -133,7 +134,7 @@ def _output(order: ExportOrder) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            discard_output()  # the reader closed the pipe: it has a part, of which nothing is told
+            discard_output()  # the reader closed the pipe: it has a part, and gets no summary
             raise
         return
     then = partial(remove_folder_before, images_beside(path)) if order.with_images else None

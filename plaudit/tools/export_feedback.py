@@ -1,4 +1,4 @@
-"""Lines of an export about votes and reports, which `plaudit import` reads."""
+"""Lines of an export with votes and reports, which `plaudit import` reads."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final, TypeVar
@@ -12,15 +12,15 @@ from storage.reviews_exports import ExportedVote, FeedbackExport
 
 VOTES_IN_LINE: Final = 500
 REPORTS_IN_LINE: Final = 10
-"""A line is bounded, for an import takes none beyond `MAX_LINE_BYTES`: a review can have any number of votes, and each
-character of a report can take twelve bytes."""
+"""Maximum votes or reports in a line, so that it stays below `MAX_LINE_BYTES` of an import: a review can have any
+number of votes, and each character of a report can take twelve bytes."""
 
 Told = TypeVar("Told", ExportedVote, Report)
 Shown = TypeVar("Shown")
 
 
 class VoteShown(TypedDict):
-    """A vote, with its voter."""
+    """A vote and its voter."""
 
     userId: str
     helpful: bool
@@ -41,7 +41,7 @@ class ReportsLine(TypedDict):
 
 
 async def feedback_lines(database: Database, review_ids: Collection[str]) -> AsyncIterator[VotesLine | ReportsLine]:
-    """All votes and reports about these reviews, by review."""
+    """All votes on and reports about these reviews, grouped by review."""
     feedback = FeedbackExport(database)
     async for review_id, votes in _grouped(feedback.votes(review_ids), VOTES_IN_LINE, _vote):
         yield {"reviewId": review_id, "votes": votes}
@@ -52,7 +52,7 @@ async def feedback_lines(database: Database, review_ids: Collection[str]) -> Asy
 async def _grouped(
     found: AsyncIterator[Told], size: int, show: Callable[[Told], Shown]
 ) -> AsyncIterator[tuple[str, list[Shown]]]:
-    """Groups of what is about one review, so many at most."""
+    """Consecutive items about one review, in groups of at most `size`."""
     review_id, group = "", list[Shown]()
     async for each in found:
         if group and (each.review_id != review_id or len(group) == size):

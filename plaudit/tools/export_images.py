@@ -1,4 +1,4 @@
-"""The images of an export: their files, and what its rows tell of them."""
+"""The images of an export: their files, and their entries in its rows."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -29,7 +29,7 @@ class NamedImage(TypedDict):
 
 
 class ExportedImage(NamedImage):
-    """An image of a review, with its file in the folder. `uploader` is the person, null where nobody knows them."""
+    """An image of a review, with its file in the folder. `uploader` is the id of a person, null if unknown."""
 
     uploader: str | None
     sha256: str
@@ -38,7 +38,7 @@ class ExportedImage(NamedImage):
 class ImageExport:
     """Writes the files of images into a folder. Memory holds a few of them.
 
-    `open_files` opens the store when the first one is needed. `count` are written, `lost` have no file in the store.
+    `open_files` opens the store for the first image. `count` images were written, `lost` have no file in the store.
     """
 
     def __init__(self, database: Database, open_files: Callable[[], ImageFiles], folder: Path) -> None:
@@ -50,9 +50,9 @@ class ImageExport:
         self.lost = 0
 
     async def of(self, reviews: Collection[Review]) -> dict[str, list[NamedImage]]:
-        """Write the files of the images of these reviews; returns what is told of each image, by review id.
+        """Write the image files of these reviews; returns the entries of their images by review id.
 
-        Those that belong to the review no more, because they went meanwhile, are left out.
+        Images that no longer belong to their review are left out.
         """
         wanted = [(review, image) for review in reviews for image in review.images if not image.is_pending]
         told: dict[str, list[NamedImage]] = {}

@@ -1,16 +1,16 @@
-"""The formats of files of reviews."""
+"""The file formats of reviews."""
 
 from enum import StrEnum
 from pathlib import Path
 
 
 class FileFormat(StrEnum):
-    """The formats that reviews are read from and written to."""
+    """A format that reviews are imported from and exported to."""
 
     CSV = "csv"
     JSONL = "jsonl"
 
     @classmethod
     def of(cls, file: Path) -> "FileFormat":
-        """As the file's name says: CSV for `.csv`, else JSON Lines."""
+        """The format by the file's name: CSV for `.csv`, else JSON Lines."""
         return cls.CSV if file.suffix.lower() == ".csv" else cls.JSONL

@@ -16,32 +16,33 @@ _NAME: Final = re.compile(IMAGE_ID_PATTERN.rstrip("$") + re.escape(_SUFFIX))
 
 
 def images_beside(file: Path) -> Path:
-    """The folder of the images of an export: beside the file itself, by whatever links that is named."""
+    """The folder of the images of an export: beside the file itself, after resolving symbolic links."""
     file = file.resolve()
     return file.with_name(file.name + ".images")
 
 
 def image_file(folder: Path, id: str) -> Path:
-    """The file of an image in that folder."""
+    """The file of an image in the folder."""
     return folder / f"{id}{_SUFFIX}"
 
 
 def folder_before(folder: Path) -> Path:
-    """The place of the folder before, until the file of the new export has its name: it is that of the old file."""
+    """The path of the previous folder until the new export's file has its name: it belongs to the old file."""
     return folder.with_name(folder.name + ".old")
 
 
 def remove_folder_before(folder: Path) -> None:
-    """Remove the folder before."""
+    """Remove the previous folder."""
     _remove(folder_before(folder))
 
 
 @contextmanager
 def image_folder(folder: Path) -> Iterator[Path]:
-    """A draft of the folder, in whose place it stands after the block; after an error the folder is as it was.
+    """A draft that replaces the folder after the block; after an error the folder is unchanged.
 
-    Without any image there is no folder afterwards. The one before is kept for `remove_folder_before`. Raises
-    UsageError for a folder that holds anything else.
+    Without any image there is no folder afterwards. The previous one is kept for `remove_folder_before`.
+
+    Raises UsageError: the folder holds anything but images, or the path is a link or a file.
     """
     draft, old = folder.with_name(folder.name + ".draft"), folder_before(folder)
     for each in (folder, draft, old):
@@ -53,7 +54,7 @@ def image_folder(folder: Path) -> Iterator[Path]:
             _remove(old)
             folder.rename(old)
         if draft.exists():
-            os.sync()  # what is removed next may be all that there is of them
+            os.sync()  # the folder to be removed next may hold the only other copies
             draft.rename(folder)
     finally:
         _remove(draft)

@@ -1,4 +1,4 @@
-"""`plaudit keys`: API keys are made, listed and revoked."""
+"""`plaudit keys`: creates, lists and revokes API keys."""
 
 import secrets
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ async def create_key(
     stores: Sequence[str] | None,
     days: int | None,
 ) -> None:
-    """Store a key and print it, which happens this once; None for `days`: it never expires."""
+    """Store a key and print it, which can't be repeated. `days` None: it never expires."""
     now = datetime.now(UTC)
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     caller = Caller(client, frozenset(permissions), frozenset(stores) if stores else None)
@@ -42,7 +42,7 @@ async def create_key(
 
 
 async def list_keys(settings: Settings, out: Terminal) -> None:
-    """Print all keys, by client and age; no secret is known here."""
+    """Print all keys by client and age; their secrets aren't stored."""
     async with reached(settings) as (database, _):
         keys = await ApiKeyRepository(database).all()
     now = datetime.now(UTC)
@@ -59,7 +59,7 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
 
 
 async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
-    """Revoke a key. Raises CommandError."""
+    """Revoke a key. Raises CommandError: it doesn't exist."""
     async with reached(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")

@@ -1,4 +1,4 @@
-"""`plaudit migrate`: the steps to the newest schema, and the mending of documents that have lost fields."""
+"""`plaudit migrate`: makes the steps to the newest schema, and mends documents that have lost fields."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -32,17 +32,17 @@ from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
 from storage.unit_of_work import UnitOfWork
 
 _PAUSE_S: Final = 0.02
-"""Between slices, for the service that runs on."""
+"""Seconds between slices, to leave capacity to the running service."""
 
 _PAGE: Final = 2_000
-"""Damaged documents from which on they are mended: for each time the whole topic of reviews is read."""
+"""Number of damaged documents to collect before mending: each round reads the whole topic of reviews."""
 
 _SLICE: Final = 100
 _MOST_LOST: Final = 1_000
 
 
 class StepReport(TypedDict):
-    """A step that was made, or would be: so many documents."""
+    """A step that was made, or would be, and the number of documents it changes."""
 
     number: int
     sentence: str
@@ -50,14 +50,14 @@ class StepReport(TypedDict):
 
 
 class LostFields(TypedDict):
-    """A document, and the names of its fields that nothing can restore."""
+    """A document, and the names of its fields that can't be restored."""
 
     id: str
     fields: list[str]
 
 
 class MendingReport(TypedDict):
-    """The damaged documents of a collection: `restored` from what is known elsewhere, `filled` with defaults."""
+    """The damaged documents of a collection: `restored` from other data, `filled` with defaults."""
 
     collection: str
     damaged: int
@@ -68,7 +68,7 @@ class MendingReport(TypedDict):
 
 
 class MigrationReport(TypedDict):
-    """A migration: the schema before and after it; of a dry run, what would be done."""
+    """A migration, with the schema before and after it; for a dry run, the changes it would make."""
 
     dryRun: bool
     schemaBefore: int
@@ -79,7 +79,7 @@ class MigrationReport(TypedDict):
 
 @dataclass(slots=True)
 class Migration:
-    """One run. Cut short, the next one goes on where it was: a step notes its progress, and what is mended stays so."""
+    """One run. The next run continues one that was cut short: steps record their progress, mended documents stay so."""
 
     settings: Settings
     database: Database
@@ -89,11 +89,11 @@ class Migration:
 
     @property
     def marks(self) -> SchemaMarks:
-        """The mark of the database."""
+        """The schema mark of the database."""
         return SchemaMarks(self.database)
 
     async def make(self, step: Step) -> StepReport:
-        """Make a step, from where it stands."""
+        """Make a step, from its recorded progress on."""
         mark, work = await self.marks.load(), _work(step, self.database)
         await self.marks.save(begun(mark, step))
         state = await self.marks.progress(step.number)
@@ -108,7 +108,7 @@ class Migration:
         return {"number": step.number, "sentence": step.sentence, "documents": state.done}
 
     async def mend(self, collection: str) -> MendingReport:
-        """Mend the documents of a collection."""
+        """Mend the damaged documents of a collection."""
         mender, total, damaged, waiting = Mender(self.database, collection), Mended(), 0, list[Id]()
         async for ids in _damaged(mender, self.progress):
             damaged += len(ids)
@@ -136,7 +136,7 @@ class Migration:
         return mended
 
     async def _published(self, ids: Collection[str]) -> dict[str, Review]:
-        """These reviews as the topic of reviews tells them: as they were when they were whole."""
+        """These reviews from the topic of reviews: their last states before they were damaged."""
         wanted = {id.encode(errors="surrogatepass"): id for id in ids}
         found: dict[str, Review] = {}
         connection = self.settings.kafka_connection()
@@ -159,10 +159,10 @@ class Migration:
 
 async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_run: bool, compatible: bool) -> None:
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
-    `compatible`: the steps alone that the version before runs on.
 
-    Raises SchemaRefusedError if the database is newer, CommandError where it or the topics that documents are mended
-    from are missing, and what drivers raise if a server goes away meanwhile.
+    `compatible`: only the steps on which the previous version can run. Raises SchemaRefusedError: the database is
+    newer. Raises CommandError: the database, or a topic from which documents are mended, is missing. Raises errors of
+    the drivers: a server goes away meanwhile.
     """
     async with connected(settings) as (database, publisher):
         await check_database(database)
@@ -176,7 +176,7 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
                 steps = [await run.make(step) for step in missing]
-                # Each document is looked at: a release that changes a setting would take hours of a large database.
+                # Mending scans all documents: in a large database it would add hours to each release.
                 documents = [] if compatible else [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _whole(mark, after.version, steps, documents, dry_run=False)
@@ -193,8 +193,8 @@ async def _migration(
 
 
 async def _damaged(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
-    """The damaged documents, a slice at a time; tells how far it is."""
-    looked, count = -SIZE, await mender.all()  # the first slice holds strange ids alone
+    """The ids of damaged documents, a slice at a time; prints the progress."""
+    looked, count = -SIZE, await mender.all()  # the first slice holds only ids of foreign types
     async for ids in mender.slices():
         yield ids
         looked += SIZE
@@ -203,7 +203,7 @@ async def _damaged(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]
 
 
 def _work(step: Step, database: Database) -> StepWork | None:
-    """The work of a step on a database; None where no document changes."""
+    """The work of a step on a database; None if it changes no document."""
     work = WORK.get(step.number)
     return work and work(database)
 

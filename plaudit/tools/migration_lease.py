@@ -1,4 +1,4 @@
-"""`plaudit migrate` and `plaudit topics grow` change what is under a running service: one of them at a time."""
+"""The lease by which one `plaudit migrate` or `plaudit topics grow` runs at a time, beside the running service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,14 +23,14 @@ _WAIT_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The lease by which one runs at a time, held until it isn't renewed for a minute."""
+    """The lease of one run; it expires if it isn't renewed for a minute."""
 
     leases: LeaseRepository
     holder: str
     progress: Console
 
     async def hold(self) -> bool:
-        """Take or renew it, once no other one has it. False: it wasn't ours, and another one may have gone on."""
+        """Take or renew the lease, once no other run has it. False if it wasn't held: another run may have had it."""
         is_told = False
         while (held := await self.leases.take(_LEASE, self.holder, _LEASE_S)) is None:
             if not is_told:
@@ -40,12 +40,12 @@ class Turn:
         return not held.is_new
 
     async def is_still_mine(self) -> bool:
-        """Renew it, and tell if it was ours all the time."""
+        """Renew the lease; True if it was held without interruption."""
         held = await self.leases.take(_LEASE, self.holder, _LEASE_S)
         return held is not None and not held.is_new
 
     async def note(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Write how far one is, once MongoDB takes it. Raises CommandError where it wasn't ours all the time."""
+        """Write the progress, once MongoDB is available. Raises CommandError: the lease was lost in between."""
 
         async def write_in_turn() -> bool:
             is_mine = await self.is_still_mine()
@@ -59,7 +59,7 @@ class Turn:
 
 @asynccontextmanager
 async def turn(database: Database, progress: Console) -> AsyncIterator[Turn]:
-    """Wait for the turn, and let go of it at the end. Whoever has it renews it by `hold`."""
+    """Wait for the lease, and release it at the end. The caller renews it by `hold`."""
     mine = Turn(LeaseRepository(database), new_holder(), progress)
     await mine.hold()
     try:
@@ -68,6 +68,6 @@ async def turn(database: Database, progress: Console) -> AsyncIterator[Turn]:
         try:
             await mine.leases.release(_LEASE, mine.holder)
         except Exception as error:
-            # It runs out by itself, and the error that ended the work says more.
+            # The lease expires by itself, and the error that ended the work matters more.
             if not is_unavailable(error):
                 raise

@@ -1,4 +1,4 @@
-"""`plaudit rules try`: what moderation rules would do to the reviews in a file. Nothing is written."""
+"""`plaudit rules try`: applies moderation rules to the reviews in a file, on trial. Nothing is written."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _DONE: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by
 
 @dataclass(frozen=True, slots=True)
 class RuleTrialOrder:
-    """The options of a trial: the rules of a file, or else those of a store."""
+    """The options of a trial: the rules in a file, else those of a store."""
 
     file: Path
     format: FileFormat
@@ -41,9 +41,9 @@ class RuleTrialOrder:
 
 
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: RuleTrialOrder) -> int:
-    """Tell what rules would do to each review, with a summary; returns the number of bad rows.
+    """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
-    Raises UsageError for a file that can't be used.
+    Raises UsageError: a file can't be used. Raises CommandError: the store doesn't exist.
     """
     rules = _rules_in(order.rules) if order.rules else await _rules_of(settings, order.store)
     bad: list[str] = []
@@ -54,7 +54,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
             rows.append(row := tried_row(review, ruling))
             out.print(f"{shown(row['id'])}: {_told(row)}")
             if number % 1_000 == 0:
-                await asyncio.sleep(0)  # it waits for nothing, and has to hear that it is to end
+                await asyncio.sleep(0)  # nothing else is awaited, and it must notice a stop signal
     for fault in bad:
         errors.print(fault)
     summary = trial_summary(rows)
@@ -95,7 +95,7 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
 
 
 def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[Review]:
-    """The reviews of a file; notes rows that are none."""
+    """The reviews of a file; adds bad rows to `bad`."""
     at = datetime.now(UTC)
     names, header = order.mapping.header(file, order.format)
     for row in rows_of(file, order.format, names, offset=header.end, line=header.end_line):
@@ -114,7 +114,7 @@ def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[
 
 
 def _facts(columns: dict[str, Any]) -> dict[str, Any]:
-    """The facts that a row tells, as an export writes them; a submission can't."""
+    """The facts in a row of an export, which a submission can't have."""
     told = {name.lower(): value for name, value in columns.items()}
     facts: dict[str, Any] = {}
     if "verifiedpurchase" in told:

@@ -9,5 +9,5 @@ from storefront.app import ROUTERS as STOREFRONT
 
 
 def service_document() -> dict[str, Any]:
-    """The document that a service of this version has at /openapi.json: of the facade and the storefront."""
+    """The document that a service of this version serves at /openapi.json, for the facade and the storefront."""
     return openapi_document([route for router in (*FACADE, *STOREFRONT) for route in router.routes], version("plaudit"))

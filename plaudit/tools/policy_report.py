@@ -1,6 +1,6 @@
-"""`plaudit reviews report`: decisions about reviews by stars and reason, and if low ratings are rejected more often.
+"""`plaudit reviews report`: decisions on reviews by stars and reason, and a test if low ratings are rejected more.
 
-For 16 CFR 465, which forbids to suppress reviews by their rating.
+For 16 CFR 465, which forbids suppressing reviews by their rating.
 """
 
 import csv
@@ -25,12 +25,12 @@ from plaudit.tools.stores import check_store
 from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"
-"""In the place of a reason code where none was given."""
+"""Replaces the reason code of rejections that have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOrder:
-    """The store, None for all, and the time of submission, the end not included."""
+    """The options of a report: the store, None for all, and the time of submission; `until` is exclusive."""
 
     store: str | None = None
     since: datetime | None = None
@@ -38,7 +38,7 @@ class ReportOrder:
 
 
 class StarsReported(TypedDict):
-    """Reviews with some number of stars; `rejectedShare` is of those decided, null where none was."""
+    """Reviews with one number of stars; `rejectedShare` is that of the decided ones, null if there are none."""
 
     stars: int
     submitted: int
@@ -49,7 +49,7 @@ class StarsReported(TypedDict):
 
 
 class Report(TypedDict):
-    """The report, as JSON has it."""
+    """The report as JSON."""
 
     storeId: str | None
     since: str | None
@@ -67,7 +67,7 @@ class Report(TypedDict):
 
 
 async def run_report(settings: Settings, out: Terminal, order: ReportOrder, *, as_csv: bool) -> None:
-    """Print the report. Raises CommandError for an unknown store."""
+    """Print the report. Raises CommandError: the store is unknown."""
     async with reached(settings) as (database, _):
         await check_store(database, order.store)
         found = await DecisionCounts(database).report(order.store, order.since, order.until)
@@ -80,7 +80,7 @@ async def run_report(settings: Settings, out: Terminal, order: ReportOrder, *, a
 
 
 def report_of(order: ReportOrder, found: DecisionReport) -> Report:
-    """The report about these decisions."""
+    """The report on these decisions."""
     decisions = found.decisions
     return {
         "storeId": order.store,
@@ -119,7 +119,7 @@ def _rounded(share: float | None) -> float | None:
 
 
 def write_csv(report: Report, file: TextIO) -> None:
-    """Write one table, as spreadsheets want it: the figure, what it is of, and its value."""
+    """Write the report as one table for spreadsheets, with the columns figure, of and value."""
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["figure", "of", "value"])
     for name in ("storeId", "since", "until"):

@@ -1,4 +1,4 @@
-"""`plaudit privacy`: what a person left, shown to them or removed."""
+"""`plaudit privacy`: exports or erases the data of a person."""
 
 import asyncio
 import sys
@@ -52,14 +52,14 @@ _TELLING: Final = (
     Topic.RETURN_COMMANDS,
     Topic.IMAGE_UPLOADS,
 )
-"""The topics whose records bring what a person left into the database."""
+"""The topics whose records bring data of a person into the database."""
 
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
 
 async def export_person(settings: Settings, progress: Terminal, customer_id: str, output: Path | None) -> None:
-    """Write all that is kept of a person as one JSON document, to standard output without a file."""
+    """Write all data of a person as one JSON document, without `output` to standard output."""
     async with reached(settings) as (database, _):
         with progress.status("Looking through the database"):
             data = PersonalData(database, customer_id)
@@ -105,7 +105,7 @@ def _write(output: Path, written: bytes) -> None:
 
 
 def _without_order(stored: Return) -> dict[str, Any]:
-    """A return; its order is elsewhere in the document."""
+    """A return without its order, which is elsewhere in the document."""
     row = return_row(stored, None)
     lines = [_without(line, "returnId", "availableQuantity") for line in row["lineItems"]]
     return {**_without(row, "order"), "lineItems": lines}
@@ -116,7 +116,7 @@ def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _used(token: TokenUse) -> dict[str, Any]:
-    """A review token that was used; the token itself is not kept."""
+    """The use of a review token; the token itself isn't stored."""
     return {
         "orderId": token.line.order_id,
         "orderLineItemId": token.line.line_id,
@@ -127,7 +127,7 @@ def _used(token: TokenUse) -> dict[str, Any]:
 
 
 def _image(image: StoredImage) -> dict[str, Any]:
-    """An image that the person uploaded, or that stands with a review of theirs; the file is at `/api/images/{id}`."""
+    """An image that the person uploaded, or of one of their reviews; the file is at `/api/images/{id}`."""
     return {
         "id": image.id,
         "state": image.state,
@@ -155,10 +155,10 @@ def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
 
 
 async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait: float) -> None:
-    """Remove all that a person left, and keep a record that it was done; again for what has come since.
+    """Remove all data of a person, and record the erasure; a repetition removes data that arrived since.
 
-    What was published before is taken in first, and reviews are deleted by the workers, so that ratings follow; they
-    have `wait` seconds for each. Raises CommandError.
+    The workers first process what was published before, and then delete the reviews, so that ratings follow; they have
+    `wait` seconds for each. Raises CommandError: they take longer.
     """
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
@@ -168,16 +168,16 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
         with out.status("Looking through dead letters"):
-            # Before the orders are forgotten, which tell what is about them.
+            # Before the orders are erased: their ids and addresses identify letters about the person.
             found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
-        # Mailers and replays go by it, also where the rest is cut short, as by a server that goes away.
+        # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
         with out.status("Taking the person out of what is kept"):
             counts = {"reviews": reviews} | await _forget(data)
             await erasures.complete(erasure, datetime.now(UTC), counts)
-            # A mailer that looked for the mark before it was there has stored its mails by now, or will look once more.
+            # A mailer that checked before the mark was set has stored its mails by now, or will check again.
             await data.forget_mails(datetime.now(UTC))
     out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
@@ -196,8 +196,10 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
 
 
 async def _forget(data: PersonalData) -> dict[str, int]:
-    """Take a person out of all but their reviews; returns how much there was of each kind. Done again after it was cut
-    short it goes on: reports are found by the mail addresses of the orders, so they come before those."""
+    """Erase a person from everything but their reviews; returns the number of documents by kind.
+
+    Can be repeated if cut short: reports are found by the mail addresses in the orders, so they come before those.
+    """
     removed = await data.remove_parked_feedback()
     counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
     counts |= await data.forget_orders()
@@ -211,16 +213,16 @@ async def _forget(data: PersonalData) -> dict[str, int]:
 
 
 async def _await_backlog(settings: Settings, out: Terminal, owed: Outbox, wait: float) -> None:
-    """Wait until workers have taken in what was published so far: they would bring it back behind the erasure."""
+    """Wait until workers have processed what was published so far: after the erasure they would bring it back."""
     connection = settings.kafka_connection()
     if not connection.idempotence:
-        # As the broker of `plaudit up` without Java, whose answer about the commits of a group can't be read.
+        # Such as the broker of `plaudit up` without Java: its answer about a group's offsets can't be parsed.
         out.print("This broker doesn't tell if anything waits: run this again once all that was sent is stored.")
         return
     lag = ConsumerLag(connection, settings.topics)
     try:
         async with asyncio.timeout(wait):
-            # Replays that are asked for publish to the others, some of them behind what those have now.
+            # Requested replays publish to the other topics, some of them after the current ends.
             await _await_ends(lag, (Topic.DEAD_LETTER_COMMANDS,))
             await owed.settle_before(datetime.now(UTC))
             await _await_ends(lag, _TELLING)
@@ -234,7 +236,7 @@ async def _await_backlog(settings: Settings, out: Terminal, owed: Outbox, wait: 
 
 
 async def _await_ends(lag: ConsumerLag, topics: Collection[Topic]) -> None:
-    """Wait until workers have taken in what these topics hold now."""
+    """Wait until workers have processed these topics up to their current ends."""
     found = await patiently("Kafka", lambda: lag.measure(*topics))
     ends = {place: each.end for place, each in found.items()}
     while any(place in found and found[place].next_offset < end for place, end in ends.items()):
@@ -265,7 +267,7 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
 
 
 def erasures_of(settings: Settings, database: Database) -> Erasures:
-    """The record of erasures, with the keys that are configured."""
+    """The repository of erasures, with the configured keys."""
     return Erasures(database, settings.privacy.keys())
 
 
@@ -280,8 +282,8 @@ async def _letters_about(
 
 
 def _json(value: bytes) -> Any:
-    """A value as it is in the document: on one line, since indents can make it hundreds of times as long; as text if it
-    is no JSON, or nested deeper than it can be written."""
+    """A stored value in the document: compact JSON, since indentation can make it hundreds of times as long; as text if
+    it is no JSON, or is nested too deeply to be written."""
     try:
         return orjson.Fragment(orjson.dumps(orjson.loads(value)))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):

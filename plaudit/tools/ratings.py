@@ -1,4 +1,4 @@
-"""`plaudit ratings`: compare ratings with their reviews, and have them counted anew."""
+"""`plaudit ratings`: compares ratings with their reviews, and has them recounted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ _SHOWN: Final = 20
 
 
 async def verify(settings: Settings, out: Terminal) -> int:
-    """Compare all tallies with a count of their reviews, those of an object at one moment; returns how many differ."""
+    """Compare all tallies with a count of their reviews, consistent for each object; returns the number that differ."""
     async with reached(settings) as (database, _):
         differences = 0
         told: list[dict[str, object]] = []
@@ -64,10 +64,10 @@ def _store(id: str | None) -> str:
 
 
 async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
-    """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order.
+    """Order a recount of every object, or of those reviewed in a store; workers do it in the order of the topic.
 
-    Moderation waits behind what is ordered, so that is no more at a time than they do in a moment: without a worker it
-    goes on once there is one. Raises CommandError for an unknown store, and what `reached` does.
+    Moderation waits behind recounts, so a batch is ordered only once no more than a batch is unread; without a worker
+    this waits for one. Raises CommandError: the store is unknown. Raises what `reached` does.
     """
     envelope, topics, connection = Envelope("/plaudit/cli"), settings.topics, settings.kafka_connection()
     ordered = 0
@@ -77,7 +77,7 @@ async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> No
         stack.push_async_callback(lag.stop)
         with out.status("Ordering recounts") as status:
             async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
-                if ordered and connection.idempotence:  # else it is a broker that doesn't tell what waits
+                if ordered and connection.idempotence:  # else the broker doesn't report the lag
                     await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
@@ -87,7 +87,7 @@ async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> No
 
 
 async def await_turn(measure: Callable[[], Awaitable[Lag]]) -> None:
-    """Wait until no more changes than a batch are still to be read."""
+    """Wait until at most a batch of changes is unread."""
     found = await measure()
     while sum(each.records for each in found.values()) > _BATCH:
         await asyncio.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""`plaudit reminders`: a preview of the scheduler's run, and a run by hand."""
+"""`plaudit reminders`: previews a run of the scheduler, or makes one."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from storage.stores import StoreRepository
 
 
 async def show_preview(settings: Settings, out: Terminal, now: datetime | None) -> None:
-    """Show the decision on every order in the status that reminders are for."""
+    """Print the decision on every order in the status that reminders are for."""
     moment = now or datetime.now(UTC)
     async with reached(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
@@ -27,7 +27,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
         rows: list[dict[str, object]] = []
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
-            if out.quiet:  # of all time there may be millions
+            if out.quiet:  # there may be millions of orders
                 rows.append(_row(decided))
             out.print(shown(_told(decided)))
     out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
@@ -39,7 +39,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
 
 
 async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
-    """Send the reminders that are due. Raises ConfigurationError, and CommandError where the run failed."""
+    """Send the reminders that are due. Raises ConfigurationError. Raises CommandError: the run failed."""
     sender = settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:

@@ -1,4 +1,4 @@
-"""`plaudit reviews`: all of them anew to the topic `reviews`, and as they are beside what it told at a moment."""
+"""`plaudit reviews`: republishes all reviews to the topic `reviews`, and compares them with an earlier state of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -31,9 +31,9 @@ _LEFT_OUT: Final = frozenset({"modifiedDate", "reviewStatusId"})
 
 
 async def republish(settings: Settings, out: Terminal) -> None:
-    """Have all reviews published as they now are, and tombstones for what the topic holds beyond them.
+    """Have all reviews published in their current state, and tombstones for others that the topic holds.
 
-    The worker that relays reviews does it; where none runs, this process. Cut short, the workers go on with it.
+    The worker that relays reviews does it; if none runs, this process. If cut short, the workers continue it.
     """
     async with reached(settings, Topic.REVIEWS) as (database, _):
         relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
@@ -41,7 +41,7 @@ async def republish(settings: Settings, out: Terminal) -> None:
             with out.status("Waiting for the relay of reviews") as status:
                 notes = RelayProgress(database)
                 request = await notes.request_republication()
-                # A later request may have come instead.
+                # A later request may have replaced this one.
                 while ((progress := await notes.load()).done or "") < request:
                     if under_way := progress.republication:
                         status.update(f"Published {under_way.published} reviews")
@@ -55,7 +55,7 @@ async def republish(settings: Settings, out: Terminal) -> None:
 
 
 class Difference(TypedDict):
-    """A review that isn't what it was: its statuses, null where it is gone, and the fields that differ."""
+    """A review that has changed: its statuses `before` and `now`, null if it was gone, and the fields that differ."""
 
     id: str
     storeId: str | None
@@ -65,11 +65,10 @@ class Difference(TypedDict):
 
 
 async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> int:
-    """Print the reviews that are otherwise than the topic told at that moment; returns how many. Memory holds the
-    states of one partition, and the differences.
+    """Print the reviews that differ from their state in the topic at a moment; returns their number.
 
-    Raises CommandError where the topic or the database isn't there, or the topic told nothing by then, and UsageError
-    for a moment to come.
+    Memory holds the states of one partition, and the differences. Raises UsageError: the moment is in the future.
+    Raises CommandError: the topic or the database is missing, or the topic has no record from before the moment.
     """
     if at > datetime.now(UTC):
         raise UsageError(f"{timestamp(at)} is yet to come: the present would be compared with itself.")
@@ -93,7 +92,7 @@ async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> in
 
 
 async def _states(settings: Settings, at: datetime) -> AsyncIterator[dict[str, bytes | None]]:
-    """The newest state of each review at a moment, None for one that was gone, partition by partition."""
+    """The newest state of each review before a moment, None for a deleted one; partition by partition."""
     connection = settings.kafka_connection()
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [settings.topics.name(Topic.REVIEWS)])
@@ -115,7 +114,7 @@ async def _differences(states: Mapping[str, bytes | None], reviews: ReviewReposi
         for id in part:
             value, review = states[id], found.get(id)
             before = None if value is None else orjson.loads(value)
-            # As it would be read from the topic, so that numbers and nulls are alike.
+            # Through JSON, like the state in the topic, so that numbers and nulls compare equal.
             now = None if review is None else orjson.loads(orjson.dumps(review_state(review)))
             if fields := _otherwise(before, now):
                 told: Mapping[str, Any] = now or before or {}
@@ -130,7 +129,7 @@ async def _differences(states: Mapping[str, bytes | None], reviews: ReviewReposi
 
 
 def _otherwise(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
-    """The fields that differ, the status alone of one that came or went. Earlier versions told fewer fields."""
+    """The fields that differ; the status alone if the review appeared or vanished. Older states have fewer fields."""
     if before is None or now is None:
         return [] if before is now else [_STATUS]
     names = (name for name in now if name in before and name not in _LEFT_OUT)

@@ -1,4 +1,4 @@
-"""The servers that a command works on: waited for, and known to be those of the service before anything is done."""
+"""The servers of a command: it waits for them, and checks that they are those of a service before it does anything."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ from storage.unit_of_work import is_unavailable
 
 @asynccontextmanager
 async def reached(settings: Settings, *topics: Topic) -> AsyncIterator[tuple[Database, Publisher]]:
-    """The database and a publisher, once MongoDB answers, and Kafka, if the command publishes to these topics.
+    """The database and a publisher, once MongoDB answers, and Kafka if the command publishes to `topics`.
 
     Raises what `check_database` and `check_topics` do, and SchemaRefusedError.
     """
@@ -29,9 +29,9 @@ async def reached(settings: Settings, *topics: Topic) -> AsyncIterator[tuple[Dat
 
 
 async def check_database(database: Database) -> None:
-    """Raises CommandError for a database that no Plaudit has prepared, once MongoDB answers.
+    """Raises CommandError: Plaudit hasn't prepared this database. Waits until MongoDB answers.
 
-    In one of another name nothing is found, and a command would tell of its success.
+    In a database of a wrong name a command would find nothing, and report success.
     """
     if await patiently("MongoDB", SchemaMarks(database).is_blank, _heals):
         raise CommandError(
@@ -41,14 +41,14 @@ async def check_database(database: Database) -> None:
 
 
 def _heals(error: BaseException) -> bool:
-    # Nobody who looks on waits for a password to become right.
+    # Waiting doesn't make a password right.
     return is_unavailable(error) and not is_refused(error)
 
 
 async def check_topics(settings: Settings, names: Collection[str]) -> None:
-    """Raises CommandError where one of these topics is missing, once Kafka answers.
+    """Raises CommandError: one of these topics is missing. Waits until Kafka answers.
 
-    What a command owes to a topic that isn't there would keep all workers from what they owe.
+    Messages that a command owes to a missing topic would block the outbox for all workers.
     """
     there = await existing_topics(settings.kafka_connection())
     missing = [name for name in names if name not in there]
@@ -57,7 +57,7 @@ async def check_topics(settings: Settings, names: Collection[str]) -> None:
 
 
 def missing_topic(settings: Settings, name: str, there: Collection[str]) -> CommandError:
-    """The error of a topic that isn't there; the prefix is another one's where none of ours is."""
+    """The error for a missing topic. If none of our topics exists, it suspects the prefix."""
     has_ours = not set(there).isdisjoint(settings.topics.all())
     doubt = "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service, and may this user see its topics (DESCRIBE)? "
     question = "" if has_ours else doubt

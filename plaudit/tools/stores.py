@@ -1,4 +1,4 @@
-"""Stores and types of objects that commands are told to look at, or that rows name."""
+"""Checks of stores and object types that options of commands, or rows of an import, name."""
 
 from collections.abc import Sequence, Set
 from functools import partial
@@ -20,7 +20,7 @@ _NAMED: Final = 20
 
 
 async def check_store(database: Database, id: str | None) -> None:
-    """Raises CommandError for a store that is neither registered nor has a review; None is all stores."""
+    """Raises CommandError: the store is neither registered nor has a review. None stands for all stores."""
     if id is None:
         return
 
@@ -36,7 +36,7 @@ async def check_store(database: Database, id: str | None) -> None:
 
 
 async def check_entity_type(database: Database, entity_type: str | None) -> None:
-    """Raises CommandError for a type of which no object has a review; None is all types."""
+    """Raises CommandError: no object of the type has a review. None stands for all types."""
     if entity_type is None:
         return
     types = await patiently("MongoDB", partial(reviewed_types, database))
@@ -50,14 +50,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class Registered:
-    """Looks up stores for an import, and remembers those that it found: workers refuse reviews of others later."""
+    """Looks up stores for an import, and caches those it finds: workers would later refuse reviews of others."""
 
     def __init__(self, settings: Settings) -> None:
         self._client, self._database = connected_database(settings, timeout=settings.mongo.timeout)
         self._found: set[str] = set()
 
     async def missing(self, ids: Set[str]) -> Set[str]:
-        """Those of these stores that aren't registered. Raises CommandError for a database of somebody else."""
+        """The ids among these that aren't registered. Raises what `check_database` does."""
         unknown = ids - self._found
         if not unknown:
             return unknown

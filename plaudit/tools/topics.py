@@ -1,17 +1,17 @@
-"""`plaudit topics grow`: more partitions while everything runs, without losing the order of what has one key.
+"""`plaudit topics grow`: adds partitions while everything runs, and keeps the order of messages with one key.
 
-Topics go through the steps of `storage.topics_growth.Step`. The old partitions are those that there were before.
+Topics go through the steps of `storage.topics_growth.Step`. The old partitions are those from before the growth.
 
 | Step | the tool | our publishers | workers read | the router |
 |---|---|---|---|---|
-| announced | waits 32 s, and for `review-changes` (1); makes partitions | use the old ones | the old ones | waits (1) |
-| switching | waits 4.5 s; where that took 15 s, it begins again | wait, 10 s at most | the old ones | goes on |
-| switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | goes on |
-| settled | is done with this topic | use all | all | goes on |
+| announced | waits 32 s, and for `review-changes` (1); adds partitions | use the old ones | the old ones | waits (1) |
+| switching | waits 4.5 s; starts again if that took 15 s | wait, 10 s at most | the old ones | continues |
+| switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | continues |
+| settled | is done with this topic | use all | all | continues |
 
-(1) If `review-changes` grows, nobody publishes there what has an order until all that it has is applied and its
-partitions are made: then it is settled at once. The router also waits once partitions of `moderation-commands` have
-been assigned to it, until what others passed on is applied (`consumers.routing_handover`).
+(1) If `review-changes` grows, nobody publishes ordered messages to it until all of its records are applied and its new
+partitions exist; it is then settled at once. After an assignment of partitions of `moderation-commands` the router also
+waits until everything that others passed on is applied (`consumers.routing_handover`).
 """
 
 import asyncio
@@ -42,26 +42,26 @@ from storage.schema import SchemaMarks
 from storage.topics_growth import Growth, GrowthRepository, Step
 
 _UNORDERED: Final = (Topic.MAIL_COMMANDS,)
-"""Topics whose messages have nothing to do with one another; and where nobody sends mails, nobody reads theirs."""
+"""Topics whose messages are independent of each other. Without a mailer nobody reads the mails."""
 
 _ANNOUNCED_S: Final = KNOWN_S + 12.0
-"""By then nobody publishes changes of reviews any more: everybody has asked, and what was on its way is there."""
+"""Seconds after which nobody publishes changes of reviews: all have asked again, and nothing is in flight."""
 
 _SWITCHING_S: Final = KNOWN_GROWING_S + 1.5
-"""By then nobody publishes to a topic whose keys are being divided anew."""
+"""Seconds after which nobody publishes to a topic whose keys are being redistributed."""
 
 _SWITCH_BY_S: Final = SWITCHED_S / 2
-"""Soon enough for what is written then to come before anybody believes that it was given up."""
+"""Maximum seconds of the step SWITCHING, so that the next one is written before anybody takes it as abandoned."""
 
 _ON_THEIR_WAY_S: Final = 10.0
-"""By then, messages that were sent before keys were divided anew are there, or have failed."""
+"""Seconds after which messages sent before the redistribution of keys have arrived or failed."""
 
 _LOOK_S: Final = 1.0
 _GIVE_UP_S: Final = 60.0
 
 
 class GrowthReport(TypedDict):
-    """The topics that grew, and their partitions now."""
+    """The topics that grew, and their number of partitions."""
 
     partitions: int
     grown: list[str]
@@ -69,7 +69,7 @@ class GrowthReport(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Grower:
-    """One run. Cut short, the next one goes on where it was."""
+    """One run. The next run continues one that was cut short."""
 
     settings: Settings
     database: Database
@@ -79,7 +79,7 @@ class Grower:
     turn: Turn
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
-        """Have so many partitions of each topic; returns the topics that grew."""
+        """Grow each topic to `count` partitions; returns the topics that grew."""
         there = await self._counts()
         growths = await self._growths(count, there)
         growing = {
@@ -87,9 +87,9 @@ class Grower:
             for topic, each in growths.items()
             if each.to or each.count < count
         }
-        # Now, and not when everybody waits: whoever has no right to do it hears so at once.
+        # Before anybody waits: a user without the right gets the error at once.
         await self._create(dict.fromkeys(growing, count), is_only_asked=True)
-        # A topic that was made anew has too few for the keys of before.
+        # A topic that was deleted and recreated has too few partitions for its keys.
         await self._create({topic: each.published or each.count for topic, each in growths.items()})
         undivided = {topic: growth for topic, growth in growing.items() if growth.step is not Step.SWITCHED}
         held = {topic for topic, growth in growing.items() if there[topic] > growth.count}
@@ -103,8 +103,10 @@ class Grower:
         return list(growing)
 
     async def _divide(self, growing: Mapping[Topic, Growth], held: set[Topic]) -> None:
-        """Make partitions, and have all our processes divide keys among them from one moment on; notes in `held` of
-        which topics there may be new ones."""
+        """Add partitions, and have all our processes distribute keys among them from one moment on.
+
+        Adds to `held` the topics that may have new partitions.
+        """
         for topic, growth in growing.items():
             await self.turn.note(partial(self._repository.save, topic, growth))
         await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
@@ -123,20 +125,20 @@ class Grower:
             await self.turn.note(partial(self._repository.go_to, Step.SWITCHING, topics))
             await self._wait(_SWITCHING_S, "until nobody publishes as before")
             if monotonic() < began + _SWITCH_BY_S:
-                # Once and no more: later, nobody may wait for it any longer.
+                # Not retried: later, processes may have stopped waiting for it.
                 await self._repository.go_to(Step.SWITCHED, topics)
                 return
-            # Whoever waits for it goes on as before soon.
+            # Processes that wait for it will soon go on as before.
             await self.turn.note(partial(self._repository.go_to, Step.ANNOUNCED, topics))
             await self._wait(_SWITCHING_S, "as that took too long")
 
     async def _go_on_as_before(
         self, count: int, growing: Collection[Topic], held: Collection[Topic], why: BaseException
     ) -> None:
-        """Have all that wait for a topic go on, its keys divided as before. Of those that others publish to, new
-        partitions stay unread; of ours they are empty, also where Kafka has made them and its answer was lost.
+        """Let everything that waits for a topic go on, with its keys distributed as before.
 
-        Raises CommandError for the error that ended the run where MongoDB doesn't take it.
+        New partitions of topics that others publish to stay unread; those of `review-changes` are empty, also if Kafka
+        created them and its answer was lost. Raises CommandError: the lease was lost, or MongoDB doesn't answer.
         """
 
         async def go_on() -> bool:
@@ -147,8 +149,8 @@ class Grower:
             await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
             return True
 
-        # What ended the run may be what this asks: all moderation waits until it is answered. In a task, for whoever
-        # ends a command ends it again soon.
+        # MongoDB may be what ended the run, and all moderation waits until this is written. In a task: a command that
+        # was cancelled may soon be cancelled again.
         going_on = asyncio.ensure_future(asyncio.wait_for(patiently("MongoDB", go_on), _GIVE_UP_S))
         while not going_on.done():
             with suppress(asyncio.CancelledError):
@@ -162,7 +164,7 @@ class Grower:
             raise CommandError(f"MongoDB doesn't answer. {again} {stands}") from why
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
-        """Have new partitions read once all that came before is applied."""
+        """Have new partitions read once everything published before is applied."""
         if not growing:
             return
         self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
@@ -175,7 +177,7 @@ class Grower:
         return GrowthRepository(self.database)
 
     async def _growths(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
-        """The division of each topic; raises UsageError and CommandError where one can't grow to so many."""
+        """The growth of each topic. Raises UsageError or CommandError: one can't grow to `count` partitions."""
         known = await self._repository.all()
         growths = {topic: known.get(topic) or Growth(there[topic]) for topic in CONSUMED}
         for topic, growth in growths.items():
@@ -183,7 +185,7 @@ class Grower:
         return growths
 
     async def _create(self, counts: Mapping[Topic, int], *, is_only_asked: bool = False) -> None:
-        """Make the partitions that are missing, or ask whether Kafka would; raises CommandError where it refuses."""
+        """Create missing partitions, or only ask Kafka to validate that. Raises CommandError: Kafka refuses."""
         there = await self._counts()
         wanted = {
             self.settings.topics.name(topic): NewPartitions(total_count=count)
@@ -213,8 +215,8 @@ class Grower:
             await self._look_again()
 
     async def _until_applied(self, old: Mapping[Topic, int], then: Callable[[Topic], Awaitable[None]]) -> None:
-        """Wait until all that is in the first partitions of these topics now is applied; call `then` for each topic of
-        which it is."""
+        """Wait until the old partitions of these topics are applied up to their current ends; calls `then` for each
+        topic once they are."""
         ends = {
             (topic, number): backlog.next_offset + backlog.records
             for (topic, number), backlog in (await self._lag()).items()
@@ -233,7 +235,7 @@ class Grower:
             await self._look_again()
 
     async def _lag(self) -> Lag:
-        """The lag of all partitions, asked for again while Kafka doesn't tell it."""
+        """The lag of all partitions; retries while Kafka is unavailable."""
         while True:
             try:
                 return await self.lag.measure()
@@ -257,9 +259,10 @@ class Grower:
 
 
 async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int, wait_s: float) -> None:
-    """Have so many partitions of each topic that Plaudit reads, while everything runs.
+    """Grow each topic that Plaudit reads to `count` partitions, while everything runs.
 
-    Raises UsageError for a number that keys can't be divided among anew, CommandError before the schema has places.
+    Raises UsageError: `count` isn't a multiple of the current number, or another growth is unfinished. Raises
+    CommandError: the schema has no places yet, or a step fails.
     """
     async with reached(settings, *CONSUMED) as (database, _), AsyncExitStack() as stack:
         if not (await SchemaMarks(database).load()).has_places:
@@ -289,7 +292,7 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
 
 
 async def _nothing(topic: Topic) -> None:
-    """Go on waiting for the other topics."""
+    """Do nothing while the other topics are waited for."""
 
 
 def _named(ends: Mapping[Partition, int]) -> str:

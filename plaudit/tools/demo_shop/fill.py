@@ -1,4 +1,4 @@
-"""`plaudit demo --fill`: a demo shop with reviews, by the public interface of a running service."""
+"""`plaudit demo --fill`: creates a demo shop with reviews through the public interface of a running service."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -29,17 +29,17 @@ from storefront.demo_products import STORE_ID, STORE_NAME
 _BATCH: Final = 500
 _UPLOADS_AT_ONCE: Final = 4
 _SCENES: Final = 5
-"""Photos of each kind of product, which customers add to their reviews."""
+"""Number of photos for each kind of product, which customers add to their reviews."""
 
 _PATIENCE_S: Final = 120
 _MOST_EVERY_S: Final = 0.2
 
 
 async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
-    """Fill a running service with the store Demo, three products and so many reviews.
+    """Fill a running service with the store Demo, three products and `count` reviews.
 
-    All of it has ids of its own, which stay: done again, nothing changes, and with a larger number the others are
-    added. Returns once the reviews and their ratings are there. Raises CommandError where the service isn't.
+    All ids are fixed: a repetition changes nothing, and a larger `count` adds the missing reviews. Returns once the
+    reviews and their ratings are stored. Raises CommandError: the service isn't available, or takes too long.
     """
     address = settings.http_address()
     publisher = Publisher(settings.kafka_connection())
@@ -71,7 +71,7 @@ class _Fill:
         self._tell(reviews)
 
     async def _take(self, reviews: Sequence[DemoReview], messages: DemoMessages) -> None:
-        """A batch of reviews, until the service has all of it."""
+        """Publish a batch of reviews, and wait until the service has stored it."""
         known = await self._known(reviews)
         missing = [review for review in reviews if review.id not in known]
         photos = await self._upload(missing)
@@ -96,7 +96,7 @@ class _Fill:
             answer = await self.client.get(f"/api/commands/{command}")
             if answer.status_code != httpx.codes.OK:
                 return False
-            # A decision that came before its review is among the results, too: it is accepted, and not yet applied.
+            # The results include decisions that arrived before their review: accepted, and not applied yet.
             told = answer.json()
             if told["outcome"] == "accepted" or len(told["results"]) < decided:
                 return False
@@ -108,7 +108,7 @@ class _Fill:
         origins = {address, f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
         known = await self.client.get(f"/api/stores/{STORE_ID}")
         if known.is_success and origins <= set(known.json()["settings"]["storefrontOrigins"]):
-            return  # as somebody has set it meanwhile
+            return  # keep the settings, which somebody may have changed
         settings = {
             "reviewsEnabled": True,
             "anonymousReviewsAllowed": True,
@@ -122,7 +122,7 @@ class _Fill:
         await self._ask("PUT", f"/api/stores/{STORE_ID}", json=store, headers={"Prefer": "wait=30"})
 
     async def _day(self) -> datetime:
-        """The day that ages are counted from: that of the first time, so that dates stay."""
+        """The day that ages are counted from: that of the first run, so that dates don't change."""
         (first,) = demo_reviews(1)
         answer = await self.client.get(f"/api/customerReviews/{first.id}")
         if answer.status_code == httpx.codes.OK:
@@ -135,7 +135,7 @@ class _Fill:
         return {row["id"] for row in found["results"]}
 
     async def _upload(self, reviews: Sequence[DemoReview]) -> dict[str, Sequence[str]]:
-        """The ids of photos by review."""
+        """Upload the photos of these reviews; returns their ids by review id."""
         turns, folder = asyncio.Semaphore(_UPLOADS_AT_ONCE), files("plaudit.tools.demo_shop") / "photos"
 
         async def one(review: DemoReview, number: int) -> str:

@@ -1,4 +1,4 @@
-"""The messages to Kafka that the demo shop is made by, each with an identity that stays."""
+"""The Kafka messages that create the demo shop, each with a fixed id."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _USED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DemoMessages:
-    """Makes messages. `day` is the one that ages are counted from, `address` that of the service."""
+    """Builds messages. `day` is the day that ages are counted from, `address` that of the service."""
 
     topics: TopicNames
     envelope: Envelope
@@ -38,15 +38,15 @@ class DemoMessages:
 
     @property
     def topics_used(self) -> Sequence[str]:
-        """The names of all topics that they go to."""
+        """The names of all topics that the messages go to."""
         return [self.topics.name(each) for each in _USED]
 
     def of_products(self) -> list[OutgoingMessage]:
-        """Facts of the products, and orders that wait for a review."""
+        """Facts of the products, and one order without a review for each."""
         return [*map(self._facts, PRODUCTS), *map(self._unreviewed_order, PRODUCTS)]
 
     def orders(self, review: DemoReview) -> Iterator[OutgoingMessage]:
-        """The order by which the author bought the product, if they did."""
+        """The order by the author of the review, if they bought the product."""
         if review.is_bought:
             bought = review.written(self.day) - timedelta(days=12)
             yield self._order(
@@ -75,7 +75,7 @@ class DemoMessages:
         return self._message(Topic.REVIEW_SUBMISSIONS, entity_key(entity), "review.submission", value, review.id)
 
     def past(self, review: DemoReview, command_id: str) -> Iterator[OutgoingMessage]:
-        """The decision about a review, the shop's reply and the votes of readers."""
+        """The decision on a review, the shop's reply and the votes of readers; nothing for a new one."""
         if review.status is ReviewStatus.NEW:
             return
         written = review.written(self.day)

@@ -1,4 +1,4 @@
-"""Reviews of the demo shop: the same ones for everybody, by their numbers."""
+"""Reviews of the demo shop, generated from their numbers and the same everywhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from storefront.demo_products import PRODUCTS, Product
 _DAYS: Final = 730
 _NEW_WITHIN_DAYS: Final = 4
 _STARS: Final = {"camera": (8, 5, 9, 22, 56), "boot": (10, 6, 10, 25, 49), "teapot": (5, 3, 6, 18, 68)}
-"""Of a hundred reviews those with one star to five: most are happy, and of the others most are angry."""
+"""Percentages of reviews with one to five stars: most are happy, and most of the others angry."""
 
 _SENTENCES: Final = (6, 24, 32, 24, 14)
-"""Of a hundred reviews those that say nothing, one to four things about the product."""
+"""Percentages of reviews with none to four statements about the product."""
 
 _NEW_EACH: Final = 24
 _REJECTED_EACH: Final = 31
@@ -24,7 +24,7 @@ _REJECTED_EACH: Final = 31
 
 @dataclass(frozen=True, slots=True)
 class DemoReview:
-    """A review with all that befalls it. `age` is that of the day when the shop was filled first."""
+    """A review with its later events. `age` is that on the day when the shop was first filled."""
 
     id: str
     product: Product
@@ -49,9 +49,9 @@ class DemoReview:
 
 
 def demo_review(number: int) -> DemoReview:
-    """The review of this number, from 0 on."""
+    """The review with this number, counted from 0."""
     chance = Random(f"plaudit-demo-{number}")  # noqa: S311 - everybody gets the same reviews
-    # One after another, so that few reviews are of all products.
+    # In turn, so that even a few reviews cover all products.
     product = PRODUCTS[number % len(PRODUCTS)]
     known = texts()
     language = chance.choices(list(known), [each.share for each in known.values()])[0]
@@ -83,7 +83,7 @@ def demo_review(number: int) -> DemoReview:
 
 
 def demo_reviews(count: int) -> Sequence[DemoReview]:
-    """So many reviews, of the first numbers."""
+    """The first `count` reviews."""
     return [demo_review(number) for number in range(count)]
 
 
@@ -110,7 +110,7 @@ def _written(own: Texts, product: Product, stars: int, chance: Random) -> tuple[
     said = own.about(product.kind)
     count = chance.choices(range(5), _SENTENCES)[0]
     aspects = chance.sample(range(5), count)
-    # Other things are good than those that are bad.
+    # No aspect is both praised and blamed.
     faults = min(count, {5: 0, 4: 1 if count > 2 else 0, 3: (count + 1) // 2, 2: max(1, count - 1), 1: count}[stars])
     praise = [chance.choice(said.good[aspect].split("|")) for aspect in aspects[faults:]]
     blame = [chance.choice(said.bad[aspect].split("|")) for aspect in aspects[:faults]]
@@ -128,7 +128,7 @@ def _reply(own: Texts, stars: int, chance: Random) -> str | None:
 
 
 def _votes(stars: int, length: int, chance: Random) -> tuple[int, int]:
-    """Long reviews are read more, and angry ones divide."""
+    """Helpful and unhelpful votes: long reviews are read more, and angry ones divide readers."""
     if chance.random() > 0.3 + min(length, 400) / 1_000:
         return 0, 0
     helpful = min(30, int(chance.expovariate(1 / 4)) + 1)

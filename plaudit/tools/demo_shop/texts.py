@@ -1,4 +1,4 @@
-"""The fragments that reviews of the demo shop are made of: one file for each language."""
+"""The fragments that reviews of the demo shop are composed of, in one file for each language."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ class _Part(BaseModel):
 
 
 class Said(_Part):
-    """The good and the bad of the same five aspects of a product; "|" stands between ways to say it."""
+    """Praise and blame of the same five aspects of a product; "|" separates alternatives."""
 
     good: Aspects
     bad: Aspects
 
 
 class Titles(_Part):
-    """Titles for many stars, three, and few."""
+    """Titles of reviews with many, three and few stars."""
 
     good: Fragments
     mixed: Fragments
@@ -42,7 +42,7 @@ class Replies(_Part):
 
 
 class Rejected(_Part):
-    """A review that no moderator lets pass, with the code of the reason."""
+    """A review that moderators reject, with the reason code."""
 
     code: str
     title: str | None = None
@@ -50,7 +50,7 @@ class Rejected(_Part):
 
 
 class Texts(_Part):
-    """The fragments of a language. `share` is its weight among the reviews, `order` that of the parts of names."""
+    """The fragments of a language. `share` is its weight among the reviews, `order` the part of a name that leads."""
 
     share: int
     order: Literal["given", "family"] = "given"
@@ -69,15 +69,15 @@ class Texts(_Part):
     rejected: list[Rejected] = []
 
     def about(self, kind: str) -> Said:
-        """The sentences about a kind of product."""
+        """The statements about a kind of product."""
         return {"camera": self.camera, "boot": self.boot, "teapot": self.teapot}[kind]
 
     def join(self, sentences: Sequence[str]) -> str:
-        """A text of these sentences."""
+        """A text that consists of these sentences."""
         return self.sentence_space.join(sentences)
 
     def name(self, chance: Random) -> str:
-        """A name as people sign with it: the whole one, with an initial, or the first one alone."""
+        """A name as people sign: in full, with an initial, or the given name alone."""
         given, family = chance.choice(self.given), chance.choice(self.family)
         if self.order == "family":
             return chance.choice([f"{family} {given}", f"{family}さん", given])
@@ -87,7 +87,7 @@ class Texts(_Part):
 
 
 def chosen(fragments: Sequence[str], chance: Random) -> str:
-    """One of the fragments, in one of its ways."""
+    """One of the fragments, in one of its alternatives."""
     return chance.choice(chance.choice(fragments).split("|"))
 
 

@@ -1,1 +1,1 @@
-"""`plaudit doctor`: what is wrong, and what to do about it."""
+"""`plaudit doctor`: finds problems, and advises what to do about them."""

@@ -14,7 +14,7 @@ _CHECK = "configuration"
 
 
 def check_configuration(settings: Settings) -> Iterator[Finding]:
-    """Findings on the settings by themselves; one if all is well."""
+    """Findings about the settings themselves; a single one if all are valid."""
     problems = list(_problems(settings))
     yield from problems or [ok(_CHECK, "valid")]
 

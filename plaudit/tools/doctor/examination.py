@@ -1,4 +1,4 @@
-"""The whole examination, each part within its time."""
+"""The whole examination, with a time limit for each server."""
 
 import asyncio
 import logging
@@ -30,10 +30,10 @@ from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
 
 _LIMIT_S: Final = 15.0
-"""For each server, however many checks there are."""
+"""Seconds for all checks of a server."""
 
 _REACH_S: Final = 4.0
-"""To reach a server at all."""
+"""Seconds to connect to a server."""
 
 _LONGEST_WORDS: Final = 200
 
@@ -41,7 +41,7 @@ _STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 async def examine(out: Terminal) -> bool:
-    """Print what is found; returns whether nothing failed."""
+    """Print all findings; returns True if none is a failure."""
     findings: list[Finding] = []
     async for finding in _findings():
         findings.append(finding)
@@ -68,7 +68,7 @@ async def _findings() -> AsyncIterator[Finding]:
                 async for finding in check(settings):
                     found.append(finding)
         except (MissingAddressError, UnusableConnectionError, ConfigurationError):
-            pass  # told by the check of the configuration
+            pass  # reported by the check of the configuration
         except TimeoutError:
             text = f"not examined to the end within {_LIMIT_S:.0f} s"
             found.append(failed(server, text, "Look at its load, and at the network."))
@@ -141,24 +141,24 @@ async def _settled(settings: Settings) -> list[str] | None:
         async with client:
             return await ReplayRepository(database).settled(MOST_SETTLED + 1)
     except (MissingAddressError, ConfigurationError, PyMongoError):
-        return None  # told by the checks of MongoDB
+        return None  # reported by the checks of MongoDB
 
 
 class _LastWords(logging.Handler):
-    """Keeps what was logged last, for a finding that says it in a line."""
+    """Keeps the last log message, for a finding in one line."""
 
     def __init__(self) -> None:
         super().__init__()
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the line."""
+        """Keep the message."""
         self.text = record.getMessage()
 
 
 @contextmanager
 def _last_words(library: str) -> Iterator[_LastWords]:
-    """Keep the lines of a library, and from going any further: aiokafka raises that no server answers, and logs why."""
+    """Capture the log of a library, and don't propagate it: aiokafka raises that no server answers, and logs why."""
     heard, logger = _LastWords(), logging.getLogger(library)
     logger.addHandler(heard)
     logger.propagate = False

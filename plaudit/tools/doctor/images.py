@@ -18,12 +18,14 @@ _ADVICE = "Correct PLAUDIT_IMAGES__STORE, the rights to it, or AWS_*: uploads ar
 
 
 async def check_images(settings: Settings) -> AsyncIterator[Finding]:
-    """Write, find, read and remove a file as uploads are, and look for the mark of the store, if it had one. A folder
-    that isn't there yet is left to the processes, whose it is to be; only the place for it is looked at."""
+    """Write, find, read and remove a file as for uploads, and look for the mark of the store, if it had one.
+
+    A missing folder is left to the processes, which must own it; only its parent is checked.
+    """
     address = settings.images.address(settings.data)
     try:
         finding = _missing(address)
-        # A folder that isn't there has no file.
+        # A missing folder is an empty store.
         files = files_in_memory() if finding else settings.images.files(settings.data)
         await files.probe()
         if finding is None or finding.level is Level.OK:
@@ -34,7 +36,7 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _missing(address: str) -> Finding | None:
-    """The finding about a folder that isn't there; None for any other store."""
+    """The finding about a missing folder; None for any other store."""
     folder = Path(address).absolute()
     if "://" in address or _is_there(folder):
         return None
@@ -45,7 +47,7 @@ def _missing(address: str) -> Finding | None:
 
 
 async def _unmarked(settings: Settings, files: ImageFiles) -> Finding | None:
-    """The finding about a store that has lost its mark; None for any other one, or where MongoDB can't be asked."""
+    """The finding about a store that has lost its mark; None for any other one, or if MongoDB can't be asked."""
     if await answer_of(settings, lambda database: StoreMark(database).is_missing_in(files)):
         address = without_credentials(settings.images.address(settings.data))
         return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} What needs the store waits until then.")
@@ -53,7 +55,7 @@ async def _unmarked(settings: Settings, files: ImageFiles) -> Finding | None:
 
 
 def _is_there(folder: Path) -> bool:
-    # What is below a folder of somebody else's isn't there for us; `Path.exists` raises then.
+    # False below a folder that this user may not enter, where `Path.exists` raises.
     return os.access(folder, os.F_OK)
 
 

@@ -1,4 +1,4 @@
-"""The check of the mail server, and of whom mails are from."""
+"""The check of the mail server, and of the sender of mails."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ _NO_START: Final = "Correct it: `plaudit mailer` doesn't start with it."
 
 
 async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
-    """Connect and log in as the mailer does, and send nothing; no finding where no server is configured."""
+    """Connect and log in as the mailer does, without sending; no finding if no server is configured."""
     if not settings.smtp.host:
         return
     try:
@@ -40,7 +40,7 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _wrong_sender(settings: Settings) -> Finding | None:
-    """The finding about whom mails are from; None where that is well, or where MongoDB has to be asked and can't be."""
+    """The finding about the sender of mails; None if it is valid, or if that takes MongoDB and it can't be asked."""
     try:
         await answer_of(settings, lambda database: check_sender(settings, StoreRepository(database)))
     except ConfigurationError as error:

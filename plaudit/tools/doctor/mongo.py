@@ -1,4 +1,4 @@
-"""Questions to MongoDB of checks that are about something else."""
+"""Queries to MongoDB by checks of other servers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ ANSWER_S: Final = 4.0
 
 
 async def answer_of(settings: Settings, question: Callable[[Database], Awaitable[T]]) -> T | None:
-    """The answer to a question; None where MongoDB can't be asked, which its own checks tell."""
+    """The answer to a question; None if MongoDB can't be asked, which its own checks report."""
     try:
         client, database = connected_database(settings, timeout=ANSWER_S)
     except (MissingAddressError, ConfigurationError):

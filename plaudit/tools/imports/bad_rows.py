@@ -1,4 +1,4 @@
-"""Rows of imports that are no reviews, and the reasons."""
+"""Rows of an import that aren't valid reviews, and the reasons."""
 
 from pydantic import ValidationError
 
@@ -6,11 +6,11 @@ from messaging.reading import error_message, pointer
 
 
 class BadRowError(Exception):
-    """A row is no review; the message says why, without telling what it holds."""
+    """A row can't be imported. The message gives the reason, without the content of the row."""
 
 
 def faults_of(error: ValidationError) -> str:
-    """The faults of a row, each with its place."""
+    """The validation errors of a row in one line, each with its JSON pointer."""
     details = error.errors(include_url=False, include_input=False)
     return "; ".join(f"{_place(detail['loc'])}: {error_message(detail)}" for detail in details)
 

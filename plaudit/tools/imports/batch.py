@@ -1,4 +1,4 @@
-"""Rows of an import that are acknowledged together."""
+"""A batch of rows of an import, published and acknowledged together."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from plaudit.tools.imports.rows import Row
 
 
 class Batch:
-    """Rows, good ones with their messages and bad ones with their reasons."""
+    """Good rows with their messages, and bad rows with their reasons."""
 
     def __init__(self) -> None:
         self.rows = self.bytes = self.commands = self.feedback_left_out = 0
@@ -18,15 +18,17 @@ class Batch:
         self.last = Row(0, 0, 0)
 
     def add(self, line: int, messages: RowMessages) -> None:
-        """Add what a row has become."""
+        """Add the messages of a good row."""
         self.good.append((line, messages))
         self.bytes += messages.bytes
         self.commands += len(messages.followers)
         self.feedback_left_out += messages.feedback_left_out
 
     def refuse(self, stores: Collection[str]) -> set[str]:
-        """Make the rows of these stores bad ones, and leave out the feedback on their reviews. Returns the ids of
-        these."""
+        """Turn the rows of these stores into bad rows, and leave out the feedback on their reviews.
+
+        Returns the ids of those reviews.
+        """
         refused = [(line, each) for line, each in self.good if each.store_id in stores]
         self.bad += [
             (line, f"There is no store {each.store_id}: register it, by PUT /api/stores/{each.store_id}")
@@ -42,25 +44,25 @@ class Batch:
 
     @property
     def stores(self) -> set[str]:
-        """The stores that rows name."""
+        """The ids of the stores that good rows name."""
         return {each.store_id for _, each in self.good if each.store_id is not None}
 
     @property
     def submissions(self) -> list[OutgoingMessage]:
-        """The reviews."""
+        """The submissions of the good rows."""
         return [each.submission for _, each in self.good if each.submission]
 
     @property
     def followers(self) -> list[OutgoingMessage]:
-        """Commands about reviews, which are published behind them."""
+        """Commands about reviews, to be published after the submissions."""
         return [follower for _, each in self.good for follower in each.followers]
 
     @property
     def images(self) -> list[FoundImage]:
-        """The images that must be in the store before the reviews."""
+        """The images to be uploaded before the reviews are published."""
         return [image for _, each in self.good for image in each.images]
 
     @property
     def without_file(self) -> int:
-        """The number of images without a file."""
+        """The number of images that were exported without their files."""
         return sum(each.without_file for _, each in self.good)

@@ -14,12 +14,11 @@ _HASHED_BYTES: Final = 64 * 1024
 
 
 class Checkpoint(BaseModel):
-    """Everything before byte `offset`, the end of line `line`, is done: published, or reported in the first
-    `report_bytes` of the report. `job` tells this import from others of the same file. `left_out` are the columns that
-    no field is made of so far, `mapped` those of the mapping that were there, `latest` the texts of the latest
-    reviews, none for bad rows."""
+    """The progress of an import: everything before byte `offset`, the end of line `line`, is published or reported."""
 
     job: str
+    """Identifies the import among others of the same file: see `job_of`."""
+
     offset: int = 0
     line: int = 0
     published: int = 0
@@ -27,14 +26,21 @@ class Checkpoint(BaseModel):
     without_file: int = 0
     bad: int = 0
     report_bytes: int = 0
+    """Bytes of the report that belong to the rows before `offset`."""
+
     left_out: list[str] = []
+    """Columns seen so far that map to no field."""
+
     mapped: list[str] = []
+    """Columns of the explicit mapping seen so far."""
+
     feedback_left_out: int = 0
     latest: dict[str, str | None] = {}
+    """Hashes of the texts of the latest reviews by id, None for bad rows."""
 
     @classmethod
     def read(cls, path: Path, job: str) -> "Checkpoint | None":
-        """The checkpoint of that job, None if there is none."""
+        """The checkpoint of this job; None if the file is missing, invalid or of another job."""
         try:
             found = cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -42,7 +48,7 @@ class Checkpoint(BaseModel):
         return found if found.job == job else None
 
     def write(self, path: Path) -> None:
-        """Write it, so that a reader finds this one or the one before."""
+        """Write the file atomically: a reader finds this checkpoint or the previous one."""
         draft = path.with_name(path.name + ".draft")
         with draft.open("wb") as file:
             file.write(self.model_dump_json(indent=1).encode())
@@ -51,12 +57,12 @@ class Checkpoint(BaseModel):
 
 
 def checkpoint_of(input_file: Path) -> Path:
-    """The checkpoint file of an input."""
+    """The path of the checkpoint of an input file."""
     return input_file.with_name(input_file.name + SUFFIX)
 
 
 def job_of(file: BinaryIO, *options: object) -> str:
-    """Tells one import from another: by the file's size, time and beginning, and by the options."""
+    """A digest that identifies an import: of the file's size, mtime and first 64 KiB, and of the options."""
     status = os.fstat(file.fileno())
     file.seek(0)
     identity = repr((status.st_size, status.st_mtime_ns, options)).encode() + file.read(_HASHED_BYTES)

@@ -1,4 +1,4 @@
-"""The columns of a file that no field is made of: whoever imports is told their names."""
+"""The columns of a file that map to no field, to be named at the end of an import."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -14,9 +14,9 @@ _OF_EXPORTS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(FIELDS
 
 
 class SeenColumns:
-    """Notes the columns of rows. `left_out` and `mapped` grow: those without a field, and those of the mapping.
+    """Adds columns of rows to `left_out`, if they map to no field, and to `mapped`, if the explicit mapping has them.
 
-    `as_new`: the past in a row of our own export is left out, too. Memory holds a bounded number of names.
+    `as_new`: the past in a row of our own export is left out, too. Each list holds at most 1,000 names.
     """
 
     def __init__(self, mapping: ColumnMapping, left_out: list[str], mapped: list[str], *, as_new: bool) -> None:
@@ -40,12 +40,12 @@ class SeenColumns:
         noted.update(columns)
 
     def missing(self) -> list[str]:
-        """The columns of the mapping that no row has had."""
+        """The columns of the explicit mapping that no row has had."""
         return [column for column in self._mapping.explicit if column not in self._mapped]
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names of columns for a line of text: the first ones, and how many more there are."""
+    """The first `MOST_NAMED` names in one line, and the number of the others."""
     all_names = list(names)
     more = len(all_names) - MOST_NAMED
     return ", ".join(map(shown, all_names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The images of an export, in the folder beside it: found, compared with what their rows say, and uploaded."""
+"""The images of an export: read from the folder beside it, compared with their rows, and uploaded."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
 
 AT_ONCE: Final = 8
-"""Uploads that are on their way to the store together."""
+"""Maximum number of concurrent uploads to the store of images."""
 
 
 class PastImage(ClosedMessage):
-    """An image of a review, of which the export has the file."""
+    """An image of a review, with its file in the export."""
 
     id: ImageId
     hidden: bool = False
@@ -37,13 +37,13 @@ _IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=M
 
 @dataclass(frozen=True, slots=True)
 class FoundImage:
-    """An image with its file."""
+    """An image and the content of its file."""
 
     told: PastImage
     content: bytes
 
     def upload(self) -> dict[str, Any]:
-        """The message that tells of it once it is in the store: it is rebuilt as any upload is."""
+        """The message that announces the stored file; workers rebuild it like any other upload."""
         uploader = {"uploader": self.told.uploader} if self.told.uploader else {}
         return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
 
@@ -56,14 +56,14 @@ def count_without_files(columns: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """Reads the images of rows from a folder. Memory holds those of a row."""
+    """Reads the images of rows from a folder; memory holds those of one row."""
 
     folder: Path
 
     def images(self, columns: Mapping[str, Any]) -> list[FoundImage]:
-        """The images in a row of our own export; those that were exported without their files are left out.
+        """The images in a row of our own export, except those that were exported without their files.
 
-        Raises BadRowError: one can't be read, or isn't the one that was exported.
+        Raises BadRowError: an image can't be read, or isn't the one that was exported.
         """
         told = columns.get("images")
         files = [each for each in told if isinstance(each, dict) and "sha256" in each] if isinstance(told, list) else []
@@ -76,7 +76,7 @@ class ImageFolder:
     def _content(self, image: PastImage) -> bytes:
         path = image_file(self.folder, image.id)
         if not path.exists() and (before := image_file(folder_before(self.folder), image.id)).exists():
-            path = before  # the export that would have replaced the file was killed
+            path = before  # a later export was killed before it replaced the file
         if path.is_symlink() or not path.is_file():
             raise BadRowError(f"/images: There is no file {path.name} in {self.folder}")
         try:
@@ -92,14 +92,14 @@ class ImageFolder:
 
 
 class Uploader:
-    """Puts images into the store that API and workers share; it is opened for the first one."""
+    """Uploads images to the store that API and workers share, which is opened for the first image."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._files: ImageFiles | None = None
 
     async def upload(self, images: Sequence[FoundImage]) -> None:
-        """Put them into the store; returns once it has them. Raises what `opened_images` does."""
+        """Upload images; returns once all are stored. Raises what `opened_images` does."""
         if not images:
             return
         self._files = files = self._files or opened_images(self._settings)

@@ -1,4 +1,4 @@
-"""The mapping of a row's columns to a submission, and the identity of its review."""
+"""Mapping of a row's columns to a submission, and the id of its review."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -35,13 +35,13 @@ FIELDS: Final = (
 )
 _MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
 _NAMES: Final = ("id", "storeId", "userId", "entityId", "entityType", "language")
-"""Fields in which spaces around a value of a table mean nothing, but in our own export."""
+"""Fields that are stripped of surrounding whitespace in CSV, except in our own exports."""
 
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
 _WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CLOCKS_DIFFER: Final = timedelta(days=1)
-"""A later moment is none at which somebody wrote a review; the import would count it as its own."""
+"""Tolerance for a `writtenDate` in the future: a later one, which the time of import would replace, is a fault."""
 
 _BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
@@ -49,10 +49,10 @@ _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """The field of each column.
+    """Maps columns to fields.
 
-    A column that is named like a field is that field, whatever its case, dashes and underscores, unless `explicit`
-    (column to field) says otherwise. `defaults` are for rows in which the field is missing or empty.
+    A column that is named like a field maps to it, ignoring case, whitespace, dashes and underscores, unless `explicit`
+    (column to field) says otherwise. `defaults` apply to rows in which the field is missing or empty.
     """
 
     explicit: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class ColumnMapping:
 
     @classmethod
     def of(cls, pairs: Iterable[str], *, store: str | None = None, entity_type: str | None = None) -> "ColumnMapping":
-        """From `column=field` pairs; raises UsageError."""
+        """Parse `column=field` pairs. Raises UsageError."""
         explicit: dict[str, str] = {}
         for pair in pairs:
             column, _, name = pair.rpartition("=")
@@ -74,7 +74,7 @@ class ColumnMapping:
         return cls(explicit, {name: value for name, value in defaults.items() if value})
 
     def check(self, columns: Collection[str]) -> None:
-        """Check that a file with these columns can be imported; raises UsageError."""
+        """Check that a file with these columns can be imported. Raises UsageError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
             raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
@@ -90,8 +90,7 @@ class ColumnMapping:
             )
 
     def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
-        """The columns of a CSV that can be imported, and the row that names them; JSON Lines have none. Raises
-        UsageError."""
+        """The columns of a CSV and its header row, checked; both are empty for JSON Lines. Raises UsageError."""
         if format is FileFormat.JSONL:
             return [], Row(0, 0, 0)
         try:
@@ -104,11 +103,10 @@ class ColumnMapping:
         return found
 
     def submission(self, columns: Mapping[str, Any], *, is_text: bool) -> SubmittedReview:
-        """The review in a row, its id included; raises BadRowError.
+        """The review in a row, with an id. Raises BadRowError.
 
-        `is_text`: every value is text, as in CSV, an empty one is missing, and spaces around ids, types and languages
-        are none of theirs. Without an id of its own the id follows from the content: the same row twice is one review,
-        from whichever file.
+        `is_text`: all values are text, as in CSV: empty means missing, and ids, types and languages are stripped. A row
+        without an id gets one that is derived from its content: the same row twice is one review, also across files.
         """
         values: dict[str, Any] = {}
         is_stripped = is_text and not is_exported(columns)
@@ -129,7 +127,7 @@ class ColumnMapping:
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
     def field_of(self, column: str) -> str | None:
-        """The field that a column is, None for a column that is left out."""
+        """The field of a column; None for a column that is left out."""
         if column in self.explicit:
             return self.explicit[column]
         name = _field_named(column)
@@ -137,13 +135,13 @@ class ColumnMapping:
 
 
 def content_id(review: SubmittedReview) -> str:
-    """The identity of a review without an id: all of its content."""
+    """The id of a review that has none, derived from all of its content."""
     content = review.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"id", "source"})
     return str(uuid5(_IMPORTED_ROWS, content))
 
 
 def submission_identity(review: SubmittedReview) -> str:
-    """The identity of the CloudEvent of a submission: the same row again has the same, another row with its id not."""
+    """The CloudEvents id of a submission: equal for equal rows, different for another row with the same review id."""
     return str(uuid5(_IMPORTED_ROWS, f"{review.id}\n{content_id(review)}"))
 
 
@@ -156,7 +154,7 @@ def _field_named(name: str) -> str | None:
 
 
 def _read(name: str, value: Any, *, is_text: bool) -> Any:
-    """The value of a field. A text that can't be read stays as it is: validation reports it."""
+    """The parsed value of a field. A text that can't be parsed is returned unchanged: validation reports it."""
     if name == "writtenDate" and isinstance(value, str):
         return _moment(value)
     if is_text and name == "rating":
@@ -166,7 +164,7 @@ def _read(name: str, value: Any, *, is_text: bool) -> Any:
 
 def _moment(text: str) -> datetime | str:
     if re.fullmatch(r"\s*([0-9]{,7}|[0-9]{9,})\s*", text):
-        return text  # Unix time, some of which would be a moment of the year 1612
+        return text  # Unix time: some values would parse as a date in 1612
     try:
         return moment_in(text.strip())
     except (ValueError, OverflowError):

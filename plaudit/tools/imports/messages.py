@@ -1,4 +1,4 @@
-"""The messages that a row of an import becomes."""
+"""The messages that are published for a row of an import."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,37 +20,37 @@ from plaudit.tools.imports.past import PastFeedback, feedback_identity, feedback
 from plaudit.tools.imports.rows import Row
 
 MOST_REMEMBERED: Final = 1_000
-"""Texts of reviews: an export writes votes and reports in lines of their own behind each 500 reviews."""
+"""Maximum number of reviews whose text hashes are kept: an export writes votes and reports after each 500 reviews."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatestReviews:
-    """Remembers the texts of the latest reviews, so many at most. `texts` are the hashes by id, the oldest first, None
-    for bad rows; a checkpoint keeps them.
+    """Remembers the latest `MOST_REMEMBERED` reviews. `texts` maps ids to text hashes, oldest first, None for bad rows;
+    a checkpoint keeps them.
 
-    Of two good rows with an id the first one counts: the other one is refused unless it says the same.
+    Of two good rows with one id the first counts: the second is refused unless it has the same content.
     """
 
     texts: dict[str, str | None] = field(default_factory=dict)
 
     def note(self, review_id: str, text_hash: str) -> bool:
-        """Note the review of a row. False where a row before it counts."""
+        """Remember the review of a good row. False if an earlier row with its id counts."""
         is_first = self.texts.get(review_id) is None
         if is_first:
             self._put(review_id, text_hash)
         return is_first
 
     def note_bad(self, review_ids: Iterable[str]) -> None:
-        """Note that the rows of these reviews are bad."""
+        """Remember that the rows of these reviews are bad."""
         for id in review_ids:
             self._put(id, None)
 
     def text_of(self, review_id: str) -> str | None:
-        """The hash of this review's text, None for one that isn't among the latest."""
+        """The hash of this review's text; None if its row is bad, or it isn't among the latest."""
         return self.texts.get(review_id)
 
     def is_bad(self, review_id: str) -> bool:
-        """True if the review is none of the import's, for its row is bad."""
+        """True if the row of this review is bad."""
         return review_id in self.texts and self.texts[review_id] is None
 
     def _put(self, review_id: str, text_hash: str | None) -> None:
@@ -61,32 +61,40 @@ class LatestReviews:
 
 @dataclass(frozen=True, slots=True)
 class RowMessages:
-    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
-    number of those that have no file, the commands that come behind it, the store that it is of, and its review.
-    `feedback_left_out` is the number of votes and reports whose review has a bad row. `counts`: feedback on its review
-    is about this row."""
+    """The messages and images of a row."""
 
     submission: OutgoingMessage | None
+    """None for a line of votes or reports."""
+
     followers: list[OutgoingMessage] = field(default_factory=list)
+    """Commands to be published after the submission."""
+
     images: list[FoundImage] = field(default_factory=list)
+    """Images to be uploaded before the submission is published."""
+
     without_file: int = 0
+    """Number of images that were exported without their files."""
+
     store_id: str | None = None
     review_id: str | None = None
     feedback_left_out: int = 0
+    """Number of votes and reports left out because the row of their review is bad."""
+
     counts: bool = False
+    """True if feedback on the review refers to this row."""
 
     @property
     def bytes(self) -> int:
-        """The size of all of it."""
+        """The total size of messages and images in bytes."""
         messages = [*self.followers, *([self.submission] if self.submission else [])]
         return sum(len(each.value or b"") for each in messages) + sum(len(image.content) for image in self.images)
 
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images.
+    """Builds the messages of rows. `as_new` leaves out the past that our own exports have; without `folder`, images.
 
-    A past names the text of its review: it changes no other review that has the id.
+    Commands that restore a past carry the hash of their review's text: they don't change another review with that id.
     """
 
     mapping: ColumnMapping
@@ -99,7 +107,7 @@ class RowReader:
     envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
 
     def messages(self, row: Row) -> RowMessages:
-        """The messages of a row; raises BadRowError."""
+        """The messages of a row. Raises BadRowError."""
         if row.columns is None:
             raise BadRowError(row.fault)
         feedback = None if self.is_text else feedback_in(row.columns)
@@ -120,7 +128,7 @@ class RowReader:
         return RowMessages(None, list(self._feedback(feedback.commands(), text)), review_id=feedback.review_id)
 
     def _ids(self, columns: Mapping[str, Any]) -> Iterator[str]:
-        """The ids in a bad row that feedback could name."""
+        """The ids in a bad row that feedback could refer to."""
         for column, value in columns.items():
             if isinstance(value, str) and len(value) <= ID_LENGTH and self.mapping.field_of(column) == "id":
                 yield value
@@ -134,9 +142,9 @@ class RowReader:
         review = self.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         if past:
-            data.pop("language", None)  # restored as it was, also where there was none
+            data.pop("language", None)  # the restoration sets it, or leaves it unset
         data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _named(images)
-        data["editor"] = {}  # nobody's right: what is there by now is not edited
+        data["editor"] = {}  # no right to edit: an existing review stays as it is
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
@@ -150,13 +158,13 @@ class RowReader:
         return RowMessages(submission, followers, images, without_file, review.store_id, review.id, counts=counts)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
-        """Behind the submission: an image that no review has would go after a day."""
+        """The message about an uploaded image, for after the submission: without a review it is deleted after a day."""
         return self.envelope.wrap(
             self.topics.name(Topic.IMAGE_UPLOADS), image.told.id, "image.uploaded", image.upload()
         )
 
     def _feedback(self, commands: Iterable[dict[str, Any]], text: str | None) -> Iterator[OutgoingMessage]:
-        """The messages of feedback on a review with this text, None for any."""
+        """The messages of feedback on a review whose text has this hash; None: whatever its text."""
         topic, texts = self.topics.name(Topic.REVIEW_FEEDBACK), {"textHash": text} if text else {}
         for command in commands:
             id = feedback_identity(command)

@@ -1,4 +1,4 @@
-"""The options of an import, and the files that it can't use."""
+"""The options of an import, and checks of its files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from plaudit.tools.imports.images import ImageFolder
 from plaudit.tools.imports.mapping import ColumnMapping
 
 REPORT_BEGINS: Final = b'{"line":'
-"""The beginning of each report that is not empty."""
+"""The first bytes of every report that isn't empty."""
 
 _NO_TEXT: Final = {
     b"\x1f\x8b": "is compressed by gzip: unpack it",
@@ -20,7 +20,7 @@ _NO_TEXT: Final = {
     b"\xff\xfe": "is in UTF-16: save it in UTF-8",
     b"\xfe\xff": "is in UTF-16: save it in UTF-8",
 }
-"""Beginnings of files in which every line would be a bad row."""
+"""First bytes of files in which every line would be a bad row, with the advice for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,19 @@ class ImportOrder:
 
     @property
     def image_folder(self) -> ImageFolder | None:
-        """The folder of images; None leaves them out, and a table has none."""
+        """The folder of images; None if images are left out, and for CSV."""
         return ImageFolder(images_beside(self.file)) if self.with_images and self.format is FileFormat.JSONL else None
 
     @property
     def report_file(self) -> Path | None:
-        """The report of bad rows; a dry run has one only if it is asked for."""
+        """The report of bad rows; None for a dry run without `report`."""
         if self.report or self.dry_run:
             return self.report
         return self.file.with_name(self.file.name + ".bad-rows.jsonl")
 
     def check(self) -> None:
-        """Raises UsageError for a pipe, in which nothing can go on, and for a report that would write over something
-        else: over what is imported, what is known of it, or a file that is no report."""
+        """Raises UsageError: the input is no regular file, in which an import can resume, or the report would overwrite
+        the input, its checkpoint, its images, or a file that is no report."""
         if not self.file.is_file():
             raise UsageError(f"{self.file} is no regular file, in which an import can go on: save it as one first.")
         report = self.report_file
@@ -64,7 +64,7 @@ class ImportOrder:
 
 
 def check_text(file: BinaryIO, path: Path) -> None:
-    """Raises UsageError for a file that is no UTF-8 text, by its beginning."""
+    """Raises UsageError: the first bytes of the file are those of a format other than UTF-8 text."""
     file.seek(0)
     head = file.read(max(map(len, _NO_TEXT)))
     for beginning, what in _NO_TEXT.items():
@@ -73,7 +73,7 @@ def check_text(file: BinaryIO, path: Path) -> None:
 
 
 def _is_report(file: Path) -> bool:
-    """True for a report of an earlier run, of which a killed one may have written any part."""
+    """True for a report of an earlier run; one that was killed may have written any part of it."""
     if not file.is_file():
         return False
     with file.open("rb") as opened:
@@ -81,5 +81,5 @@ def _is_report(file: Path) -> bool:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """True for two names of one file, there or not."""
+    """True if both paths name one file, which needn't exist."""
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))

@@ -1,6 +1,6 @@
-"""The past of a review in a row of our own export, and the commands that give it back.
+"""The past of a review in a row of our own export, and the commands that restore it.
 
-The one place that knows the messages of feedback.
+No other module of the import knows the messages of feedback.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,10 +32,10 @@ from messaging.schemas import (
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
 _MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
-"""A row that has all of them is one of ours; in others a column of such a name means something else."""
+"""A row with all of these columns is from our own export; in other rows such a column means something else."""
 
 _LINES_OF_FEEDBACK: Final = ({"reviewId", "votes"}, {"reviewId", "reported"})
-"""The fields of the lines that are no reviews. A line with any other is a review of somebody who calls its id that."""
+"""The exact fields of lines that aren't reviews. A line with any other is a review whose id is called `reviewId`."""
 
 _MAY_BE_EMPTY: Final = ("moderator", "moderationReason")
 
@@ -52,7 +52,7 @@ class PastReply(ClosedMessage):
 
 
 class Past(Message):
-    """The past of a review, beside the words of its author."""
+    """The past of a review: everything but the words of its author."""
 
     review_status: Status
     created_date: Moment
@@ -74,11 +74,11 @@ class Past(Message):
         return code
 
     def submission_fields(self) -> dict[str, Any]:
-        """The fields of its submission that an import alone can give."""
+        """The fields of its submission that only an import may set."""
         return {"writtenDate": timestamp(self.created_date)}
 
     def restoration(self) -> dict[str, Any]:
-        """The moderation command that restores it, but for its review."""
+        """The moderation command that restores it, without the id of the review."""
         restored = Restored(
             self.review_status,
             self.modified_date,
@@ -97,7 +97,7 @@ class Past(Message):
         return {name: value for name, value in fields.items() if value is not None}
 
     def feedback(self, review_id: str) -> Iterator[dict[str, Any]]:
-        """The commands of feedback that restore it."""
+        """The feedback commands that restore the store's reply."""
         if self.reply:
             dates = {
                 "createdDate": timestamp(self.reply.created_date),
@@ -115,7 +115,7 @@ class PastVote(ClosedMessage):
 
 
 class PastReport(ClosedMessage):
-    """A report about a review. Its explanation is empty where the person was forgotten; earlier exports have no ids."""
+    """A report about a review. `explanation` is empty if the person was erased; earlier exports have no `id`."""
 
     id: OptionalId = None
     reason: ReportReason
@@ -135,7 +135,7 @@ class PastFeedback(ClosedMessage):
     reported: tuple[PastReport, ...] = ()
 
     def commands(self) -> Iterator[dict[str, Any]]:
-        """The commands of feedback that restore it."""
+        """The feedback commands that restore the votes and reports."""
         for vote in self.votes:
             voted = {"userId": vote.user_id, "helpful": vote.helpful}
             yield {"action": "vote", "reviewId": self.review_id, **voted}
@@ -162,9 +162,9 @@ def is_exported(columns: Mapping[str, Any]) -> bool:
 
 
 def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
-    """The past in a row of our own export, None in any other row; raises BadRowError.
+    """The past in a row of our own export; None for any other row. Raises BadRowError.
 
-    `is_text`: every value is text, as in CSV, and an empty one is missing.
+    `is_text`: all values are text, as in CSV, and empty means missing.
     """
     if not is_exported(columns):
         return None
@@ -177,13 +177,13 @@ def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
 
 
 def feedback_in(columns: Mapping[str, Any]) -> PastFeedback | None:
-    """The votes or reports in a line, None in a line that is a review; raises BadRowError."""
+    """The votes or reports in a line; None for a line that is a review. Raises BadRowError."""
     feedback: PastFeedback | None = _read(_FEEDBACK, columns) if columns.keys() in _LINES_OF_FEEDBACK else None
     return feedback
 
 
 def feedback_identity(command: Mapping[str, Any]) -> str:
-    """The identity of the CloudEvent of feedback: the same command again has the same."""
+    """The CloudEvents id of a feedback command: equal for equal commands."""
     return str(uuid5(_REPORTS, repr(sorted(command.items()))))
 
 

@@ -1,4 +1,4 @@
-"""`plaudit import`: reviews from a file, through Kafka, each good row once and each bad row reported once."""
+"""`plaudit import`: reviews from a file to Kafka. Each good row takes effect once, each bad row is reported once."""
 
 import asyncio
 import fcntl
@@ -33,19 +33,20 @@ from plaudit.tools.whole_files import put_on_disk
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Of messages, and of the images that they name."""
+"""Bytes of messages and of their images at which a batch ends."""
 
 _SHOWN_BAD_ROWS: Final = 20
 
 
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
-    """Import a file, and return how many of its rows are bad.
+    """Import a file; returns the number of bad rows.
 
-    The images of a batch of rows are put into their store, it is published and acknowledged, its bad rows are reported,
-    and then the checkpoint moves on. Cut short anywhere between, the batch is done again: its reviews have the same
-    ids, so that each is stored once, and the report is cut back to what the checkpoint knows. Memory holds one batch.
-    Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic. A trial without
-    addresses of servers knows nothing of stores.
+    For each batch of rows the images are uploaded, the messages published and acknowledged, the bad rows reported, and
+    then the checkpoint is written. A batch that was cut short is repeated: its reviews have the same ids, so each is
+    stored once, and the report is truncated to its size in the checkpoint. Memory holds one batch. A dry run without
+    addresses of servers doesn't check stores.
+
+    Raises UsageError: the file or the mapping can't be used. Raises CommandError: a topic is missing.
     """
     order.check()
     with order.file.open("rb") as file:
@@ -53,7 +54,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
             _lock(file)
         check_text(file, order.file)
         names, header = order.mapping.header(file, order.format)
-        # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
+        # Mapping and destination are part of the job: with another one the import starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
         stores = None if order.dry_run and not _knows_servers(settings) else Registered(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
@@ -78,7 +79,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
             if publisher is not None:
                 await publisher.stop()
         if not order.dry_run:
-            # Under the lock: the next import may begin right behind it.
+            # While locked: the next import may start once the lock is released.
             checkpoint_of(order.file).unlink(missing_ok=True)
     _tell(out, order, start, columns.missing())
     return start.bad
@@ -107,7 +108,7 @@ def _tell(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str
 
 
 class _Import:
-    """One run of an import; moves its checkpoint on."""
+    """One run of an import; advances its checkpoint."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class _Import:
         self._console = console
 
     async def run(self, file: BinaryIO, names: list[str]) -> None:
-        """Import everything behind the checkpoint."""
+        """Import everything after the checkpoint."""
         size = os.fstat(file.fileno()).st_size
         report_file = self._order.report_file
         with (
@@ -143,7 +144,7 @@ class _Import:
             everything = rows_of(file, self._order.format, names, offset=offset, line=line)
             for batch in self._batches(everything):
                 await self._take(batch, report)
-                await asyncio.sleep(0)  # a trial waits for nothing, and has to hear that it is to end
+                await asyncio.sleep(0)  # a dry run awaits nothing else, and must notice a stop signal
                 rows += batch.rows
                 progress.update(
                     task,
@@ -196,9 +197,9 @@ class _Import:
 
 
 async def _destination(settings: Settings) -> tuple[str, str]:
-    """The Kafka that it is, wherever that is reached, and the prefix of its topics.
+    """The id of the Kafka cluster, whatever its address, and the prefix of its topics.
 
-    Raises CommandError for a missing topic: the broker may make one that isn't as it should be.
+    Raises CommandError: a topic is missing, which the broker might create with other settings.
     """
     needed = (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS)
     await check_topics(settings, [settings.topics.name(topic) for topic in needed])
@@ -223,7 +224,7 @@ def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
 
 
 def _keep(checkpoint: Checkpoint, file: Path) -> None:
-    """Write a checkpoint before anything is published. Raises CommandError where there can't be one."""
+    """Write a checkpoint before anything is published. Raises CommandError: it can't be written."""
     try:
         checkpoint.write(checkpoint_of(file))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON Lines, with the line each starts at; one that can't be read tells why and stops nothing."""
+"""Rows of CSV and JSON Lines with their line numbers. A row that can't be parsed has a fault, and stops nothing."""
 
 import csv
 import json
@@ -15,10 +15,10 @@ from plaudit.cli.terminal import shown
 from plaudit.tools.file_format import FileFormat
 
 MAX_LINE_BYTES: Final = 1024 * 1024
-"""As for messages: a longer line can't be a review."""
+"""Maximum bytes of a line, as for messages: a longer line can't be a review."""
 
 _LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
-"""Characters: a control character takes seven in a cell."""
+"""Maximum characters of a CSV field: a control character is escaped as seven."""
 
 csv.field_size_limit(_LONGEST_FIELD)
 
@@ -29,7 +29,7 @@ _TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line with its number, from 1, and the offset behind it. `data` is None for one that is too long."""
+    """A line, its number from 1, and the byte offset after it. `data` is None if the line is too long."""
 
     number: int
     end: int
@@ -37,10 +37,10 @@ class Line:
 
 
 class Lines:
-    """Reads lines one by one; a few can be put back. Memory holds one line and what was put back."""
+    """Reads lines one by one; lines can be put back. Memory holds one line and those that were put back."""
 
     def __init__(self, file: BinaryIO, *, offset: int = 0, number: int = 0) -> None:
-        """Start behind line `number`, which ends at `offset`."""
+        """Start after line `number`, which ends at byte `offset`."""
         self._file = file
         self._back: deque[Line] = deque()
         self._read_offset, self._read_number = offset, number
@@ -67,13 +67,13 @@ class Lines:
         return Line(self._read_number, self._read_offset, None if is_too_long else data)
 
     def put_back(self, lines: list[Line]) -> None:
-        """Have these lines, the last that were read, read again."""
+        """Put back the lines that were read last, to be read again."""
         self._back.extendleft(reversed(lines))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: the line it starts at, and where the next one starts. Either columns by name, or what is wrong."""
+    """A row from line `line` to line `end_line`, which ends at byte `end`; with its columns by name, or its fault."""
 
     line: int
     end_line: int
@@ -83,11 +83,11 @@ class Row:
 
 
 class _LineFaultError(Exception):
-    """A line can't be read; the text says why."""
+    """A line can't be parsed; the message gives the reason."""
 
 
 def json_rows(file: BinaryIO, *, offset: int, line: int) -> Iterator[Row]:
-    """The rows of JSON Lines behind line number `line`, which ends at `offset`; blank lines are none."""
+    """The rows of JSON Lines after line `line`, which ends at byte `offset`. Blank lines are skipped."""
     for each in Lines(file, offset=offset, number=line):
         if each.data is not None and not each.data.strip():
             continue
@@ -111,7 +111,7 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
-    """Check that each name in an object is there once: nobody knows which value of two is meant."""
+    """Raises _LineFaultError: an object has a name twice, so that its value is ambiguous."""
     names = set()
     for name, _ in pairs:
         if name in names:
@@ -120,14 +120,14 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 
 
 def rows_of(file: BinaryIO, format: FileFormat, names: list[str], *, offset: int, line: int) -> Iterator[Row]:
-    """The rows of a file behind line number `line`, which ends at `offset`; `names` are the columns of a CSV."""
+    """The rows of a file after line `line`, which ends at byte `offset`; `names` are the columns of a CSV."""
     if format is FileFormat.JSONL:
         return json_rows(file, offset=offset, line=line)
     return csv_rows(file, names, offset=offset, line=line)
 
 
 def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
-    """The names of the columns, and the row that they stand in; None for a file without any. Raises ValueError."""
+    """The column names and the header row; None for a file of blank lines. Raises ValueError: it can't be parsed."""
     for fields, row in _records(Lines(file)):
         if fields is None:
             raise ValueError(row.fault)
@@ -137,11 +137,11 @@ def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
 
 
 def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Iterator[Row]:
-    """The rows of CSV behind line number `line`, which ends at `offset`; blank lines are none.
+    """The rows of CSV after line `line`, which ends at byte `offset`. Blank lines are skipped.
 
-    A field may go over several lines, and what protects it from spreadsheets is taken off. Where quotes don't fit,
-    the row's first line alone is at fault, and the next line starts a new row: a quote that is never closed costs one
-    row, not the rest of the file.
+    A field may span several lines; its escaping against spreadsheets is undone. If quotes don't match, only the first
+    line of the row is at fault, and the next line starts a new row: an unclosed quote costs one row, not the rest of
+    the file.
     """
     for fields, row in _records(Lines(file, offset=offset, number=line)):
         if fields is None:
@@ -153,7 +153,7 @@ def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Ite
 
 
 def _records(lines: Lines) -> Iterator[tuple[list[str] | None, Row]]:
-    """The fields of each row, none for a blank line, None where it can't be read."""
+    """The fields of each row: empty for a blank line, None for a row that can't be parsed."""
     taken: list[Line] = []
     is_utf_8 = True
 
