@@ -56,10 +56,10 @@ def _types_of(point: EntryPoint) -> list[EntityType]:
         raise ConfigurationError(f"{_source(point)}: can't be loaded: {type(error).__name__}: {error}") from error
     if not all(isinstance(type, EntityType) for type in types):
         raise ConfigurationError(f"{_source(point)}: must be an EntityType, or several")
-    return [replace(type, get_entity=_apart(type)) for type in types]
+    return [replace(type, get_entity=_function_resolver(type)) for type in types]
 
 
-def _apart(type: EntityType) -> FunctionResolver | None:
+def _function_resolver(type: EntityType) -> FunctionResolver | None:
     return FunctionResolver(type.get_entity) if type.get_entity else None
 
 

@@ -33,19 +33,19 @@ _PATH: Final = re.compile(r"[^.\[\]]+(\.[^.\[\]]+)*")
 _KINDS: Final = ("function", "http")
 
 
-def _is_address(value: str) -> str:
+def _checked_url(value: str) -> str:
     if not _ADDRESS.fullmatch(value):
         raise ValueError(f"Must be an http or https address with {ID} in its path or query, without credentials")
     return value
 
 
-def _is_path(value: str) -> str:
+def _checked_path(value: str) -> str:
     if not _PATH.fullmatch(value):
         raise ValueError("Must be a path like product.images.0.url")
     return value
 
 
-def _is_header_value(value: SecretStr) -> SecretStr:
+def _checked_header_value(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[\x20-\x7e]*", value.get_secret_value()):
         raise ValueError("Must be printable ASCII")
     return value
@@ -72,7 +72,7 @@ def function_named(reference: str) -> Callable[..., Any]:
     return function
 
 
-def _can_be_imported(reference: str) -> str:
+def _checked_reference(reference: str) -> str:
     function_named(reference)
     return reference
 
@@ -81,9 +81,9 @@ def _kind(value: object) -> str | None:
     return "function" if isinstance(value, str) else "http" if isinstance(value, dict) else None
 
 
-JsonPath = Annotated[str, StringConstraints(max_length=1_024), AfterValidator(_is_path)]
+JsonPath = Annotated[str, StringConstraints(max_length=1_024), AfterValidator(_checked_path)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
-HeaderValue = Annotated[SecretStr, AfterValidator(_is_header_value)]
+HeaderValue = Annotated[SecretStr, AfterValidator(_checked_header_value)]
 Text = Annotated[str, StringConstraints(max_length=1_024)]
 
 
@@ -96,7 +96,7 @@ class _Registration(BaseModel):
 class HttpTemplate(_Registration):
     """The HTTP request that resolves names."""
 
-    url: Annotated[str, AfterValidator(_is_address)]
+    url: Annotated[str, AfterValidator(_checked_url)]
     name: JsonPath
     image: JsonPath | None = None
     headers: dict[HeaderName, HeaderValue] = {}
@@ -115,7 +115,7 @@ class BladeRegistration(_Registration):
     template: Text
 
 
-FunctionReference = Annotated[str, StringConstraints(pattern=_REFERENCE), AfterValidator(_can_be_imported)]
+FunctionReference = Annotated[str, StringConstraints(pattern=_REFERENCE), AfterValidator(_checked_reference)]
 GetEntity = Annotated[
     Annotated[FunctionReference, Tag("function")] | Annotated[HttpTemplate, Tag("http")],
     Discriminator(

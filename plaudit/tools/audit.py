@@ -20,7 +20,7 @@ from plaudit.tools.whole_files import draft_of, locked_draft, put_on_disk
 from storage.audit import AuditEntry
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 
-_AT_ONCE: Final = 1_000
+_BATCH: Final = 1_000
 
 
 async def archive(settings: Settings, out: Terminal, before: datetime | None, file: Path, *, is_lost: bool) -> None:
@@ -34,7 +34,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
     async with reached(settings) as (database, _):
         archives = AuditArchives(database)
         unfinished, finished = await archives.unfinished(), None
-        if unfinished is not None and is_lost and not _is_here(unfinished):
+        if unfinished is not None and is_lost and not _is_intact(unfinished):
             await archives.finish(unfinished)
         elif unfinished is not None:
             await _finish(archives, unfinished, out)
@@ -112,7 +112,7 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
 
 async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> None:
     """Rename the draft to its final name, and remove its entries from the database."""
-    if not _is_here(begun):
+    if not _is_intact(begun):
         raise CommandError(
             f"The archive {begun.file} was cut short, and isn't here as it was written: {begun.entries} entries, "
             f"SHA-256 {begun.sha256}. Put it there and run this again. If it is lost, --lost archives what is still "
@@ -125,13 +125,13 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
         _remove_draft(file)
         raise CommandError("Another run has archived some of these entries meanwhile. Run this again.")
     with out.status("Removing entries"):
-        for ids in _ids_in(_named(file)):
+        for ids in _ids_in(_put_in_place(file)):
             await archives.remove(ids)
     await archives.finish(begun)
     out.print(f"Archived {begun.entries} entries in {begun.file}.")
 
 
-def _is_here(begun: Archive) -> bool:
+def _is_intact(begun: Archive) -> bool:
     """True if the archive, or its draft before the rename, is there as it was written."""
     file = Path(begun.file)
     found = draft_of(file) if _is_draft(file) else file
@@ -142,7 +142,7 @@ def _is_draft(file: Path) -> bool:
     return not file.exists()
 
 
-def _named(file: Path) -> Path:
+def _put_in_place(file: Path) -> Path:
     """The archive under its final name, on the disk."""
     if _is_draft(file):
         draft_of(file).rename(file)
@@ -165,7 +165,7 @@ def _ids_in(file: Path) -> Iterator[list[str]]:
     with gzip.open(file) as lines:
         for line in lines:
             ids.append(orjson.loads(line)["id"])
-            if len(ids) == _AT_ONCE:
+            if len(ids) == _BATCH:
                 yield ids
                 ids = []
     if ids:

@@ -42,15 +42,15 @@ class Filter:
     @property
     def is_everything(self) -> bool:
         """True if no criterion is set."""
-        return not (self._is_of_a_kind or self.names_letters)
+        return not (self._has_criteria or self.names_letters)
 
     def check(self) -> None:
         """Raises UsageError: other criteria are set beside places."""
-        if self.names_letters and self._is_of_a_kind:
+        if self.names_letters and self._has_criteria:
             raise UsageError("Places name letters one by one: leave out --topic, --code, --since and --until.")
 
     @property
-    def _is_of_a_kind(self) -> bool:
+    def _has_criteria(self) -> bool:
         return bool(self.topics or self.codes or self.since or self.until)
 
 
@@ -76,9 +76,9 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
         out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
-        out.print(f"key        {_text(letter.key)}")
+        out.print(f"key        {_shown_text(letter.key)}")
         for name, value in letter.headers:
-            out.print(f"header     {shown(name)}: {_text(value)}")
+            out.print(f"header     {shown(name)}: {_shown_text(value)}")
         out.print("value", "(none)" if letter.value is None else "")
         text = text_of(letter.value or b"")
         out.print("\n".join(shown(line) for line in text.splitlines()))
@@ -103,14 +103,14 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
         if wanted.names_letters:
             in_turn = sorted(set(wanted.places), key=lambda place: place.turn)
             named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_turn]
-            found = _named(reader, partitions, named)
+            found = _letters_at(reader, partitions, named)
         else:
-            found = _of_topics(reader, partitions, names, wanted)
+            found = _letters_of_topics(reader, partitions, names, wanted)
         async for letters in found:
             yield letters
 
 
-async def _named(
+async def _letters_at(
     reader: TopicReader, partitions: Collection[TopicPartition], named: Sequence[tuple[str, int, int]]
 ) -> AsyncIterator[list[RawRecord]]:
     for name, partition, offset in named:
@@ -121,7 +121,7 @@ async def _named(
         yield [letter]
 
 
-async def _of_topics(
+async def _letters_of_topics(
     reader: TopicReader, partitions: Collection[TopicPartition], names: Sequence[str], wanted: Filter
 ) -> AsyncIterator[list[RawRecord]]:
     for name in names:
@@ -166,5 +166,5 @@ def _shown_letter(letter: RawRecord) -> dict[str, object]:
     }
 
 
-def _text(data: bytes | None) -> str:
+def _shown_text(data: bytes | None) -> str:
     return "-" if data is None else shown(text_of(data))

@@ -65,20 +65,20 @@ async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filt
     counts = {state.value: total[state] for state in LetterState}
     out.tell({**counts, "groups": [_group_row(*kind, group) for kind, group in groups.items()]})
     for (topic, code), group in groups.items():
-        out.print("  ".join([topic, shown(code) or "-", *_told(group)]))
-    out.print(_counted(total) if groups else "No dead letters.")
+        out.print("  ".join([topic, shown(code) or "-", *_description(group)]))
+    out.print(_state_counts(total) if groups else "No dead letters.")
 
 
-def _told(group: _Group) -> list[str]:
-    told = [_counted(group.states)]
+def _description(group: _Group) -> list[str]:
+    parts = [_state_counts(group.states)]
     if group.failed_again:
-        told.append(f"{group.failed_again} failed again")
+        parts.append(f"{group.failed_again} failed again")
     if group.oldest and group.newest:
-        told.append(f"open from {timestamp(group.oldest)} to {timestamp(group.newest)}")
-    return told
+        parts.append(f"open from {timestamp(group.oldest)} to {timestamp(group.newest)}")
+    return parts
 
 
-def _counted(states: Counter[LetterState]) -> str:
+def _state_counts(states: Counter[LetterState]) -> str:
     return ", ".join(f"{states[state]} {state}" for state in LetterState)
 
 

@@ -75,7 +75,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     if order.mended is not None and len(set(order.wanted.places)) != 1:
         raise UsageError("--value mends one letter: name it by its place, like review-submissions/3/17.")
     if order.mended is not None:
-        _check(order.mended, order.wanted.places[0].topic)
+        _check_mended(order.mended, order.wanted.places[0].topic)
     replayed, left_out = 0, Counter[Hindrance]()
     topics = topics_of(settings.topics, [place.topic for place in order.wanted.places] or order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
@@ -87,7 +87,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                 for chunk in _in_parts(letters):
                     left = None if limit is None else limit - replayed
                     if order.dry_run:
-                        done, hindered = await _choice(chunk, order, left, repositories)
+                        done, hindered = await _choose(chunk, order, left, repositories)
                     else:
                         # To keep the order, first publish what an earlier replay has marked.
                         await transactions.outbox.settle_before(datetime.now(UTC))
@@ -97,15 +97,15 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                     status.update(f"Replaying dead letters: {replayed} published")
                 if replayed == limit:
                     break
-    told = {reason.value: left_out[reason] for reason in _LEFT_OUT}
-    out.tell({"replayed": replayed, "dryRun": order.dry_run, "leftOut": told})
+    counts = {reason.value: left_out[reason] for reason in _LEFT_OUT}
+    out.tell({"replayed": replayed, "dryRun": order.dry_run, "leftOut": counts})
     out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {replayed} dead letters.")
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
             out.print(f"{left_out[reason]} {text}")
 
 
-def _check(mended: bytes, topic: Topic) -> None:
+def _check_mended(mended: bytes, topic: Topic) -> None:
     """Raises CommandError: the consumer of the topic would make the value a dead letter again."""
     if refusal := refusal_of(mended, READERS[topic]):
         raise CommandError(f"{topic} would set this value aside ({refusal.code}): {refusal}. Nothing was replayed.")
@@ -114,7 +114,7 @@ def _check(mended: bytes, topic: Topic) -> None:
 async def _replay(
     letters: Sequence[Judged], order: Replay, left: int | None, work: UnitOfWork
 ) -> tuple[list[Judged], Counter[Hindrance]]:
-    chosen, left_out = await _choice(letters, order, left, work.repositories, work)
+    chosen, left_out = await _choose(letters, order, left, work.repositories, work)
     now, stored = datetime.now(UTC), work.repositories
     ids = [letter_id(each.letter) for each in chosen]
     earlier = await stored.replays.marks(ids, work.session)
@@ -128,7 +128,7 @@ async def _replay(
     return chosen, left_out
 
 
-async def _choice(
+async def _choose(
     letters: Sequence[Judged], order: Replay, left: int | None, stored: Repositories, work: UnitOfWork | None = None
 ) -> tuple[list[Judged], Counter[Hindrance]]:
     """The letters to replay, at most `left`, and the counted reasons against the others."""

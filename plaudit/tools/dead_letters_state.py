@@ -32,7 +32,7 @@ class Judged:
     place: LetterPlace
     state: LetterState
     times: int
-    """Number of replays of its line."""
+    """Number of replays of its chain."""
 
     came_back: bool
     """True if another letter replaces it, because its replay failed."""
@@ -44,8 +44,8 @@ class Judged:
 
 
 @dataclass(slots=True)
-class _Lines:
-    """Lines of letters: a first letter and those that result from its replays. The newest one stands for its line."""
+class _Chains:
+    """Chains of letters: a first letter and those that result from its replays. The newest one stands for its chain."""
 
     newest: dict[bytes, _Position] = field(default_factory=dict)
     firsts: set[str] = field(default_factory=set)
@@ -53,12 +53,12 @@ class _Lines:
     def add(self, letter: RawRecord) -> None:
         first = first_letter_id(letter)
         if first != letter_id(letter):
-            line, position = _line_of(letter, first), _position_of(letter)
+            chain, position = _chain_of(letter, first), _position_of(letter)
             self.firsts.add(first)
-            self.newest[line] = max(position, self.newest.get(line, position))
+            self.newest[chain] = max(position, self.newest.get(chain, position))
 
     def is_outdated(self, letter: RawRecord) -> bool:
-        newest = self.newest.get(_line_of(letter, first_letter_id(letter)))
+        newest = self.newest.get(_chain_of(letter, first_letter_id(letter)))
         is_first = first_letter_id(letter) == letter_id(letter)
         return not is_first and newest is not None and newest > _position_of(letter)
 
@@ -71,17 +71,17 @@ async def judged_letters(
     Raises what `dead_letters` does.
     """
     replays = ReplayRepository(database)
-    lines = _Lines()
+    chains = _Chains()
     if not await replays.is_empty() and not wanted.names_letters:
         async for letters in dead_letters(settings, Filter(topics=wanted.topics)):
             for letter in letters:
-                lines.add(letter)
+                chains.add(letter)
     topics = {settings.topics.dead_letters(topic): topic for topic in topics_of(settings.topics, ())}
     left = wanted.limit
     async for letters in dead_letters(settings, wanted):
         marks = await replays.marks({id for r in letters for id in (letter_id(r), first_letter_id(r))})
         places = [LetterPlace(topics[r.topic], r.partition, r.offset) for r in letters]
-        judged = [_judge(r, place, marks, lines) for r, place in zip(letters, places, strict=True)]
+        judged = [_judge(r, place, marks, chains) for r, place in zip(letters, places, strict=True)]
         found = [each for each in judged if each.state in states][:left]
         if found:
             yield found
@@ -91,17 +91,17 @@ async def judged_letters(
                 return
 
 
-def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark], lines: _Lines) -> Judged:
+def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark], chains: _Chains) -> Judged:
     id, first = letter_id(letter), first_letter_id(letter)
     mark = marks.get(id, UNMARKED)
-    is_outdated = lines.is_outdated(letter)
+    is_outdated = chains.is_outdated(letter)
     state = LetterState.REPLAYED if is_outdated and mark.state is LetterState.OPEN else mark.state
     times = max(mark.times, marks.get(first, UNMARKED).times)
-    return Judged(letter, place, state, times, came_back=is_outdated or id in lines.firsts)
+    return Judged(letter, place, state, times, came_back=is_outdated or id in chains.firsts)
 
 
-def _line_of(letter: RawRecord, first: str) -> bytes:
-    # A record may hold several commands, which fail one by one: each continues as a line of its own.
+def _chain_of(letter: RawRecord, first: str) -> bytes:
+    # A record may hold several commands, which fail one by one: each continues as a chain of its own.
     parts = (first.encode(), letter.topic.encode(), letter.key or b"")
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
 

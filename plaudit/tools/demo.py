@@ -81,7 +81,7 @@ class _Client:
             state.update(response.json() if response.is_success else {})
             return bool(state.get("outcome", "accepted") != "accepted")
 
-        await self._until(is_known, path)
+        await self._wait_until(is_known, path)
         self._out.print(f"GET {path}\n-> {json.dumps(state)}")
         return httpx.codes.CONFLICT if state["outcome"] == "refused" else httpx.codes.OK, state
 
@@ -96,15 +96,15 @@ class _Client:
         finally:
             await publisher.stop()
 
-    async def until_found(self, path: str) -> None:
+    async def wait_until_found(self, path: str) -> None:
         """Wait until a path answers 200. Raises CommandError: it doesn't in time."""
 
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
 
-        await self._until(found, path)
+        await self._wait_until(found, path)
 
-    async def _until(self, condition: Callable[[], Awaitable[bool]], path: str) -> None:
+    async def _wait_until(self, condition: Callable[[], Awaitable[bool]], path: str) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await until(condition)
@@ -194,7 +194,7 @@ async def _orders(service: _Client, settings: Settings, product: str) -> None:
         "items": [{"id": "line-1", "productId": product, "name": "Camera", "quantity": 2, "price": 249.5}],
     }
     await service.publish(settings, Topic.ORDER_EVENTS, order, event)
-    await service.until_found(f"/api/return/available-quantities/{order}")
+    await service.wait_until_found(f"/api/return/available-quantities/{order}")
     await service.send("Now she has: accepted", "POST", "/api/customerReviews", review, headers=_WAIT)
     wanted = {"orderId": order, "lineItems": [{"orderLineItemId": "line-1", "quantity": 1, "reason": "Too heavy"}]}
     await service.send("She returns one of two", "POST", "/api/return", wanted, headers=_WAIT)

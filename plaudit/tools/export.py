@@ -36,8 +36,8 @@ from storage.stores import StoreRepository
 _LEFT_OUT: Final = ("pendingImages", "writtenDate")
 """Fields that are temporary, or that `createdDate` repeats."""
 
-_NOT_IN_TABLES: Final = ("reply", "flags", "images", *_LEFT_OUT)
-_COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_TABLES)
+_NOT_IN_CSV: Final = ("reply", "flags", "images", *_LEFT_OUT)
+_COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_CSV)
 _PAGE: Final = 500
 
 
@@ -81,8 +81,8 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
                 for line in await _lines(reviews, stores, images):
                     write(line)
                 if order.format is FileFormat.JSONL:
-                    async for about in feedback_lines(database, [review.id for review in reviews]):
-                        write(about)
+                    async for feedback in feedback_lines(database, [review.id for review in reviews]):
+                        write(feedback)
                 count += len(reviews)
                 named += sum(bool(review.images) for review in reviews)
                 status.update(f"Exported {count} reviews")
@@ -108,10 +108,10 @@ async def _lines(
     reviews: Sequence[Review], stores: Mapping[str, Store], images: ImageExport | None
 ) -> list[Mapping[str, Any]]:
     """The rows of a page of reviews, with their images if those are exported."""
-    told = await images.of(reviews) if images else {}
+    images_by_review = await images.of(reviews) if images else {}
     details = (review_details(review, stores) for review in reviews)
     rows = [{name: value for name, value in each.items() if name not in _LEFT_OUT} for each in details]
-    return [{**row, "images": told[row["id"]]} if row["id"] in told else row for row in rows]
+    return [{**row, "images": images_by_review[row["id"]]} if row["id"] in images_by_review else row for row in rows]
 
 
 def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, Any]], object]:

@@ -18,7 +18,7 @@ from storage.database import Database
 from storage.images import ImageRepository
 from storage.images_files import ImageFiles
 
-_AT_ONCE: Final = 8
+_CONCURRENCY: Final = 8
 
 
 class NamedImage(TypedDict):
@@ -55,16 +55,16 @@ class ImageExport:
         Images that no longer belong to their review are left out.
         """
         wanted = [(review, image) for review in reviews for image in review.images if not image.is_pending]
-        told: dict[str, list[NamedImage]] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
-            stored = await self._stored([image.id for _, image in some])
-            written = await asyncio.gather(*(self._write(each[0], each[1], stored.get(each[1].id)) for each in some))
-            for (review, _), image in zip(some, written, strict=True):
-                told.setdefault(review.id, []).extend([image] if image else [])
-        return told
+        entries: dict[str, list[NamedImage]] = {}
+        for start in range(0, len(wanted), _CONCURRENCY):
+            batch = wanted[start : start + _CONCURRENCY]
+            stored = await self._load([image.id for _, image in batch])
+            written = await asyncio.gather(*(self._write(each[0], each[1], stored.get(each[1].id)) for each in batch))
+            for (review, _), image in zip(batch, written, strict=True):
+                entries.setdefault(review.id, []).extend([image] if image else [])
+        return entries
 
-    async def _stored(self, ids: Sequence[str]) -> dict[str, StoredImage]:
+    async def _load(self, ids: Sequence[str]) -> dict[str, StoredImage]:
         return await patiently("MongoDB", partial(self._images.of_ids, ids))
 
     async def _write(self, review: Review, image: ReviewImage, stored: StoredImage | None) -> NamedImage | None:
@@ -75,7 +75,7 @@ class ImageExport:
             self._folder.mkdir(mode=0o700)
         content = await patiently("the store of images", partial(self._files.get, image.id, SIZES[0]))
         if content is None:
-            stored = (await self._stored([image.id])).get(image.id)
+            stored = (await self._load([image.id])).get(image.id)
             if not _is_of(stored, review):
                 return None
             self.lost += 1

@@ -46,7 +46,7 @@ def image_folder(folder: Path) -> Iterator[Path]:
     """
     draft, old = folder.with_name(folder.name + ".draft"), folder_before(folder)
     for each in (folder, draft, old):
-        _check_ours(each)
+        _check_replaceable(each)
     _remove(draft)
     try:
         yield draft
@@ -60,7 +60,7 @@ def image_folder(folder: Path) -> Iterator[Path]:
         _remove(draft)
 
 
-def _check_ours(folder: Path) -> None:
+def _check_replaceable(folder: Path) -> None:
     if folder.is_symlink():
         raise UsageError(f"{folder} is a link, whose place a folder would take: remove it, or export with --no-images.")
     if not folder.exists():

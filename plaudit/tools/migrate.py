@@ -103,31 +103,31 @@ class Migration:
             state = StepProgress(step.number, part.after, state.done + part.documents)
             await self.marks.note(state)
             self.progress.print(f"Step {step.number}: {state.done:,} documents done")
-            await self._breathe()
+            await self._pause()
         await self.marks.save(done(mark, step))
         return {"number": step.number, "sentence": step.sentence, "documents": state.done}
 
     async def mend(self, collection: str) -> MendingReport:
         """Mend the damaged documents of a collection."""
         mender, total, damaged, waiting = Mender(self.database, collection), Mended(), 0, list[Id]()
-        async for ids in _damaged(mender, self.progress):
+        async for ids in _damaged_ids(mender, self.progress):
             damaged += len(ids)
             waiting += ids
             if len(waiting) >= _PAGE:
                 await self._mend_all(mender, waiting, total)
                 waiting = []
-            await self._breathe()
+            await self._pause()
         await self._mend_all(mender, waiting, total)
-        return _report(collection, damaged, total)
+        return _mending_report(collection, damaged, total)
 
     async def _mend_all(self, mender: Mender, ids: Sequence[Id], total: Mended) -> None:
-        known = await self._published({str(id) for id in ids}) if ids and mender.collection == "reviews" else {}
+        known = await self._published_reviews({str(id) for id in ids}) if ids and mender.collection == "reviews" else {}
         for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
             mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
             total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
             total.lost |= mended.lost
             self.progress.print(f"{mender.collection}: {len(part):,} damaged documents looked after")
-            await self._breathe()
+            await self._pause()
 
     async def _mend(self, mender: Mender, ids: Sequence[Id], known: dict[str, Review], work: UnitOfWork) -> Mended:
         mended = await mender.mend(ids, known, work.session)
@@ -135,7 +135,7 @@ class Migration:
         work.emit(rating_events(self.services, tallies))
         return mended
 
-    async def _published(self, ids: Collection[str]) -> dict[str, Review]:
+    async def _published_reviews(self, ids: Collection[str]) -> dict[str, Review]:
         """These reviews from the topic of reviews: their last states before they were damaged."""
         wanted = {id.encode(errors="surrogatepass"): id for id in ids}
         found: dict[str, Review] = {}
@@ -152,7 +152,7 @@ class Migration:
                         found[id] = review
         return found
 
-    async def _breathe(self) -> None:
+    async def _pause(self) -> None:
         await self.turn.hold()
         await asyncio.sleep(_PAUSE_S)
 
@@ -179,7 +179,7 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
                 # Mending scans all documents: in a large database it would add hours to each release.
                 documents = [] if compatible else [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
-            report = _whole(mark, after.version, steps, documents, dry_run=False)
+            report = _migration_report(mark, after.version, steps, documents, dry_run=False)
     out.tell(report)
     _print(report, out)
 
@@ -192,14 +192,14 @@ async def _migration(
         yield Migration(settings, database, services, progress, mine)
 
 
-async def _damaged(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
+async def _damaged_ids(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
     """The ids of damaged documents, a slice at a time; prints the progress."""
-    looked, count = -SIZE, await mender.all()  # the first slice holds only ids of foreign types
+    scanned, count = -SIZE, await mender.all()  # the first slice holds only ids of foreign types
     async for ids in mender.slices():
         yield ids
-        looked += SIZE
-        if 0 < looked < count:
-            progress.print(f"{mender.collection}: {looked:,} of about {count:,} documents looked at")
+        scanned += SIZE
+        if 0 < scanned < count:
+            progress.print(f"{mender.collection}: {scanned:,} of about {count:,} documents looked at")
 
 
 def _work(step: Step, database: Database) -> StepWork | None:
@@ -208,7 +208,7 @@ def _work(step: Step, database: Database) -> StepWork | None:
     return work and work(database)
 
 
-async def _changing(step: Step, database: Database) -> int:
+async def _count_changes(step: Step, database: Database) -> int:
     work = _work(step, database)
     return await work.count() if work else 0
 
@@ -216,16 +216,16 @@ async def _changing(step: Step, database: Database) -> int:
 async def _dry_run(database: Database, mark: SchemaMark, progress: Console, *, compatible: bool) -> MigrationReport:
     missing = missing_steps(mark, compatible=compatible)
     steps: list[StepReport] = [
-        {"number": s.number, "sentence": s.sentence, "documents": await _changing(s, database)} for s in missing
+        {"number": s.number, "sentence": s.sentence, "documents": await _count_changes(s, database)} for s in missing
     ]
     shapes = () if compatible else SHAPES
-    damaged = {name: sum([len(ids) async for ids in _damaged(Mender(database, name), progress)]) for name in shapes}
-    documents = [_report(name, count, Mended()) for name, count in damaged.items()]
+    damaged = {name: sum([len(ids) async for ids in _damaged_ids(Mender(database, name), progress)]) for name in shapes}
+    documents = [_mending_report(name, count, Mended()) for name, count in damaged.items()]
     after = max([mark.version, *(step.number for step in missing)])
-    return _whole(mark, after, steps, documents, dry_run=True)
+    return _migration_report(mark, after, steps, documents, dry_run=True)
 
 
-def _whole(
+def _migration_report(
     before: SchemaMark, after: int, steps: list[StepReport], documents: list[MendingReport], *, dry_run: bool
 ) -> MigrationReport:
     return {
@@ -237,7 +237,7 @@ def _whole(
     }
 
 
-def _report(collection: str, damaged: int, mended: Mended) -> MendingReport:
+def _mending_report(collection: str, damaged: int, mended: Mended) -> MendingReport:
     lost = sorted(mended.lost.items())[:_MOST_LOST]
     return {
         "collection": collection,

@@ -31,11 +31,11 @@ class Turn:
 
     async def hold(self) -> bool:
         """Take or renew the lease, once no other run has it. False if it wasn't held: another run may have had it."""
-        is_told = False
+        is_announced = False
         while (held := await self.leases.take(_LEASE, self.holder, _LEASE_S)) is None:
-            if not is_told:
+            if not is_announced:
                 self.progress.print("Waiting for another `migrate` or `topics grow`, or a minute after it was killed")
-                is_told = True
+                is_announced = True
             await asyncio.sleep(_WAIT_S)
         return not held.is_new
 

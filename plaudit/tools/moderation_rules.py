@@ -26,7 +26,7 @@ from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
 _YES: Final = ("true", "1", "yes")
-_DONE: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
+_OUTCOMES: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
         check_text(file, order.file)
         for number, (review, ruling) in enumerate(tried(rule_set(rules), _reviews(file, order, bad))):
             rows.append(row := tried_row(review, ruling))
-            out.print(f"{shown(row['id'])}: {_told(row)}")
+            out.print(f"{shown(row['id'])}: {_effect(row)}")
             if number % 1_000 == 0:
                 await asyncio.sleep(0)  # nothing else is awaited, and it must notice a stop signal
     for fault in bad:
@@ -68,13 +68,13 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
     return len(bad)
 
 
-def _told(row: TriedRow) -> str:
+def _effect(row: TriedRow) -> str:
     if row["outcome"] is None:
         return "no rule fires"
     rules = [row["approvedBy"] or ""] if row["outcome"] == "approve" else row["flags"]
     hours = row["publishAfterHours"]
     later = f", and approved after {hours} hours" if hours else ""
-    return f"{_DONE[row['outcome']]} {', '.join(map(shown, rules))}{later}"
+    return f"{_OUTCOMES[row['outcome']]} {', '.join(map(shown, rules))}{later}"
 
 
 def _rules_in(file: Path) -> tuple[ModerationRule, ...]:
@@ -115,10 +115,10 @@ def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[
 
 def _facts(columns: dict[str, Any]) -> dict[str, Any]:
     """The facts in a row of an export, which a submission can't have."""
-    told = {name.lower(): value for name, value in columns.items()}
+    values = {name.lower(): value for name, value in columns.items()}
     facts: dict[str, Any] = {}
-    if "verifiedpurchase" in told:
-        facts["verified_purchase"] = str(told["verifiedpurchase"]).lower() in _YES
-    if told.get("language"):
-        facts["language"] = str(told["language"])
+    if "verifiedpurchase" in values:
+        facts["verified_purchase"] = str(values["verifiedpurchase"]).lower() in _YES
+    if values.get("language"):
+        facts["language"] = str(values["language"])
     return facts

@@ -45,7 +45,7 @@ from storage.stores import StoreRepository
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
-_TELLING: Final = (
+_PERSONAL_TOPICS: Final = (
     Topic.REVIEW_SUBMISSIONS,
     Topic.REVIEW_FEEDBACK,
     Topic.ORDER_EVENTS,
@@ -70,16 +70,16 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
                 "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
-                "orders": [_json(order.body) for order in orders.values()],
+                "orders": [_json_or_text(order.body) for order in orders.values()],
                 "returns": [_without_order(each) for each in await data.returns()],
                 "remindersSent": (reminders := await data.reminders()).count,
                 "latestReminders": reminders.times,
-                "usedReviewTokens": [_used(each) for each in await data.used_tokens()],
+                "usedReviewTokens": [_token_use(each) for each in await data.used_tokens()],
                 "images": [_image(each) for each in await data.images()],
-                "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
+                "mailsNotSentYet": [_json_or_text(value) for value in await data.waiting_mails()],
                 "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
-                "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
-                "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
+                "waitingReturns": [_json_or_text(each.value) for each in await data.parked_returns()],
+                "waitingModeration": [_parked_command(each) for each in await data.parked_commands()],
                 "waitingImageCommands": [
                     image_command_value(each.command) for each in await data.parked_image_commands()
                 ],
@@ -89,19 +89,19 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
-            {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
+            {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json_or_text(r.value or b"")}
             async for r in _letters_about(settings, customer_id, orders, addresses)
         ]
-    written = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
+    content = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
-        sys.stdout.buffer.write(written + b"\n")
+        sys.stdout.buffer.write(content + b"\n")
     else:
-        await asyncio.to_thread(_write, output, written)
+        await asyncio.to_thread(_write, output, content)
 
 
-def _write(output: Path, written: bytes) -> None:
+def _write(output: Path, content: bytes) -> None:
     with whole_file(output) as file:
-        file.write(written)
+        file.write(content)
 
 
 def _without_order(stored: Return) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
 
 
-def _used(token: TokenUse) -> dict[str, Any]:
+def _token_use(token: TokenUse) -> dict[str, Any]:
     """The use of a review token; the token itself isn't stored."""
     return {
         "orderId": token.line.order_id,
@@ -138,7 +138,7 @@ def _image(image: StoredImage) -> dict[str, Any]:
     }
 
 
-def _waiting(command: Moderation) -> dict[str, Any]:
+def _parked_command(command: Moderation) -> dict[str, Any]:
     """A moderation command that waits for its review."""
     return {
         "reviewId": command.review_id,
@@ -225,7 +225,7 @@ async def _await_backlog(settings: Settings, out: Terminal, owed: Outbox, wait: 
             # Requested replays publish to the other topics, some of them after the current ends.
             await _await_ends(lag, (Topic.DEAD_LETTER_COMMANDS,))
             await owed.settle_before(datetime.now(UTC))
-            await _await_ends(lag, _TELLING)
+            await _await_ends(lag, _PERSONAL_TOPICS)
     except TimeoutError:
         raise CommandError(
             f"After {wait:g} s workers haven't taken in what was published before, and nothing was removed: is a "
@@ -281,7 +281,7 @@ async def _letters_about(
                 yield letter
 
 
-def _json(value: bytes) -> Any:
+def _json_or_text(value: bytes) -> Any:
     """A stored value in the document: compact JSON, since indentation can make it hundreds of times as long; as text if
     it is no JSON, or is nested too deeply to be written."""
     try:

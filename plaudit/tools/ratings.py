@@ -21,24 +21,24 @@ from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
-_SHOWN: Final = 20
+_MOST_SHOWN: Final = 20
 
 
 async def verify(settings: Settings, out: Terminal) -> int:
     """Compare all tallies with a count of their reviews, consistent for each object; returns the number that differ."""
     async with reached(settings) as (database, _):
         differences = 0
-        told: list[dict[str, object]] = []
+        rows: list[dict[str, object]] = []
         with out.status("Counting reviews"):
             async for key, stored, counted in RatingRepository(database).differences():
                 differences += 1
-                if differences <= _SHOWN:
-                    told.append({**_row(key), "stored": _counts(stored), "counted": _counts(counted)})
+                if differences <= _MOST_SHOWN:
+                    rows.append({**_row(key), "stored": _counts(stored), "counted": _counts(counted)})
                     out.print(
-                        f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_store(key.store_id)}: "
+                        f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_shown_store(key.store_id)}: "
                         f"stored {_tally(stored)}; counted {_tally(counted)}"
                     )
-    out.tell({"differences": differences, "ratings": told})
+    out.tell({"differences": differences, "ratings": rows})
     if differences:
         out.print(f"{differences} ratings differ. `plaudit ratings rebuild` has them counted anew.")
     else:
@@ -59,7 +59,7 @@ def _tally(tally: RatingTally) -> str:
     return f"{tally.count} reviews, sum {rating_number(tally.sum):.2f}, 1 to 5 stars: {stars}"
 
 
-def _store(id: str | None) -> str:
+def _shown_store(id: str | None) -> str:
     return "none" if id is None else shown(id)
 
 

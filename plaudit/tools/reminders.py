@@ -29,7 +29,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
             if out.quiet:  # there may be millions of orders
                 rows.append(_row(decided))
-            out.print(shown(_told(decided)))
+            out.print(shown(_line(decided)))
     out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
@@ -53,14 +53,14 @@ async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> N
             report = await job.run(at)
             if not report.is_failure:
                 await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
-    waiting = {"failed": report.failed, "damaged": report.damaged}
-    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **waiting})
-    reasons = [*report.skipped.most_common(), *waiting.items()]
+    problems = {"failed": report.failed, "damaged": report.damaged}
+    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
+    reasons = [*report.skipped.most_common(), *problems.items()]
     skipped = ", ".join(f"{count} {reason}" for reason, count in reasons if count)
-    told = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."
+    sent = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."
     if report.is_failure:
-        raise CommandError(f"{told} The run failed: the log says why. Orders that are still due wait for the next run.")
-    out.print(told)
+        raise CommandError(f"{sent} The run failed: the log says why. Orders that are still due wait for the next run.")
+    out.print(sent)
 
 
 def _rule(reminder: ReminderSettings) -> str:
@@ -82,7 +82,7 @@ def _row(decided: Decided) -> dict[str, object]:
     }
 
 
-def _told(decided: Decided) -> str:
+def _line(decided: Decided) -> str:
     order, _, decision, _ = decided
     what = f"order {order.id}{f' ({order.number})' if order.number else ''}, customer {order.customer.id or '-'}"
     if isinstance(decision, Reminder):

@@ -25,7 +25,7 @@ from storage.reviews_changes import RelayProgress
 from storage.reviews_search import ReviewSearch
 
 _PAUSE_S: Final = 0.2
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
 _STATUS: Final = "reviewStatus"
 _LEFT_OUT: Final = frozenset({"modifiedDate", "reviewStatusId"})
 
@@ -43,8 +43,8 @@ async def republish(settings: Settings, out: Terminal) -> None:
                 request = await notes.request_republication()
                 # A later request may have replaced this one.
                 while ((progress := await notes.load()).done or "") < request:
-                    if under_way := progress.republication:
-                        status.update(f"Published {under_way.published} reviews")
+                    if republication := progress.republication:
+                        status.update(f"Published {republication.published} reviews")
                     if relay.done():
                         relay.result()
                     await asyncio.sleep(_PAUSE_S)
@@ -108,27 +108,27 @@ async def _states(settings: Settings, at: datetime) -> AsyncIterator[dict[str, b
 
 async def _differences(states: Mapping[str, bytes | None], reviews: ReviewRepository) -> AsyncIterator[Difference]:
     ids = sorted(states)
-    for first in range(0, len(ids), _AT_ONCE):
-        part = ids[first : first + _AT_ONCE]
+    for first in range(0, len(ids), _BATCH):
+        part = ids[first : first + _BATCH]
         found = {review.id: review async for review in reviews.stream(ReviewSearch(ids=part))}
         for id in part:
             value, review = states[id], found.get(id)
             before = None if value is None else orjson.loads(value)
             # Through JSON, like the state in the topic, so that numbers and nulls compare equal.
             now = None if review is None else orjson.loads(orjson.dumps(review_state(review)))
-            if fields := _otherwise(before, now):
-                told: Mapping[str, Any] = now or before or {}
+            if fields := _differing_fields(before, now):
+                known: Mapping[str, Any] = now or before or {}
                 statuses = [each and each[_STATUS] for each in (before, now)]
                 yield {
                     "id": id,
-                    "storeId": told["storeId"],
+                    "storeId": known["storeId"],
                     "before": statuses[0],
                     "now": statuses[1],
                     "fields": fields,
                 }
 
 
-def _otherwise(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+def _differing_fields(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
     """The fields that differ; the status alone if the review appeared or vanished. Older states have fewer fields."""
     if before is None or now is None:
         return [] if before is now else [_STATUS]

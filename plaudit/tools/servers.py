@@ -21,7 +21,7 @@ async def reached(settings: Settings, *topics: Topic) -> AsyncIterator[tuple[Dat
     Raises what `check_database` and `check_topics` do, and SchemaRefusedError.
     """
     async with connected(settings) as (database, publisher):
-        await patiently("MongoDB", SchemaMarks(database).check, _heals)
+        await patiently("MongoDB", SchemaMarks(database).check, _is_temporary)
         await check_database(database)
         if topics:
             await check_topics(settings, [settings.topics.name(topic) for topic in topics])
@@ -33,14 +33,14 @@ async def check_database(database: Database) -> None:
 
     In a database of a wrong name a command would find nothing, and report success.
     """
-    if await patiently("MongoDB", SchemaMarks(database).is_blank, _heals):
+    if await patiently("MongoDB", SchemaMarks(database).is_blank, _is_temporary):
         raise CommandError(
             f"The database {database.name} holds nothing of Plaudit: is PLAUDIT_MONGO__DATABASE that of the service? "
             "`plaudit init` prepares a new one."
         )
 
 
-def _heals(error: BaseException) -> bool:
+def _is_temporary(error: BaseException) -> bool:
     # Waiting doesn't make a password right.
     return is_unavailable(error) and not is_refused(error)
 

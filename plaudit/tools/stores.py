@@ -16,7 +16,7 @@ from storage.reviews_search import ReviewSearch
 from storage.reviews_types import reviewed_types
 from storage.stores import StoreRepository
 
-_NAMED: Final = 20
+_MOST_NAMED: Final = 20
 
 
 async def check_store(database: Database, id: str | None) -> None:
@@ -45,8 +45,8 @@ async def check_entity_type(database: Database, entity_type: str | None) -> None
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (", ".join(map(shown, names[:_NAMED])) or "none yet") + more
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (", ".join(map(shown, names[:_MOST_NAMED])) or "none yet") + more
 
 
 class Registered:

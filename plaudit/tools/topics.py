@@ -53,10 +53,10 @@ _SWITCHING_S: Final = KNOWN_GROWING_S + 1.5
 _SWITCH_BY_S: Final = SWITCHED_S / 2
 """Maximum seconds of the step SWITCHING, so that the next one is written before anybody takes it as abandoned."""
 
-_ON_THEIR_WAY_S: Final = 10.0
+_IN_FLIGHT_S: Final = 10.0
 """Seconds after which messages sent before the redistribution of keys have arrived or failed."""
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 _GIVE_UP_S: Final = 60.0
 
 
@@ -97,7 +97,7 @@ class Grower:
             try:
                 await self._divide(undivided, held)
             except BaseException as error:
-                await self._go_on_as_before(count, undivided, held, error)
+                await self._restore(count, undivided, held, error)
                 raise
         await self._settle_in_turn({t: growth for t, growth in growing.items() if t != Topic.REVIEW_CHANGES}, wait_s)
         return list(growing)
@@ -111,7 +111,7 @@ class Grower:
             await self.turn.note(partial(self._repository.save, topic, growth))
         await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
         changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
-        await self._until_applied(dict.fromkeys(changes, sys.maxsize), _nothing)
+        await self._until_applied(dict.fromkeys(changes, sys.maxsize), _do_nothing)
         held |= growing.keys()
         await self._create({topic: growth.to or growth.count for topic, growth in growing.items()})
         for topic, growth in changes.items():
@@ -132,7 +132,7 @@ class Grower:
             await self.turn.note(partial(self._repository.go_to, Step.ANNOUNCED, topics))
             await self._wait(_SWITCHING_S, "as that took too long")
 
-    async def _go_on_as_before(
+    async def _restore(
         self, count: int, growing: Collection[Topic], held: Collection[Topic], why: BaseException
     ) -> None:
         """Let everything that waits for a topic go on, with its keys distributed as before.
@@ -141,7 +141,7 @@ class Grower:
         created them and its answer was lost. Raises CommandError: the lease was lost, or MongoDB doesn't answer.
         """
 
-        async def go_on() -> bool:
+        async def restore() -> bool:
             if not await self.turn.is_still_mine():
                 return False
             free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
@@ -151,13 +151,13 @@ class Grower:
 
         # MongoDB may be what ended the run, and all moderation waits until this is written. In a task: a command that
         # was cancelled may soon be cancelled again.
-        going_on = asyncio.ensure_future(asyncio.wait_for(patiently("MongoDB", go_on), _GIVE_UP_S))
-        while not going_on.done():
+        restoring = asyncio.ensure_future(asyncio.wait_for(patiently("MongoDB", restore), _GIVE_UP_S))
+        while not restoring.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([going_on])
+                await asyncio.wait([restoring])
         stands = "moderation stands still, for it waits for topics to grow."
         try:
-            if not going_on.result():
+            if not restoring.result():
                 raise CommandError(f"{HELD_UP} Until then {stands}") from why
         except TimeoutError:
             again = f"Run `plaudit topics grow {count}` again once it does: until then"
@@ -168,7 +168,7 @@ class Grower:
         if not growing:
             return
         self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
-        await self._wait(max(wait_s, _ON_THEIR_WAY_S), "until whoever publishes knows of them")
+        await self._wait(max(wait_s, _IN_FLIGHT_S), "until whoever publishes knows of them")
         old = {topic: 0 if topic in _UNORDERED else growth.count for topic, growth in growing.items()}
         await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
 
@@ -212,7 +212,7 @@ class Grower:
         self.progress.print(f"Waiting for {seconds:.0f} s, {until}")
         end = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < end:
-            await self._look_again()
+            await self._renew_and_pause()
 
     async def _until_applied(self, old: Mapping[Topic, int], then: Callable[[Topic], Awaitable[None]]) -> None:
         """Wait until the old partitions of these topics are applied up to their current ends; calls `then` for each
@@ -231,8 +231,8 @@ class Grower:
                 waiting.remove(topic)
             if not waiting:
                 return
-            self.progress.print(f"Waiting for {_named(ends)}: not applied yet")
-            await self._look_again()
+            self.progress.print(f"Waiting for {_shown_partitions(ends)}: not applied yet")
+            await self._renew_and_pause()
 
     async def _lag(self) -> Lag:
         """The lag of all partitions; retries while Kafka is unavailable."""
@@ -243,12 +243,12 @@ class Grower:
                 if is_not_let_in(error) or not is_broker_away(error):
                     raise
                 self.progress.print(f"Asking Kafka for its offsets again: {short(error)}")
-                await self._look_again()
+                await self._renew_and_pause()
 
-    async def _look_again(self) -> None:
+    async def _renew_and_pause(self) -> None:
         if not await patiently("MongoDB", self.turn.hold):
             raise CommandError(HELD_UP)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
 
     async def _counts(self) -> dict[Topic, int]:
         names = {self.settings.topics.name(topic): topic for topic in CONSUMED}
@@ -291,10 +291,10 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
         raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of that.")
 
 
-async def _nothing(topic: Topic) -> None:
+async def _do_nothing(topic: Topic) -> None:
     """Do nothing while the other topics are waited for."""
 
 
-def _named(ends: Mapping[Partition, int]) -> str:
+def _shown_partitions(ends: Mapping[Partition, int]) -> str:
     first, *others = (f"{topic} {number}" for topic, number in sorted(ends))
     return f"partition {first}" + (f" and {len(others)} others" if others else "")

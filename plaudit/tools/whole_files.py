@@ -26,7 +26,7 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
             except BlockingIOError:
                 raise CommandError(f"Another run is writing {file}.") from None
             # Before this run got the lock, another one may have renamed the draft or removed it.
-            if not _is_there(draft, draft_of(file)):
+            if not _is_same_file(draft, draft_of(file)):
                 continue
             os.fchmod(draft.fileno(), 0o600)  # a killed run of an earlier version may have left it accessible to others
             draft.truncate(0)
@@ -63,7 +63,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
             raise
 
 
-def _is_there(opened: BinaryIO, path: Path) -> bool:
+def _is_same_file(opened: BinaryIO, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(opened.fileno()), path.stat())
     except FileNotFoundError:

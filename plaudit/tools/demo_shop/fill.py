@@ -32,7 +32,7 @@ _SCENES: Final = 5
 """Number of photos for each kind of product, which customers add to their reviews."""
 
 _PATIENCE_S: Final = 120
-_MOST_EVERY_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 
 async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
@@ -67,10 +67,10 @@ class _Fill:
         await self.publisher.publish(messages.of_products())
         reviews = demo_reviews(count)
         for first in range(0, count, _BATCH):
-            await self._take(reviews[first : first + _BATCH], messages)
-        self._tell(reviews)
+            await self._publish_batch(reviews[first : first + _BATCH], messages)
+        self._print_summary(reviews)
 
-    async def _take(self, reviews: Sequence[DemoReview], messages: DemoMessages) -> None:
+    async def _publish_batch(self, reviews: Sequence[DemoReview], messages: DemoMessages) -> None:
         """Publish a batch of reviews, and wait until the service has stored it."""
         known = await self._known(reviews)
         missing = [review for review in reviews if review.id not in known]
@@ -82,7 +82,7 @@ class _Fill:
         decided = sum(review.status is not ReviewStatus.NEW for review in reviews)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await until(partial(self._is_there, reviews, command, decided))
+                await until(partial(self._has_arrived, reviews, command, decided))
         except TimeoutError:
             there = len(await self._known(reviews))
             raise CommandError(
@@ -90,15 +90,15 @@ class _Fill:
                 "`plaudit doctor` says. Those that were deleted don't come again."
             ) from None
 
-    async def _is_there(self, reviews: Sequence[DemoReview], command: str, decided: int) -> bool:
-        await asyncio.sleep(_MOST_EVERY_S)
+    async def _has_arrived(self, reviews: Sequence[DemoReview], command: str, decided: int) -> bool:
+        await asyncio.sleep(_POLL_S)
         if decided:
             answer = await self.client.get(f"/api/commands/{command}")
             if answer.status_code != httpx.codes.OK:
                 return False
             # The results include decisions that arrived before their review: accepted, and not applied yet.
-            told = answer.json()
-            if told["outcome"] == "accepted" or len(told["results"]) < decided:
+            body = answer.json()
+            if body["outcome"] == "accepted" or len(body["results"]) < decided:
                 return False
         return len(await self._known(reviews)) == len(reviews)
 
@@ -119,7 +119,7 @@ class _Fill:
             "moderationRules": [{"id": "links", "kind": "links", "outcome": "hold"}],
         }
         store = {"name": STORE_NAME, "settings": settings}
-        await self._ask("PUT", f"/api/stores/{STORE_ID}", json=store, headers={"Prefer": "wait=30"})
+        await self._request("PUT", f"/api/stores/{STORE_ID}", json=store, headers={"Prefer": "wait=30"})
 
     async def _day(self) -> datetime:
         """The day that ages are counted from: that of the first run, so that dates don't change."""
@@ -131,29 +131,29 @@ class _Fill:
 
     async def _known(self, reviews: Sequence[DemoReview]) -> Collection[str]:
         wanted = {"ids": [review.id for review in reviews], "take": len(reviews), "withTotal": False}
-        found = await self._ask("POST", "/api/customerReviews/reviewList", json=wanted)
+        found = await self._request("POST", "/api/customerReviews/reviewList", json=wanted)
         return {row["id"] for row in found["results"]}
 
     async def _upload(self, reviews: Sequence[DemoReview]) -> dict[str, Sequence[str]]:
         """Upload the photos of these reviews; returns their ids by review id."""
-        turns, folder = asyncio.Semaphore(_UPLOADS_AT_ONCE), files("plaudit.tools.demo_shop") / "photos"
+        slots, folder = asyncio.Semaphore(_UPLOADS_AT_ONCE), files("plaudit.tools.demo_shop") / "photos"
 
-        async def one(review: DemoReview, number: int) -> str:
-            async with turns:
+        async def upload(review: DemoReview, number: int) -> str:
+            async with slots:
                 scene = (int(review.id.rpartition("-")[2]) + number) % _SCENES
                 photo = (folder / f"{review.product.kind}-{scene}.jpg").read_bytes()
                 headers = {"Content-Type": "image/jpeg", "Idempotency-Key": f"{review.id}-photo-{number}"}
                 query = {"userId": review.author_id} if review.author_id else {}
-                sent = await self._ask("POST", "/api/images", content=photo, headers=headers, params=query)
+                sent = await self._request("POST", "/api/images", content=photo, headers=headers, params=query)
                 return str(sent["id"])
 
         with_photos = [review for review in reviews if review.photos]
         ids = await asyncio.gather(
-            *(asyncio.gather(*(one(review, number) for number in range(review.photos))) for review in with_photos)
+            *(asyncio.gather(*(upload(review, number) for number in range(review.photos))) for review in with_photos)
         )
         return {review.id: found for review, found in zip(with_photos, ids, strict=True)}
 
-    async def _ask(self, method: str, path: str, **options: Any) -> Any:
+    async def _request(self, method: str, path: str, **options: Any) -> Any:
         answer = await self.client.request(method, path, **options)
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise CommandError("The demo shop is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
@@ -161,7 +161,7 @@ class _Fill:
             raise CommandError(f"{method} {path} was answered {answer.status_code}: {answer.text[:500]}")
         return answer.json()
 
-    def _tell(self, reviews: Sequence[DemoReview]) -> None:
+    def _print_summary(self, reviews: Sequence[DemoReview]) -> None:
         counts = {status: sum(review.status is status for review in reviews) for status in ReviewStatus}
         languages = len({review.language for review in reviews})
         photos = sum(review.photos for review in reviews)

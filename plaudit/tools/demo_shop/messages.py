@@ -18,7 +18,7 @@ from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
 
 _READERS: Final = 60
 _MODERATOR: Final = "demo-moderator"
-_USED: Final = (
+_TOPICS: Final = (
     Topic.OBJECT_UPDATES,
     Topic.ORDER_EVENTS,
     Topic.REVIEW_SUBMISSIONS,
@@ -39,7 +39,7 @@ class DemoMessages:
     @property
     def topics_used(self) -> Sequence[str]:
         """The names of all topics that the messages go to."""
-        return [self.topics.name(each) for each in _USED]
+        return [self.topics.name(each) for each in _TOPICS]
 
     def of_products(self) -> list[OutgoingMessage]:
         """Facts of the products, and one order without a review for each."""
@@ -56,7 +56,7 @@ class DemoMessages:
     def submission(self, review: DemoReview, photos: Collection[str]) -> OutgoingMessage:
         """The review as its author wrote it."""
         entity = _entity(review.product)
-        told = {
+        fields = {
             "id": review.id,
             "storeId": STORE_ID,
             "userId": review.author_id,
@@ -71,7 +71,7 @@ class DemoMessages:
             "writtenDate": timestamp(review.written(self.day)),
             "images": list(photos),
         }
-        value = {name: each for name, each in told.items() if each is not None and each != []}
+        value = {name: each for name, each in fields.items() if each is not None and each != []}
         return self._message(Topic.REVIEW_SUBMISSIONS, entity_key(entity), "review.submission", value, review.id)
 
     def past(self, review: DemoReview, command_id: str) -> Iterator[OutgoingMessage]:
@@ -97,7 +97,7 @@ class DemoMessages:
             "source": "import",
             "language": review.language,
         }
-        told = {
+        fields = {
             "action": "restore",
             "ids": [review.id],
             "moderator": _MODERATOR,
@@ -105,12 +105,12 @@ class DemoMessages:
             "commandId": command_id,
             "restored": restored,
         }
-        value = {name: each for name, each in told.items() if each is not None}
+        value = {name: each for name, each in fields.items() if each is not None}
         return self._message(Topic.MODERATION_COMMANDS, review.id, "review.moderation", value, f"{review.id}-decision")
 
-    def _feedback(self, review: DemoReview, action: str, **told: Any) -> OutgoingMessage:
-        value = {"action": action, "reviewId": review.id, **told}
-        id = f"{review.id}-{action}-{told.get('userId', '')}"
+    def _feedback(self, review: DemoReview, action: str, **fields: Any) -> OutgoingMessage:
+        value = {"action": action, "reviewId": review.id, **fields}
+        id = f"{review.id}-{action}-{fields.get('userId', '')}"
         return self._message(Topic.REVIEW_FEEDBACK, review.id, "review.feedback", value, id)
 
     def _facts(self, product: Product) -> OutgoingMessage:

@@ -35,7 +35,7 @@ _LIMIT_S: Final = 15.0
 _REACH_S: Final = 4.0
 """Seconds to connect to a server."""
 
-_LONGEST_WORDS: Final = 200
+_MAX_REASON: Final = 200
 
 _STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -94,12 +94,12 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
-    with _last_words("aiokafka") as heard:
+    with _captured_log("aiokafka") as captured:
         try:
             async for finding in _examined_kafka(settings):
                 yield finding
         except (KafkaError, TimeoutError, OSError, ValueError) as error:
-            why = without_credentials(heard.text)[:_LONGEST_WORDS] or short(error)
+            why = without_credentials(captured.text)[:_MAX_REASON] or short(error)
             advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
             yield failed("kafka", f"does not answer: {why}", advice)
 
@@ -122,7 +122,7 @@ async def _examined_kafka(settings: Settings) -> AsyncIterator[Finding]:
         if are_topics_there:
             async for finding in check_consumption(admin, connection, settings.topics):
                 yield finding
-        yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled(settings)))
+        yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled_letters(settings)))
 
 
 def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
@@ -135,7 +135,7 @@ def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
     return ok(check, f"{text}; set PLAUDIT_PRODUCTION to have that refused")
 
 
-async def _settled(settings: Settings) -> list[str] | None:
+async def _settled_letters(settings: Settings) -> list[str] | None:
     try:
         client, database = connected_database(settings, timeout=_REACH_S)
         async with client:
@@ -144,7 +144,7 @@ async def _settled(settings: Settings) -> list[str] | None:
         return None  # reported by the checks of MongoDB
 
 
-class _LastWords(logging.Handler):
+class _LastMessage(logging.Handler):
     """Keeps the last log message, for a finding in one line."""
 
     def __init__(self) -> None:
@@ -157,13 +157,13 @@ class _LastWords(logging.Handler):
 
 
 @contextmanager
-def _last_words(library: str) -> Iterator[_LastWords]:
+def _captured_log(library: str) -> Iterator[_LastMessage]:
     """Capture the log of a library, and don't propagate it: aiokafka raises that no server answers, and logs why."""
-    heard, logger = _LastWords(), logging.getLogger(library)
-    logger.addHandler(heard)
+    captured, logger = _LastMessage(), logging.getLogger(library)
+    logger.addHandler(captured)
     logger.propagate = False
     try:
-        yield heard
+        yield captured
     finally:
-        logger.removeHandler(heard)
+        logger.removeHandler(captured)
         logger.propagate = True

@@ -24,18 +24,18 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
     """
     address = settings.images.address(settings.data)
     try:
-        finding = _missing(address)
+        finding = _missing_folder(address)
         # A missing folder is an empty store.
         files = files_in_memory() if finding else settings.images.files(settings.data)
         await files.probe()
         if finding is None or finding.level is Level.OK:
-            finding = await _unmarked(settings, files) or finding
+            finding = await _lost_mark(settings, files) or finding
     except (BaseError, OSError, ValueError) as error:
         finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
     yield finding or ok(_CHECK, f"{without_credentials(address)} takes files")
 
 
-def _missing(address: str) -> Finding | None:
+def _missing_folder(address: str) -> Finding | None:
     """The finding about a missing folder; None for any other store."""
     folder = Path(address).absolute()
     if "://" in address or _is_there(folder):
@@ -46,7 +46,7 @@ def _missing(address: str) -> Finding | None:
     return failed(_CHECK, f"{folder} is missing, and can't be made in {above}", _ADVICE)
 
 
-async def _unmarked(settings: Settings, files: ImageFiles) -> Finding | None:
+async def _lost_mark(settings: Settings, files: ImageFiles) -> Finding | None:
     """The finding about a store that has lost its mark; None for any other one, or if MongoDB can't be asked."""
     if await answer_of(settings, lambda database: StoreMark(database).is_missing_in(files)):
         address = without_credentials(settings.images.address(settings.data))

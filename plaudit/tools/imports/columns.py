@@ -9,8 +9,8 @@ from plaudit.tools.imports.mapping import FIELDS, ColumnMapping
 from plaudit.tools.imports.past import is_exported
 
 MOST_NAMED: Final = 20
-_MOST_NOTED: Final = 1_000
-_OF_EXPORTS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(FIELDS)
+_MAX_NAMES: Final = 1_000
+_EXPORTED_FIELDS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(FIELDS)
 
 
 class SeenColumns:
@@ -30,12 +30,12 @@ class SeenColumns:
         """Note the columns of a row."""
         has_past = not self._as_new and is_exported(columns)
         noted = self._noted[has_past]
-        if columns.keys() <= noted or len(noted) >= _MOST_NOTED:
+        if columns.keys() <= noted or len(noted) >= _MAX_NAMES:
             return
         for column in columns:
             if column in self._mapping.explicit:
                 _add(self._mapped, column)
-            elif self._mapping.field_of(column) is None and not (has_past and column in _OF_EXPORTS):
+            elif self._mapping.field_of(column) is None and not (has_past and column in _EXPORTED_FIELDS):
                 _add(self._left_out, column)
         noted.update(columns)
 
@@ -52,5 +52,5 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _add(names: list[str], name: str) -> None:
-    if name not in names and len(names) < _MOST_NOTED:
+    if name not in names and len(names) < _MAX_NAMES:
         names.append(name)

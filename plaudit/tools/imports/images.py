@@ -39,19 +39,19 @@ _IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=M
 class FoundImage:
     """An image and the content of its file."""
 
-    told: PastImage
+    entry: PastImage
     content: bytes
 
     def upload(self) -> dict[str, Any]:
         """The message that announces the stored file; workers rebuild it like any other upload."""
-        uploader = {"uploader": self.told.uploader} if self.told.uploader else {}
-        return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
+        uploader = {"uploader": self.entry.uploader} if self.entry.uploader else {}
+        return {"id": self.entry.id, "digest": digest_of(self.content), "exported": True, **uploader}
 
 
 def count_without_files(columns: Mapping[str, Any]) -> int:
     """The number of images in a row of our own export that were exported without their files."""
-    told = columns.get("images")
-    return sum("sha256" not in each for each in told if isinstance(each, dict)) if isinstance(told, list) else 0
+    images = columns.get("images")
+    return sum("sha256" not in each for each in images if isinstance(each, dict)) if isinstance(images, list) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class ImageFolder:
 
         Raises BadRowError: an image can't be read, or isn't the one that was exported.
         """
-        told = columns.get("images")
-        files = [each for each in told if isinstance(each, dict) and "sha256" in each] if isinstance(told, list) else []
+        given = columns.get("images")
+        files = [e for e in given if isinstance(e, dict) and "sha256" in e] if isinstance(given, list) else []
         try:
             images = _IMAGES.validate_python(files, strict=False)
         except ValidationError as error:
@@ -105,7 +105,7 @@ class Uploader:
         self._files = files = self._files or opened_images(self._settings)
         for start in range(0, len(images), AT_ONCE):
             puts = [
-                partial(files.put_upload, image.told.id, digest_of(image.content), image.content)
+                partial(files.put_upload, image.entry.id, digest_of(image.content), image.content)
                 for image in images[start : start + AT_ONCE]
             ]
             await asyncio.gather(*(patiently("the store of images", put) for put in puts))

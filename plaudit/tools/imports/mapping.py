@@ -34,17 +34,17 @@ FIELDS: Final = (
     "language",
 )
 _MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
-_NAMES: Final = ("id", "storeId", "userId", "entityId", "entityType", "language")
+_STRIPPED: Final = ("id", "storeId", "userId", "entityId", "entityType", "language")
 """Fields that are stripped of surrounding whitespace in CSV, except in our own exports."""
 
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
-_WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_CLOCKS_DIFFER: Final = timedelta(days=1)
+_BOOLEANS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_CLOCK_SKEW: Final = timedelta(days=1)
 """Tolerance for a `writtenDate` in the future: a later one, which the time of import would replace, is a fault."""
 
-_BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
-_IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
+_FIELDS_BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
+_NAMESPACE: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class ColumnMapping:
         if unknown:
             raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
         names = [name for column in columns if (name := self.field_of(column))]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise UsageError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            raise UsageError(f"Several columns are {', '.join(duplicates)}; --map column=field says which is meant.")
         missing = [name for name in REQUIRED if name not in names and name not in self.defaults]
         if missing:
             raise UsageError(
@@ -112,17 +112,17 @@ class ColumnMapping:
         is_stripped = is_text and not is_exported(columns)
         for column, value in columns.items():
             name = self.field_of(column)
-            value = value.strip() if is_stripped and name in _NAMES else value
+            value = value.strip() if is_stripped and name in _STRIPPED else value
             if name is None or value is None or (value == "" and (is_text or name not in _MAY_BE_EMPTY)):
                 continue
             if name in values:
                 raise BadRowError(f"/{name}: Given by several columns")
-            values[name] = _read(name, value, is_text=is_text)
+            values[name] = _parsed(name, value, is_text=is_text)
         try:
             review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
         except ValidationError as error:
             raise BadRowError(faults_of(error)) from None
-        if review.written_date and review.written_date > datetime.now(UTC) + _CLOCKS_DIFFER:
+        if review.written_date and review.written_date > datetime.now(UTC) + _CLOCK_SKEW:
             raise BadRowError("/writtenDate: Is in the future")
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
@@ -137,12 +137,12 @@ class ColumnMapping:
 def content_id(review: SubmittedReview) -> str:
     """The id of a review that has none, derived from all of its content."""
     content = review.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"id", "source"})
-    return str(uuid5(_IMPORTED_ROWS, content))
+    return str(uuid5(_NAMESPACE, content))
 
 
 def submission_identity(review: SubmittedReview) -> str:
     """The CloudEvents id of a submission: equal for equal rows, different for another row with the same review id."""
-    return str(uuid5(_IMPORTED_ROWS, f"{review.id}\n{content_id(review)}"))
+    return str(uuid5(_NAMESPACE, f"{review.id}\n{content_id(review)}"))
 
 
 def _listed(columns: Iterable[str]) -> str:
@@ -150,16 +150,16 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _field_named(name: str) -> str | None:
-    return _BY_PLAIN_NAME.get(re.sub(r"[\s_-]", "", name).lower())
+    return _FIELDS_BY_PLAIN_NAME.get(re.sub(r"[\s_-]", "", name).lower())
 
 
-def _read(name: str, value: Any, *, is_text: bool) -> Any:
+def _parsed(name: str, value: Any, *, is_text: bool) -> Any:
     """The parsed value of a field. A text that can't be parsed is returned unchanged: validation reports it."""
     if name == "writtenDate" and isinstance(value, str):
         return _moment(value)
     if is_text and name == "rating":
         return _number(value)
-    return _WORDS.get(value.strip().lower(), value) if is_text and name == "incentivized" else value
+    return _BOOLEANS.get(value.strip().lower(), value) if is_text and name == "incentivized" else value
 
 
 def _moment(text: str) -> datetime | str:

@@ -112,14 +112,14 @@ class RowReader:
             raise BadRowError(row.fault)
         feedback = None if self.is_text else feedback_in(row.columns)
         if feedback:
-            return self._told(feedback)
+            return self._feedback_row(feedback)
         try:
             return self._review(row.columns)
         except BadRowError:
-            self.latest.note_bad(id for id in self._ids(row.columns) if self.latest.text_of(id) is None)
+            self.latest.note_bad(id for id in self._ids_of_bad_row(row.columns) if self.latest.text_of(id) is None)
             raise
 
-    def _told(self, feedback: PastFeedback) -> RowMessages:
+    def _feedback_row(self, feedback: PastFeedback) -> RowMessages:
         if self.as_new:
             return RowMessages(None)
         if self.latest.is_bad(feedback.review_id):
@@ -127,7 +127,7 @@ class RowReader:
         text = self.latest.text_of(feedback.review_id)
         return RowMessages(None, list(self._feedback(feedback.commands(), text)), review_id=feedback.review_id)
 
-    def _ids(self, columns: Mapping[str, Any]) -> Iterator[str]:
+    def _ids_of_bad_row(self, columns: Mapping[str, Any]) -> Iterator[str]:
         """The ids in a bad row that feedback could refer to."""
         for column, value in columns.items():
             if isinstance(value, str) and len(value) <= ID_LENGTH and self.mapping.field_of(column) == "id":
@@ -143,7 +143,7 @@ class RowReader:
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         if past:
             data.pop("language", None)  # the restoration sets it, or leaves it unset
-        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _named(images)
+        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _image_fields(images)
         data["editor"] = {}  # no right to edit: an existing review stays as it is
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
@@ -160,7 +160,7 @@ class RowReader:
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """The message about an uploaded image, for after the submission: without a review it is deleted after a day."""
         return self.envelope.wrap(
-            self.topics.name(Topic.IMAGE_UPLOADS), image.told.id, "image.uploaded", image.upload()
+            self.topics.name(Topic.IMAGE_UPLOADS), image.entry.id, "image.uploaded", image.upload()
         )
 
     def _feedback(self, commands: Iterable[dict[str, Any]], text: str | None) -> Iterator[OutgoingMessage]:
@@ -171,8 +171,8 @@ class RowReader:
             yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command | texts, id=id)
 
 
-def _named(images: Sequence[FoundImage]) -> dict[str, Any]:
+def _image_fields(images: Sequence[FoundImage]) -> dict[str, Any]:
     """The fields of a submission that name its images."""
-    hidden = [image.told.id for image in images if image.told.hidden]
-    named = {"images": [image.told.id for image in images], "hiddenImages": hidden}
+    hidden = [image.entry.id for image in images if image.entry.hidden]
+    named = {"images": [image.entry.id for image in images], "hiddenImages": hidden}
     return {name: ids for name, ids in named.items() if ids}

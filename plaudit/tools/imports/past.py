@@ -31,15 +31,15 @@ from messaging.schemas import (
 )
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
-_MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
+_EXPORT_COLUMNS: Final = ("reviewStatus", "createdDate", "modifiedDate")
 """A row with all of these columns is from our own export; in other rows such a column means something else."""
 
-_LINES_OF_FEEDBACK: Final = ({"reviewId", "votes"}, {"reviewId", "reported"})
+_FEEDBACK_LINES: Final = ({"reviewId", "votes"}, {"reviewId", "reported"})
 """The exact fields of lines that aren't reviews. A line with any other is a review whose id is called `reviewId`."""
 
 _MAY_BE_EMPTY: Final = ("moderator", "moderationReason")
 
-_REPORTS: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
+_NAMESPACE: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
 
 
 class PastReply(ClosedMessage):
@@ -68,7 +68,7 @@ class Past(Message):
 
     @field_validator("reason_code")
     @classmethod
-    def _codes_rejections(cls, code: ReasonCode | None, given: ValidationInfo) -> ReasonCode | None:
+    def _check_reason_code(cls, code: ReasonCode | None, given: ValidationInfo) -> ReasonCode | None:
         if code is not None and given.data.get("review_status") is not ReviewStatus.REJECTED:
             raise PydanticCustomError("reason_code", "Only a rejected review has one")
         return code
@@ -140,7 +140,7 @@ class PastFeedback(ClosedMessage):
             voted = {"userId": vote.user_id, "helpful": vote.helpful}
             yield {"action": "vote", "reviewId": self.review_id, **voted}
         for report in self.reported:
-            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"id", "at", "settled"})
+            fields = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"id", "at", "settled"})
             past: dict[str, Any] = {"reportedDate": timestamp(report.at)}
             past |= {"reportId": report.id} if report.id else {}
             if report.settled:
@@ -149,7 +149,7 @@ class PastFeedback(ClosedMessage):
                     **settled.model_dump(mode="json", by_alias=True, exclude_none=True),
                     "at": timestamp(settled.at),
                 }
-            yield {"action": "report", "reviewId": self.review_id, "goodFaith": True, **told, **past}
+            yield {"action": "report", "reviewId": self.review_id, "goodFaith": True, **fields, **past}
 
 
 _PAST: Final = TypeAdapter(Past)
@@ -158,7 +158,7 @@ _FEEDBACK: Final = TypeAdapter(PastFeedback)
 
 def is_exported(columns: Mapping[str, Any]) -> bool:
     """True for a row of our own export."""
-    return all(columns.get(name) for name in _MARKS_OF_EXPORT)
+    return all(columns.get(name) for name in _EXPORT_COLUMNS)
 
 
 def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
@@ -172,22 +172,22 @@ def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
     given = {
         name: value for name, value in columns.items() if value is not None and (value != "" or name in may_be_empty)
     }
-    past: Past = _read(_PAST, given)
+    past: Past = _validated(_PAST, given)
     return past
 
 
 def feedback_in(columns: Mapping[str, Any]) -> PastFeedback | None:
     """The votes or reports in a line; None for a line that is a review. Raises BadRowError."""
-    feedback: PastFeedback | None = _read(_FEEDBACK, columns) if columns.keys() in _LINES_OF_FEEDBACK else None
+    feedback: PastFeedback | None = _validated(_FEEDBACK, columns) if columns.keys() in _FEEDBACK_LINES else None
     return feedback
 
 
 def feedback_identity(command: Mapping[str, Any]) -> str:
     """The CloudEvents id of a feedback command: equal for equal commands."""
-    return str(uuid5(_REPORTS, repr(sorted(command.items()))))
+    return str(uuid5(_NAMESPACE, repr(sorted(command.items()))))
 
 
-def _read(codec: TypeAdapter[Any], columns: Mapping[str, Any]) -> Any:
+def _validated(codec: TypeAdapter[Any], columns: Mapping[str, Any]) -> Any:
     try:
         return codec.validate_python(columns, strict=False)
     except ValidationError as error:

@@ -56,22 +56,22 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         names, header = order.mapping.header(file, order.format)
         # Mapping and destination are part of the job: with another one the import starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
-        stores = None if order.dry_run and not _knows_servers(settings) else Registered(settings)
+        stores = None if order.dry_run and not _has_servers(settings) else Registered(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
         job = job_of(file, *options, place)
-        start = None if order.dry_run else _resumable(order, job)
+        start = None if order.dry_run else _resumable_checkpoint(order, job)
         if start is not None:
             out.print(f"Going on behind line {start.line}, where the last run was.")
         else:
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         if not order.dry_run:
-            _keep(start, order.file)
+            _write_first(start, order.file)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
             is_text = order.format is FileFormat.CSV
             columns = SeenColumns(order.mapping, start.left_out, start.mapped, as_new=order.as_new)
-            has_past = (order.as_new, order.image_folder, LatestReviews(start.latest))
-            reader = RowReader(order.mapping, columns, settings.topics, is_text, *has_past)
+            options_of_past = (order.as_new, order.image_folder, LatestReviews(start.latest))
+            reader = RowReader(order.mapping, columns, settings.topics, is_text, *options_of_past)
             await _Import(order, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
         finally:
             if stores is not None:
@@ -81,11 +81,11 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         if not order.dry_run:
             # While locked: the next import may start once the lock is released.
             checkpoint_of(order.file).unlink(missing_ok=True)
-    _tell(out, order, start, columns.missing())
+    _print_result(out, order, start, columns.missing())
     return start.bad
 
 
-def _tell(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
+def _print_result(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
     report = order.report_file if done.bad else None
     counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": order.dry_run}
     left_out = {"imagesWithoutFile": done.without_file, "feedbackLeftOut": done.feedback_left_out}
@@ -143,7 +143,7 @@ class _Import:
             offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
             everything = rows_of(file, self._order.format, names, offset=offset, line=line)
             for batch in self._batches(everything):
-                await self._take(batch, report)
+                await self._process(batch, report)
                 await asyncio.sleep(0)  # a dry run awaits nothing else, and must notice a stop signal
                 rows += batch.rows
                 progress.update(
@@ -169,7 +169,7 @@ class _Import:
         if batch.rows:
             yield batch
 
-    async def _take(self, batch: Batch, report: BinaryIO | None) -> None:
+    async def _process(self, batch: Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if self._stores is not None:
             self._reader.latest.note_bad(batch.refuse(await self._stores.missing(batch.stores)))
@@ -206,7 +206,7 @@ async def _destination(settings: Settings) -> tuple[str, str]:
     return await existing_cluster(settings.kafka_connection()), settings.topics.prefix
 
 
-def _knows_servers(settings: Settings) -> bool:
+def _has_servers(settings: Settings) -> bool:
     try:
         settings.mongo_uri()
     except MissingAddressError:
@@ -214,7 +214,7 @@ def _knows_servers(settings: Settings) -> bool:
     return True
 
 
-def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
+def _resumable_checkpoint(order: ImportOrder, job: str) -> Checkpoint | None:
     found = Checkpoint.read(checkpoint_of(order.file), job)
     report = order.report_file
     if found is None or report is None:
@@ -223,7 +223,7 @@ def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
     return found if known >= found.report_bytes else None
 
 
-def _keep(checkpoint: Checkpoint, file: Path) -> None:
+def _write_first(checkpoint: Checkpoint, file: Path) -> None:
     """Write a checkpoint before anything is published. Raises CommandError: it can't be written."""
     try:
         checkpoint.write(checkpoint_of(file))
@@ -240,8 +240,8 @@ def _lock(file: BinaryIO) -> None:
     except BlockingIOError:
         raise CommandError(f"Another import is at {file.name}.") from None
     except OSError as error:
-        told = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with its images' folder."
-        raise CommandError(told) from None
+        text = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with its images' folder."
+        raise CommandError(text) from None
 
 
 def _progress(console: Terminal) -> Progress:

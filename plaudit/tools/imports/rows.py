@@ -102,7 +102,7 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
         return None, _NOT_UTF_8
     try:
         value = orjson.loads(data)
-        json.loads(data, object_pairs_hook=_once)
+        json.loads(data, object_pairs_hook=_reject_duplicates)
     except orjson.JSONDecodeError as error:
         return None, f"Not JSON: {error.msg} at column {error.colno}"
     except (_LineFaultError, RecursionError) as error:
@@ -110,7 +110,7 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
     return (value, None) if isinstance(value, dict) else (None, "Not a JSON object")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
     """Raises _LineFaultError: an object has a name twice, so that its value is ambiguous."""
     names = set()
     for name, _ in pairs:
