@@ -14,7 +14,7 @@ from domain.moderation_rules_text import text_hash
 from messaging.feedback import FEEDBACK_COMMAND, FEEDBACK_LENGTH
 from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
-from messaging.schemas import ID_LENGTH, NAME_LENGTH, REVIEW_LENGTH
+from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
 from messaging.topics import TopicNames
 from plaudit.tools.export import review_writer
 from plaudit.tools.export_feedback import REPORTS_IN_LINE, VOTES_IN_LINE
@@ -59,7 +59,10 @@ def test_who_calls_an_id_review_id_has_reviews_not_feedback() -> None:
 
 def test_feedback_in_an_export() -> None:
     lines = {"votes": [{"userId": "u", "helpful": False}] * 2, "reported": [REPORT]}
-    told = [each for name, line in lines.items() for each in messages({"reviewId": "r", name: line}).followers]
+    rows = reader(ColumnMapping())
+    rows.messages(Row(1, 1, 1, {**ROW, "id": "r"}))
+    found = [rows.messages(Row(2, 2, 1, {"reviewId": "r", name: line})) for name, line in lines.items()]
+    told = [each for row in found for each in row.followers]
     assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in told] == ["vote", "vote", "report"]
 
 
@@ -84,14 +87,14 @@ def test_a_past_names_the_text_of_its_review() -> None:
     # The first of two rows with an id is the review.
     assert hashes({**ROW, **PAST, "id": "r", "review": "Bad", "title": "Fine"}) == [other]
     assert hashes({"reviewId": "r", **votes}) == [text]
-    assert hashes({"reviewId": "elsewhere", **votes}) == [None]
+    assert hashes({"reviewId": "elsewhere", **votes}) == []
     # Also of one that brings no past along.
     assert hashes({**ROW, "id": "plain"}) == []
     assert hashes({**votes, "reviewId": "plain"}) == [text]
     for n in range(MOST_REMEMBERED):
         hashes({**ROW, **PAST, "id": f"r-{n}"})
     assert len(rows.latest.texts) == MOST_REMEMBERED
-    assert hashes({"reviewId": "r", **votes}) == [None]
+    assert hashes({"reviewId": "r", **votes}) == []
     assert hashes({"reviewId": "r-0", **votes}) == [text]
 
 
@@ -106,11 +109,8 @@ def test_feedback_on_a_bad_row_is_left_out() -> None:
         messages = rows.messages(Row(1, 1, 1, columns))
         return len(messages.followers), messages.feedback_left_out
 
-    assert told(VOTES) == (2, 0)
-    for row in ({**ROW, **PAST, "id": "r", "rating": 6}, {**ROW, **PAST, "id": "x" * (ID_LENGTH + 1)}):
-        with pytest.raises(BadRowError):
-            told(row)
-    assert rows.latest.texts == {"r": None}
+    with pytest.raises(BadRowError):
+        told({**ROW, **PAST, "id": "r", "rating": 6})
     assert told(VOTES) == (0, 2)
     assert told({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
     assert told({**ROW, **PAST, "id": "r"}) == (1, 0)
@@ -119,12 +119,23 @@ def test_feedback_on_a_bad_row_is_left_out() -> None:
     assert told(VOTES) == (2, 0)
 
 
+def test_feedback_on_a_line_that_cannot_be_parsed_is_left_out() -> None:
+    rows = reader(ColumnMapping())
+    lines = b'{"id": "r", "review": "Go\n' + json.dumps(VOTES).encode() + b"\n"
+    bad, feedback = json_rows(io.BytesIO(lines), offset=0, line=0)
+    with pytest.raises(BadRowError):
+        rows.messages(bad)
+    told = rows.messages(feedback)
+    # Without the text of its review it would count for any review that has the id.
+    assert (told.followers, told.feedback_left_out) == ([], 2)
+
+
 def test_feedback_on_a_row_of_a_store_that_there_is_not_is_left_out() -> None:
     rows, batch = reader(ColumnMapping()), Batch()
     lines: tuple[dict[str, Any], ...] = (OF_A_TYPO, {**ROW, **PAST, "id": "s"}, VOTES, {**VOTES, "reviewId": "s"})
     for number, columns in enumerate(lines, 1):
         batch.add(number, rows.messages(Row(number, number, 1, columns)))
-    rows.latest.note_bad(batch.refuse({"Typo"}))
+    rows.latest.forget(batch.refuse({"Typo"}))
     assert [number for number, _ in batch.bad] == [1]
     assert [number for number, _ in batch.good] == [2, 4]
     assert batch.feedback_left_out == 2
@@ -145,12 +156,13 @@ def test_a_row_of_another_store_with_the_id_keeps_its_feedback() -> None:
 
 
 def test_feedback_is_the_same_event_whatever_text_it_names() -> None:
-    rows = reader(ColumnMapping())
-    line = Row(1, 1, 1, {"reviewId": "r", "reported": [REPORT]})
-    before = rows.messages(line)
-    rows.messages(Row(1, 1, 1, {**ROW, **PAST, "id": "r"}))
-    ids = [dict(each.headers)["ce_id"] for told in (before, rows.messages(line)) for each in told.followers]
-    assert ids[0] == ids[1]
+    found: list[RowMessages] = []
+    for text in ("Good", "Bad"):
+        rows = reader(ColumnMapping())
+        rows.messages(Row(1, 1, 1, {**ROW, **PAST, "id": "r", "review": text}))
+        found.append(rows.messages(Row(2, 2, 1, {"reviewId": "r", "reported": [REPORT]})))
+    ids = [dict(each.headers)["ce_id"] for told in found for each in told.followers]
+    assert (len(ids), ids[0]) == (2, ids[1])
 
 
 def test_the_longest_lines_of_an_export() -> None:

@@ -35,8 +35,8 @@ class Checkpoint(BaseModel):
     """Columns of the explicit mapping seen so far."""
 
     feedback_left_out: int = 0
-    latest: dict[str, str | None] = {}
-    """Hashes of the texts of the latest reviews by id, None for bad rows."""
+    latest: dict[str, str] = {}
+    """Hashes of the texts of the latest reviews by id."""
 
     @classmethod
     def read(cls, path: Path, job: str) -> "Checkpoint | None":

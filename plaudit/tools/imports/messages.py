@@ -10,7 +10,6 @@ from domain.places import entity_key
 from domain.reviews_facts import Source
 from messaging.envelope import Envelope
 from messaging.moderation import routed_value
-from messaging.schemas import ID_LENGTH
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
@@ -25,38 +24,31 @@ MOST_REMEMBERED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LatestReviews:
-    """Remembers the latest `MOST_REMEMBERED` reviews. `texts` maps ids to text hashes, oldest first, None for bad rows;
-    a checkpoint keeps them.
+    """Remembers the latest `MOST_REMEMBERED` reviews of good rows. `texts` maps ids to text hashes, oldest first; a
+    checkpoint keeps them.
 
     Of two good rows with one id the first counts: the second is refused unless it has the same content.
     """
 
-    texts: dict[str, str | None] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     def note(self, review_id: str, text_hash: str) -> bool:
         """Remember the review of a good row. False if an earlier row with its id counts."""
-        is_first = self.texts.get(review_id) is None
-        if is_first:
-            self._put(review_id, text_hash)
-        return is_first
-
-    def note_bad(self, review_ids: Iterable[str]) -> None:
-        """Remember that the rows of these reviews are bad."""
-        for id in review_ids:
-            self._put(id, None)
-
-    def text_of(self, review_id: str) -> str | None:
-        """The hash of this review's text; None if its row is bad, or it isn't among the latest."""
-        return self.texts.get(review_id)
-
-    def is_bad(self, review_id: str) -> bool:
-        """True if the row of this review is bad."""
-        return review_id in self.texts and self.texts[review_id] is None
-
-    def _put(self, review_id: str, text_hash: str | None) -> None:
+        if review_id in self.texts:
+            return False
         self.texts[review_id] = text_hash
         if len(self.texts) > MOST_REMEMBERED:
             del self.texts[next(iter(self.texts))]
+        return True
+
+    def forget(self, review_ids: Iterable[str]) -> None:
+        """Forget these reviews, whose rows have turned out to be bad."""
+        for id in review_ids:
+            self.texts.pop(id, None)
+
+    def text_of(self, review_id: str) -> str | None:
+        """The hash of this review's text; None if it isn't among the latest of good rows."""
+        return self.texts.get(review_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class RowMessages:
     store_id: str | None = None
     review_id: str | None = None
     feedback_left_out: int = 0
-    """Number of votes and reports left out because the row of their review is bad."""
+    """Number of votes and reports left out because no good row of their review precedes them."""
 
     counts: bool = False
     """True if feedback on the review refers to this row."""
@@ -111,27 +103,15 @@ class RowReader:
         if row.columns is None:
             raise BadRowError(row.fault)
         feedback = None if self.is_text else feedback_in(row.columns)
-        if feedback:
-            return self._feedback_row(feedback)
-        try:
-            return self._review(row.columns)
-        except BadRowError:
-            self.latest.note_bad(id for id in self._ids_of_bad_row(row.columns) if self.latest.text_of(id) is None)
-            raise
+        return self._feedback_row(feedback) if feedback else self._review(row.columns)
 
     def _feedback_row(self, feedback: PastFeedback) -> RowMessages:
         if self.as_new:
             return RowMessages(None)
-        if self.latest.is_bad(feedback.review_id):
-            return RowMessages(None, feedback_left_out=len(feedback.votes) + len(feedback.reported))
         text = self.latest.text_of(feedback.review_id)
+        if text is None:
+            return RowMessages(None, feedback_left_out=len(feedback.votes) + len(feedback.reported))
         return RowMessages(None, list(self._feedback(feedback.commands(), text)), review_id=feedback.review_id)
-
-    def _ids_of_bad_row(self, columns: Mapping[str, Any]) -> Iterator[str]:
-        """The ids in a bad row that feedback could refer to."""
-        for column, value in columns.items():
-            if isinstance(value, str) and len(value) <= ID_LENGTH and self.mapping.field_of(column) == "id":
-                yield value
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
@@ -163,12 +143,12 @@ class RowReader:
             self.topics.name(Topic.IMAGE_UPLOADS), image.entry.id, "image.uploaded", image.upload()
         )
 
-    def _feedback(self, commands: Iterable[dict[str, Any]], text: str | None) -> Iterator[OutgoingMessage]:
-        """The messages of feedback on a review whose text has this hash; None: whatever its text."""
-        topic, texts = self.topics.name(Topic.REVIEW_FEEDBACK), {"textHash": text} if text else {}
+    def _feedback(self, commands: Iterable[dict[str, Any]], text: str) -> Iterator[OutgoingMessage]:
+        """The messages of feedback on a review whose text has this hash."""
+        topic = self.topics.name(Topic.REVIEW_FEEDBACK)
         for command in commands:
-            id = feedback_identity(command)
-            yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command | texts, id=id)
+            id, value = feedback_identity(command), command | {"textHash": text}
+            yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", value, id=id)
 
 
 def _image_fields(images: Sequence[FoundImage]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _print_result(out: Terminal, order: ImportOrder, done: Checkpoint, missing: 
     if done.without_file:
         out.print(f"{done.without_file} images are left out: the export has them without their files.")
     if done.feedback_left_out:
-        out.print(f"{done.feedback_left_out} votes and reports are left out: the rows of their reviews are bad.")
+        out.print(f"{done.feedback_left_out} votes and reports are left out: no good row of a review precedes them.")
     if report:
         out.print(f"Line and reason of each are in {report}.")
     if done.left_out:
@@ -172,7 +172,7 @@ class _Import:
     async def _process(self, batch: Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if self._stores is not None:
-            self._reader.latest.note_bad(batch.refuse(await self._stores.missing(batch.stores)))
+            self._reader.latest.forget(batch.refuse(await self._stores.missing(batch.stores)))
         if publisher is not None:
             await self._uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
