@@ -25,7 +25,6 @@ from storage.batch_size import ONE_ANSWER
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
-from storage.id_ranges import TEXTS, found_in_ranges
 from storage.images import ImageRepository
 from storage.keyset import position_of
 from storage.moderation_rules import TextRepository
@@ -262,12 +261,10 @@ class ReviewRepository:
         found = self._reviews.find({"_id": {"$in": list(ids)}, **(APPROVED if approved else IS_REVIEW)}, {"review": 1})
         return {document["_id"]: document.get("review", "") async for document in found}
 
-    async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
-        """All matching reviews, by id; `sort`, `skip` and `take` are ignored. Memory holds one batch."""
-        ranges = found_in_ranges(self._reviews, TEXTS, criteria(search))
-        listed = self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_")
-        async for document in ranges if search.ids is None else listed:
-            yield review_from(document)
+    async def of_ids(self, ids: Collection[str]) -> dict[str, Review]:
+        """These reviews by id; unknown and deleted ones are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW})
+        return {document["_id"]: review_from(document) async for document in found}
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may include approved ones that have

@@ -18,7 +18,7 @@ from storage.reviews_late import stored_fields
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
-from storage.shapes import read, require, shown
+from storage.shapes import StoredDocumentError, is_whole, read, require, shown
 
 LONG_TEXT_BYTES: Final = 2_048
 
@@ -88,6 +88,14 @@ def document_of(review: Review) -> Document:
 def review_from(document: Document) -> Review:
     """The review in a document, with stand-ins for lost fields."""
     return shown(REVIEW, _review, document)
+
+
+def whole_review_from(document: Document) -> Review | None:
+    """The review in a document; None if it is damaged, so that `review_from` would fill in stand-ins."""
+    try:
+        return read(REVIEW, _review, document) if is_whole(REVIEW, document) else None
+    except StoredDocumentError:
+        return None
 
 
 def _review(document: Document) -> Review:

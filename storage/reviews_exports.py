@@ -1,4 +1,4 @@
-"""The feedback on reviews, for exports: every vote and report about a page of them, each in a fixed order."""
+"""Reviews for exports, and the feedback on a page of them: every vote and report, each in a fixed order."""
 
 from collections.abc import AsyncIterator, Collection
 from typing import Final, NamedTuple
@@ -7,14 +7,54 @@ from bson import MaxKey, MinKey
 from pymongo import ASCENDING
 
 from domain.feedback import Report
-from storage.database import Database
+from domain.reviews import Review
+from storage.database import Database, Document
 from storage.feedback_reports import report_from
+from storage.id_ranges import TEXTS, found_in_ranges
+from storage.reviews import COLLECTION
+from storage.reviews_documents import whole_review_from
+from storage.reviews_search import ReviewSearch, criteria
+from storage.reviews_shape import REVIEW
+from storage.shapes import damaged, is_wanting
+
+MOST_NAMED: Final = 20
+"""Maximum number of damaged reviews whose ids are kept."""
 
 _VOTES: Final = "votes"
 _REPORTS: Final = "reports"
 _AT_ONCE: Final = 1_000
 _ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name", "_id")
 """The sort of exported reports: by review, the oldest first."""
+
+
+class ReviewExport:
+    """Reads the reviews of a search that are whole; `damaged` is the number of the others, `named` their first ids."""
+
+    def __init__(self, database: Database, search: ReviewSearch) -> None:
+        self._reviews = database[COLLECTION]
+        self._search = search
+        self.damaged = 0
+        self.named: list[str] = []
+
+    async def whole(self) -> AsyncIterator[Review]:
+        """All matching reviews that are whole, by id; `sort`, `skip` and `take` are ignored. Memory holds one batch."""
+        wanted = {"$or": [criteria(self._search), damaged(REVIEW)]}
+        async for document in found_in_ranges(self._reviews, TEXTS, wanted):
+            if (review := whole_review_from(document)) is not None:
+                yield review
+            elif self._may_match(document):
+                self.damaged += 1
+                if self.damaged <= MOST_NAMED:
+                    self.named.append(document["_id"])
+
+    def _may_match(self, document: Document) -> bool:
+        """True unless the store, type or status of a damaged review is sound and isn't asked for."""
+        stores = None if self._search.store_id is None else [self._search.store_id]
+        asked = {"storeId": stores, "entityType": self._search.entity_types, "status": self._search.statuses}
+        return all(
+            values is None or is_wanting(REVIEW, document, name) or document[name] in values
+            for name, values in asked.items()
+        )
 
 
 class ExportedVote(NamedTuple):

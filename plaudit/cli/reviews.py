@@ -125,7 +125,7 @@ def export_reviews(
 ) -> None:
     """Write all reviews, in the order of their ids, in a form that `plaudit import` reads.
 
-    Exit code 1 if image files are missing from their store; everything else is written.
+    Exit code 1 if reviews are damaged, or if image files are missing from their store; everything else is written.
     """
     from plaudit.tools.export import ExportOrder, run_export
     from storage.reviews_search import ReviewSearch

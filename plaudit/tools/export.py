@@ -17,7 +17,7 @@ from domain.csv_cells import cell_of
 from domain.reviews import Review
 from domain.stores import Store
 from plaudit.cli.command_line import discard_output
-from plaudit.cli.terminal import Terminal, shown_json
+from plaudit.cli.terminal import Terminal, shown, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
@@ -29,7 +29,7 @@ from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_entity_type, check_store
 from plaudit.tools.whole_files import put_on_disk, whole_file
 from storage.database import in_batches
-from storage.reviews import ReviewRepository
+from storage.reviews_exports import ReviewExport
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
@@ -56,10 +56,11 @@ class ExportOrder:
 
 
 async def run_export(settings: Settings, progress: Terminal, order: ExportOrder) -> int:
-    """Write all matching reviews in the order of ids; returns the number of images whose file is lost.
+    """Write all matching reviews in the order of ids; returns the number of damaged ones and of lost image files.
 
     In JSON Lines each page of reviews is followed by its votes and reports. Memory holds one page. A review that exists
-    throughout the run is written once. The file and the folder of its images appear only once complete.
+    throughout the run is written once, unless it is damaged. The file and the folder of its images appear only once
+    complete.
 
     Raises CommandError: the store or a type doesn't exist.
     """
@@ -77,7 +78,8 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
         ):
             write = review_writer(file, order.format)
             images = ImageExport(database, partial(opened_images, settings), folder) if folder else None
-            async for reviews in in_batches(ReviewRepository(database).stream(order.search), _PAGE):
+            source = ReviewExport(database, order.search)
+            async for reviews in in_batches(source.whole(), _PAGE):
                 for line in await _lines(reviews, stores, images):
                     write(line)
                 if order.format is FileFormat.JSONL:
@@ -89,10 +91,21 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
             if folder:
                 # Before the folder is replaced: the disk may be full.
                 put_on_disk(file)
+    _print_summary(progress, order, source, images, count, named)
+    return source.damaged + (images.lost if images else 0)
+
+
+def _print_summary(
+    progress: Terminal, order: ExportOrder, source: ReviewExport, images: ImageExport | None, count: int, named: int
+) -> None:
     written, lost = (images.count, images.lost) if images else (0, 0)
-    counts = {"exported": count, "images": written, "lostImages": lost}
-    progress.tell({**counts, "output": order.output and str(order.output)})
+    counts = {"exported": count, "damaged": source.damaged, "images": written, "lostImages": lost}
+    progress.tell({**counts, "damagedIds": source.named, "output": order.output and str(order.output)})
     progress.print(f"Exported {count} reviews.")
+    if source.damaged:
+        more = f" and {source.damaged - len(source.named)} more" if source.damaged > len(source.named) else ""
+        progress.print(f"{source.damaged} damaged reviews are left out: {', '.join(map(shown, source.named))}{more}.")
+        progress.print("`plaudit migrate` mends them, or says what is lost.")
     if written and order.output:
         progress.print(f"{written} images are in {images_beside(order.output)}.")
     if lost:
@@ -101,7 +114,6 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
         progress.print("Images are named without their files: -o FILE without --no-images has them.")
     if order.format is FileFormat.CSV:
         progress.print("Replies, votes, reports, flags and images are not in a table: JSON Lines has them.")
-    return lost
 
 
 async def _lines(

@@ -22,7 +22,6 @@ from storage.pymongo_internals import cancel_and_wait
 from storage.repositories import Repositories
 from storage.reviews import ReviewRepository
 from storage.reviews_changes import RelayProgress
-from storage.reviews_search import ReviewSearch
 
 _PAUSE_S: Final = 0.2
 _BATCH: Final = 500
@@ -110,7 +109,7 @@ async def _differences(states: Mapping[str, bytes | None], reviews: ReviewReposi
     ids = sorted(states)
     for first in range(0, len(ids), _BATCH):
         part = ids[first : first + _BATCH]
-        found = {review.id: review async for review in reviews.stream(ReviewSearch(ids=part))}
+        found = await reviews.of_ids(part)
         for id in part:
             value, review = states[id], found.get(id)
             before = None if value is None else orjson.loads(value)

@@ -7,7 +7,7 @@ import pytest
 from domain.reviews import ReviewStatus
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
-from storage.reviews import ReviewRepository
+from storage.reviews_exports import ReviewExport
 from storage.reviews_search import ReviewSearch
 from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers
@@ -33,10 +33,7 @@ async def test_few_reviews_among_many_are_found_in_ranges(servers: Servers) -> N
         await ensure_indexes(database, remember_days=21)
         await database["reviews"].insert_many([review(n, is_new=n in wanted) for n in range(3 * SIZE)])
         asked.filters.clear()
-        reviews = ReviewRepository(database)
         for search in (ReviewSearch(statuses=[ReviewStatus.NEW]), ReviewSearch(store_id="own")):
-            assert [int(each.id) async for each in reviews.stream(search)] == sorted(wanted)
-        some = ReviewSearch(ids=["00000", "00001", f"{SIZE:05}"], statuses=[ReviewStatus.NEW])
-        assert [int(each.id) async for each in reviews.stream(some)] == [0, SIZE]
-        assert len([each async for each in reviews.stream(ReviewSearch())]) == 3 * SIZE
+            assert [int(each.id) async for each in ReviewExport(database, search).whole()] == sorted(wanted)
+        assert len([each async for each in ReviewExport(database, ReviewSearch()).whole()]) == 3 * SIZE
         assert asked.unbounded() == []

@@ -107,11 +107,11 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.entities_reviewed_since",
         "reviews_extents.Extents.extent",
         "reviews_extents.Extents.object_bytes",
-        "reviews.ReviewRepository.stream",
         "reviews_changes.ReviewChanges.next",
         "reviews_changes.ReviewChanges.opened",
         "reviews_changes.ReviewChanges.page",
         "reviews_exports.FeedbackExport.reports",
+        "reviews_exports.ReviewExport.whole",
     ),
 }
 

@@ -1,0 +1,64 @@
+"""An export leaves out reviews that have lost fields, names them, and fails."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from storage.database import Document
+from tests.support.service import Json, Servers, Service
+
+WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
+WHOLE: Document = {
+    "entityType": "Product",
+    "entityId": "p",
+    "entityName": None,
+    "storeId": "north",
+    "userId": None,
+    "userName": None,
+    "title": None,
+    "review": "Good.",
+    "ratingHundredths": 400,
+    "status": 1,
+    "createdDate": WRITTEN,
+    "modifiedDate": WRITTEN,
+}
+
+
+def without(id: str, field: str, **others: object) -> Document:
+    return {"_id": id, **{name: value for name, value in WHOLE.items() if name != field}, **others}
+
+
+async def exported(service: Service, *options: str, code: int) -> tuple[list[str], Json]:
+    """The ids of the reviews in an export, and its summary."""
+    ended = await service.run("export", "--json", *options, code=code)
+    summary: Json = json.loads(ended.stderr)
+    return [json.loads(line)["id"] for line in ended.stdout.splitlines()], summary
+
+
+async def test_damaged_reviews_are_named_and_left_out(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with service.mongo() as database:
+        damaged = [
+            without("a", "ratingHundredths"),
+            without("b", "createdDate"),
+            without("c", "storeId"),
+            without("d", "review", storeId="south"),
+            {"_id": "e", **WHOLE, "images": 5},
+        ]
+        others = [{"_id": "deleted", "goneAt": WRITTEN}, {"_id": "w", **WHOLE}]
+        await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **WHOLE, "storeId": "south"}])
+        ids, summary = await exported(service, code=1)
+        assert (ids, summary["damaged"], summary["damagedIds"]) == (["w", "x"], 5, ["a", "b", "c", "d", "e"])
+        # The fields that are left say that some of them aren't asked for.
+        ids, summary = await exported(service, "--store", "south", code=1)
+        assert (ids, summary["damagedIds"]) == (["x"], ["c", "d"])
+        ids, summary = await exported(service, "--store", "north", "--status", "Rejected", code=0)
+        assert (ids, summary["damagedIds"]) == ([], [])
+        said = (await service.run("export", code=1)).stderr
+        assert "5 damaged reviews are left out: a, b, c, d, e.\n`plaudit migrate` mends" in said
+        await database["reviews"].delete_many({"_id": {"$in": [each["_id"] for each in damaged]}})
+        assert await exported(service, code=0) == (
+            ["w", "x"],
+            summary | {"exported": 2, "damaged": 0, "damagedIds": []},
+        )
