@@ -1,9 +1,11 @@
 """Files become rows, rows become reviews, and each review knows who it is."""
 
+import asyncio
 import csv
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.csv_cells import text_of
+from messaging.topics import TopicNames
 from plaudit.cli.command_line import UsageError
+from plaudit.cli.terminal import Terminal
+from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports import reviews
+from plaudit.tools.imports import rows as rows_module
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint
-from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.columns import SeenColumns
+from plaudit.tools.imports.images import ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.messages import RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
-from plaudit.tools.imports.rows import MAX_LINE_BYTES, Row, csv_header, csv_rows, json_rows
+from plaudit.tools.imports.rows import MAX_LINE_BYTES, Line, Lines, Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
 
@@ -59,6 +68,48 @@ def test_a_bad_row_costs_itself_alone(bad: bytes, reason: str) -> None:
     assert [row.line for row in rows] == [2, 3, 4]
     assert rows[0].fault is not None
     assert reason in rows[0].fault
+
+
+@pytest.mark.parametrize("most_lines", [10, 10_000])
+def test_lines_that_leave_a_quote_open_are_parsed_a_few_times(monkeypatch: pytest.MonkeyPatch, most_lines: int) -> None:
+    monkeypatch.setattr(rows_module, "_MOST_LINES", most_lines)
+    count, parsed, read_line = 1_000, 0, Lines.__next__
+
+    def counted(lines: Lines) -> Line:
+        nonlocal parsed
+        parsed += 1
+        return read_line(lines)
+
+    monkeypatch.setattr(Lines, "__next__", counted)
+    rows = from_csv(b"a,b\n" + b'1","2\n' * count + b"3,4\n")
+    assert [row.line for row in rows if row.fault] == list(range(2, 2 + count))
+    assert rows[-1].columns == {"a": "3", "b": "4"}
+    assert parsed < 5 * count
+
+
+def test_a_row_that_is_too_large_may_hold_the_start_of_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_module, "_MOST_LINES", 8)
+    rows = from_csv(b"a,b\n" + b'1","2\n' * 10 + b'3"\n' + b"7,8\n")
+    assert [(row.line, row.end_line) for row in rows] == [(2, 2), (3, 3), (4, 4), (5, 5), (6, 12), (13, 13)]
+    assert all("lines" in (row.fault or "") for row in rows[:4])
+    assert rows[-1].columns == {"a": "7", "b": "8"}
+
+
+async def test_an_import_of_bad_rows_alone_notices_that_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviews, "_PAUSE_EVERY_S", 0)
+    heard: list[int] = []
+
+    def rows() -> Iterator[Row]:
+        for number in range(3):
+            yield Row(number, number, number, fault="Not CSV")
+            asyncio.get_running_loop().call_soon(heard.append, number)
+
+    mapping = ColumnMapping()
+    reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
+    order = ImportOrder(Path("reviews.csv"), FileFormat.CSV, mapping)
+    run = reviews._Import(order, None, Uploader(Settings()), None, reader, Checkpoint(job="a"), Terminal())
+    (batch,) = [each async for each in run._batches(rows())]
+    assert (len(batch.bad), heard) == (3, [0, 1])
 
 
 def test_json_lines() -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO, Final
 
 import orjson
@@ -36,6 +37,7 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 """Bytes of messages and of their images at which a batch ends."""
 
 _SHOWN_BAD_ROWS: Final = 20
+_PAUSE_EVERY_S: Final = 0.1
 
 
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
@@ -142,9 +144,8 @@ class _Import:
             task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
             offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
             everything = rows_of(file, self._order.format, names, offset=offset, line=line)
-            for batch in self._batches(everything):
+            async for batch in self._batches(everything):
                 await self._process(batch, report)
-                await asyncio.sleep(0)  # a dry run awaits nothing else, and must notice a stop signal
                 rows += batch.rows
                 progress.update(
                     task,
@@ -154,9 +155,12 @@ class _Import:
                 )
             progress.update(task, completed=size or 1)
 
-    def _batches(self, rows: Iterator[Row]) -> Iterator[Batch]:
-        batch = Batch()
+    async def _batches(self, rows: Iterator[Row]) -> AsyncIterator[Batch]:
+        batch, paused = Batch(), monotonic()
         for row in rows:
+            if monotonic() >= paused + _PAUSE_EVERY_S:
+                await asyncio.sleep(0)  # reading awaits nothing else, and must notice a stop signal
+                paused = monotonic()
             batch.last = row
             batch.rows += 1
             try:

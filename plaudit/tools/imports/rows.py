@@ -20,11 +20,15 @@ MAX_LINE_BYTES: Final = 1024 * 1024
 _LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
 """Maximum characters of a CSV field: a control character is escaped as seven."""
 
+_MOST_LINES: Final = REVIEW_LENGTH
+"""Maximum lines of a CSV row, whose longest text is the review."""
+
 csv.field_size_limit(_LONGEST_FIELD)
 
 _BOM: Final = b"\xef\xbb\xbf"
 _NOT_UTF_8: Final = "Not UTF-8"
 _TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
+_TOO_LARGE: Final = f"The row has more than {_MOST_LINES} lines, or {MAX_LINE_BYTES} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +157,25 @@ def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Ite
 
 
 def _records(lines: Lines) -> Iterator[tuple[list[str] | None, Row]]:
-    """The fields of each row: empty for a blank line, None for a row that can't be parsed."""
+    """The fields of each row: empty for a blank line, None for a row that can't be parsed.
+
+    Behind a fault each line is parsed a second time, as the start of a row, and not more often: one that leaves a quote
+    open would go on through the same lines, up to line `open_until`, to the same fault.
+    """
     taken: list[Line] = []
     is_utf_8 = True
+    open_until, fault = 0, ""
 
     def texts() -> Iterator[str]:
         nonlocal is_utf_8
-        for line in lines:
+        while True:
+            if taken and taken[-1].number < open_until:
+                raise _LineFaultError(fault)
+            if _is_too_large(taken):
+                raise _LineFaultError(_TOO_LARGE)
+            line = next(lines, None)
+            if line is None:
+                return
             taken.append(line)
             if line.data is None:
                 raise _LineFaultError(_TOO_LONG)
@@ -177,10 +193,19 @@ def _records(lines: Lines) -> Iterator[tuple[list[str] | None, Row]]:
         except (csv.Error, _LineFaultError) as error:
             lines.put_back(taken[1:])
             reader = csv.reader(texts(), strict=True)
-            fault = str(error) if isinstance(error, _LineFaultError) and len(taken) == 1 else f"Not CSV: {error}"
-            yield None, _row(taken[:1], fault)
+            if len(taken) > 1:
+                fault = f"Not CSV: {error}"
+                # A row that starts in the second half of one that is too large may still end.
+                open_until = taken[len(taken) // 2 if _is_too_large(taken) else -1].number
+                yield None, _row(taken[:1], fault)
+            else:
+                yield None, _row(taken, str(error) if isinstance(error, _LineFaultError) else f"Not CSV: {error}")
         else:
             yield (fields, _row(taken)) if is_utf_8 else (None, _row(taken, _NOT_UTF_8))
+
+
+def _is_too_large(lines: list[Line]) -> bool:
+    return len(lines) > 1 and (len(lines) >= _MOST_LINES or lines[-1].end - lines[0].end > MAX_LINE_BYTES)
 
 
 def _row(lines: list[Line], fault: str | None = None) -> Row:
