@@ -16,6 +16,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
 from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
 from messaging.topics import TopicNames
+from plaudit.cli.command_line import UsageError
 from plaudit.tools.export import review_writer
 from plaudit.tools.export_feedback import REPORTS_IN_LINE, VOTES_IN_LINE
 from plaudit.tools.file_format import FileFormat
@@ -201,6 +202,40 @@ def test_a_past_that_no_worker_would_take(row: dict[str, Any], place: str) -> No
     with pytest.raises(BadRowError) as failure:
         messages(row)
     assert str(failure.value).startswith(place)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"reviewId": "r", "votes": [{"a": 1}] * 20_000},
+        {"reviewId": "r", "reported": [{"a": 1}] * 20_000},
+        {**ROW, **PAST, "flags": [1] * 20_000},
+        {**ROW, **PAST, "reply": {"": 1, **{f"{n:0>2000}": n for n in range(300)}}},
+        {**ROW, **PAST, "images": [{"sha256": 1}] * 20_000},
+    ],
+)
+def test_the_reason_of_a_bad_row_is_bounded(row: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(BadRowError) as failure:
+        replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
+    assert len(str(failure.value)) < 10_000
+    batch = Batch()
+    batch.add_bad(1, str(failure.value))
+    assert batch.bytes == len(str(failure.value))
+
+
+def test_names_of_any_length_are_cut() -> None:
+    long = "n" * 100_000
+    (row,) = json_rows(io.BytesIO(f'{{"{long}": 1, "{long}": 2}}'.encode()), offset=0, line=0)
+    assert len(row.fault or "") < 300
+    rows = reader(ColumnMapping())
+    for n in range(2):
+        rows.messages(Row(1, 1, 1, {**ROW, f"{long}{n}": 1}))
+    (name,) = rows.columns._left_out
+    assert len(name) == 200
+    with pytest.raises(UsageError) as failure:
+        ColumnMapping().check([f"{long}{n}" for n in range(30)])
+    assert len(str(failure.value)) < 6_000
+    assert "and 10 more" in str(failure.value)
 
 
 @pytest.mark.parametrize("is_text", [False, True])

@@ -1,8 +1,15 @@
 """Rows of an import that aren't valid reviews, and the reasons."""
 
+from typing import Final
+
 from pydantic import ValidationError
 
 from messaging.reading import error_message, pointer
+
+LONGEST_NAME: Final = 200
+"""Maximum characters of a name of a file that is shown or kept."""
+
+_MOST_FAULTS: Final = 20
 
 
 class BadRowError(Exception):
@@ -10,10 +17,17 @@ class BadRowError(Exception):
 
 
 def faults_of(error: ValidationError) -> str:
-    """The validation errors of a row in one line, each with its JSON pointer."""
+    """The first validation errors of a row in one line, each with its JSON pointer, and the number of the others."""
     details = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{_place(detail['loc'])}: {error_message(detail)}" for detail in details)
+    faults = [f"{_place(detail['loc'])}: {error_message(detail)}" for detail in details[:_MOST_FAULTS]]
+    more = len(details) - len(faults)
+    return "; ".join(faults) + (f"; and {more} more" if more else "")
+
+
+def cut(name: str) -> str:
+    """The name of a field or a column, whose length nothing bounds, in at most `LONGEST_NAME` characters."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    return pointer([name[0].lower() + name[1:] if isinstance(name, str) else name for name in location])
+    return pointer([cut(name[:1].lower() + name[1:]) if isinstance(name, str) else name for name in location])

@@ -24,6 +24,11 @@ class Batch:
         self.commands += len(messages.followers)
         self.feedback_left_out += messages.feedback_left_out
 
+    def add_bad(self, line: int, reason: str) -> None:
+        """Add a bad row with its reason."""
+        self.bad.append((line, reason))
+        self.bytes += len(reason)
+
     def refuse(self, stores: Collection[str]) -> set[str]:
         """Turn the rows of these stores into bad rows, and leave out the feedback on their reviews.
 

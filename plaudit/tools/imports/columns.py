@@ -1,14 +1,13 @@
 """The columns of a file that map to no field, to be named at the end of an import."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from api.reviews.rows import ReviewDetails
-from plaudit.cli.terminal import shown
+from plaudit.tools.imports.bad_rows import cut
 from plaudit.tools.imports.mapping import FIELDS, ColumnMapping
 from plaudit.tools.imports.past import is_exported
 
-MOST_NAMED: Final = 20
 _MAX_NAMES: Final = 1_000
 _EXPORTED_FIELDS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(FIELDS)
 
@@ -16,7 +15,7 @@ _EXPORTED_FIELDS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(F
 class SeenColumns:
     """Adds columns of rows to `left_out`, if they map to no field, and to `mapped`, if the explicit mapping has them.
 
-    `as_new`: the past in a row of our own export is left out, too. Each list holds at most 1,000 names.
+    `as_new`: the past in a row of our own export is left out, too. Each list holds at most 1,000 names, which are cut.
     """
 
     def __init__(self, mapping: ColumnMapping, left_out: list[str], mapped: list[str], *, as_new: bool) -> None:
@@ -36,19 +35,12 @@ class SeenColumns:
             if column in self._mapping.explicit:
                 _add(self._mapped, column)
             elif self._mapping.field_of(column) is None and not (has_past and column in _EXPORTED_FIELDS):
-                _add(self._left_out, column)
-        noted.update(columns)
+                _add(self._left_out, cut(column))
+        noted.update(map(cut, columns))
 
     def missing(self) -> list[str]:
         """The columns of the explicit mapping that no row has had."""
         return [column for column in self._mapping.explicit if column not in self._mapped]
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first `MOST_NAMED` names in one line, and the number of the others."""
-    all_names = list(names)
-    more = len(all_names) - MOST_NAMED
-    return ", ".join(map(shown, all_names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def _add(names: list[str], name: str) -> None:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError
 
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
 from messaging.schemas import ClosedMessage, Id, ImageId
@@ -32,7 +32,7 @@ class PastImage(ClosedMessage):
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-_IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=MAX_IMAGES)])
+_IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=MAX_IMAGES), FailFast()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, BinaryIO, Final
 from uuid import UUID, uuid5
 
@@ -14,7 +15,7 @@ from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+from plaudit.tools.imports.bad_rows import BadRowError, cut, faults_of
 from plaudit.tools.imports.past import is_exported
 from plaudit.tools.imports.rows import Row, csv_header
 
@@ -43,6 +44,7 @@ _BOOLEANS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": 
 _CLOCK_SKEW: Final = timedelta(days=1)
 """Tolerance for a `writtenDate` in the future: a later one, which the time of import would replace, is a fault."""
 
+_MOST_NAMED: Final = 20
 _FIELDS_BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _NAMESPACE: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
@@ -77,7 +79,7 @@ class ColumnMapping:
         """Check that a file with these columns can be imported. Raises UsageError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
-            raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
+            raise UsageError(f"There is no column {', '.join(unknown)}; there are {listed(columns)}.")
         names = [name for column in columns if (name := self.field_of(column))]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
@@ -86,7 +88,7 @@ class ColumnMapping:
         if missing:
             raise UsageError(
                 f"No column is {', '.join(missing)}; --map column=field says which is meant. "
-                f"There are {_listed(columns)}."
+                f"There are {listed(columns)}."
             )
 
     def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
@@ -145,8 +147,11 @@ def submission_identity(review: SubmittedReview) -> str:
     return str(uuid5(_NAMESPACE, f"{review.id}\n{content_id(review)}"))
 
 
-def _listed(columns: Iterable[str]) -> str:
-    return ", ".join(map(shown, columns))
+def listed(columns: Collection[str]) -> str:
+    """The first names of columns in one line, and the number of the others."""
+    more = len(columns) - _MOST_NAMED
+    first = ", ".join(shown(cut(column)) for column in islice(columns, _MOST_NAMED))
+    return first + (f" and {more} more" if more > 0 else "")
 
 
 def _field_named(name: str) -> str | None:

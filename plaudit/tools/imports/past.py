@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from domain.feedback import ReportReason
@@ -131,8 +131,8 @@ class PastFeedback(ClosedMessage):
     """A line of votes on a review, or of reports about it."""
 
     review_id: Id
-    votes: tuple[PastVote, ...] = ()
-    reported: tuple[PastReport, ...] = ()
+    votes: Annotated[tuple[PastVote, ...], FailFast()] = ()
+    reported: Annotated[tuple[PastReport, ...], FailFast()] = ()
 
     def commands(self) -> Iterator[dict[str, Any]]:
         """The feedback commands that restore the votes and reports."""

@@ -23,8 +23,9 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
-from plaudit.tools.imports.columns import SeenColumns, listed
+from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import Uploader
+from plaudit.tools.imports.mapping import listed
 from plaudit.tools.imports.messages import LatestReviews, RowReader
 from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.rows import Row, rows_of
@@ -34,7 +35,7 @@ from plaudit.tools.whole_files import put_on_disk
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of messages and of their images at which a batch ends."""
+"""Bytes of messages, of their images and of reasons of bad rows at which a batch ends."""
 
 _SHOWN_BAD_ROWS: Final = 20
 _PAUSE_EVERY_S: Final = 0.1
@@ -166,7 +167,7 @@ class _Import:
             try:
                 batch.add(row.line, self._reader.messages(row))
             except BadRowError as error:
-                batch.bad.append((row.line, str(error)))
+                batch.add_bad(row.line, str(error))
             if max(batch.rows, batch.commands) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
                 batch = Batch()

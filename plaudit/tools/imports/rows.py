@@ -13,6 +13,7 @@ from domain.csv_cells import text_of
 from messaging.schemas import REVIEW_LENGTH
 from plaudit.cli.terminal import shown
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.bad_rows import cut
 
 MAX_LINE_BYTES: Final = 1024 * 1024
 """Maximum bytes of a line, as for messages: a longer line can't be a review."""
@@ -119,7 +120,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise _LineFaultError(f"A field comes twice: {shown(name)}")
+            raise _LineFaultError(f"A field comes twice: {shown(cut(name))}")
         names.add(name)
 
 
