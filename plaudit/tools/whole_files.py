@@ -1,11 +1,12 @@
 """Files that get their name once complete; until then they are drafts, accessible to their owner only."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from devservers.private import private
 from plaudit.cli.command_line import CommandError, UsageError
@@ -16,11 +17,24 @@ def draft_of(file: Path) -> Path:
     return file.with_name(file.name + ".draft")
 
 
+def open_draft(draft: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
+    """Open a draft for its owner alone. Raises UsageError: it is a symbolic link to another file."""
+    try:
+        return open(draft, mode, opener=lambda path, flags: private(path, flags | os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UsageError(f"{draft} is a symbolic link, and isn't written to: remove it first.") from None
+
+
 @contextmanager
 def locked_draft(file: Path) -> Iterator[BinaryIO]:
-    """The empty draft of a file, locked against other runs. Raises CommandError: another run has the lock."""
+    """The empty draft of a file, locked against other runs.
+
+    Raises CommandError: another run has the lock. Raises UsageError: the draft is a symbolic link.
+    """
     while True:
-        with open(draft_of(file), "ab", opener=private) as draft:
+        with open_draft(draft_of(file), "ab") as draft:
             try:
                 fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -45,7 +59,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
     """A draft that replaces the file after the block; after an error the file is unchanged.
 
     A symbolic link is followed, and stays. `then` is called once the file is replaced, before another run may write it.
-    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced.
+    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced. Raises as `locked_draft` does.
     """
     if file.exists() and not file.is_file():
         raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")

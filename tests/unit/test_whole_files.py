@@ -7,6 +7,7 @@ import pytest
 
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.tools.image_folder import images_beside
+from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.whole_files import draft_of, locked_draft, whole_file
 
 
@@ -30,6 +31,19 @@ def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.jsonl"]
     assert file.read_text() == "after"
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_draft_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
+    file, checkpoint, target = (tmp_path / name for name in ("reviews.jsonl", "checkpoint.json", "target"))
+    target.write_text("somebody else's")
+    for each in (file, checkpoint):
+        draft_of(each).symlink_to(target)
+    for opened in (whole_file(file), locked_draft(file)):
+        with pytest.raises(UsageError, match="symbolic link"), opened:
+            pass
+    with pytest.raises(UsageError, match="symbolic link"):
+        Checkpoint(job="a").write(checkpoint)
+    assert target.read_text() == "somebody else's"
 
 
 def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:

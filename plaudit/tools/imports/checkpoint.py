@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
-from plaudit.tools.whole_files import put_on_disk
+from plaudit.tools.whole_files import draft_of, open_draft, put_on_disk
 
 SUFFIX: Final = ".plaudit-import.json"
 _HASHED_BYTES: Final = 64 * 1024
@@ -48,9 +48,9 @@ class Checkpoint(BaseModel):
         return found if found.job == job else None
 
     def write(self, path: Path) -> None:
-        """Write the file atomically: a reader finds this checkpoint or the previous one."""
-        draft = path.with_name(path.name + ".draft")
-        with draft.open("wb") as file:
+        """Write the file atomically: a reader finds this checkpoint or the previous one. Raises UsageError, OSError."""
+        draft = draft_of(path)
+        with open_draft(draft, "wb") as file:
             file.write(self.model_dump_json(indent=1).encode())
             put_on_disk(file)
         draft.replace(path)
