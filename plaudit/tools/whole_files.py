@@ -31,7 +31,8 @@ def open_draft(draft: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
 def locked_draft(file: Path) -> Iterator[BinaryIO]:
     """The empty draft of a file, locked against other runs.
 
-    Raises CommandError: another run has the lock. Raises UsageError: the draft is a symbolic link.
+    Raises CommandError: another run has the lock, or the file system has none. Raises UsageError: the draft is a
+    symbolic link.
     """
     while True:
         with open_draft(draft_of(file), "ab") as draft:
@@ -39,6 +40,12 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
                 fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CommandError(f"Another run is writing {file}.") from None
+            except OSError as error:
+                if not os.fstat(draft.fileno()).st_size:
+                    draft_of(file).unlink(missing_ok=True)
+                raise CommandError(
+                    f"{file} can't be locked ({error.strerror}), as on NFS: write it to another folder."
+                ) from None
             # Before this run got the lock, another one may have renamed the draft or removed it.
             if not _is_same_file(draft, draft_of(file)):
                 continue

@@ -1,5 +1,6 @@
 """Drafts: one run writes a file at a time, and the file is whole or as it was."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def test_a_draft_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="symbolic link"):
         Checkpoint(job="a").write(checkpoint)
     assert target.read_text() == "somebody else's"
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", lock)
+    with pytest.raises(CommandError, match=r"can't be locked .*another folder"), whole_file(tmp_path / "reviews.jsonl"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
