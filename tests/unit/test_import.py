@@ -22,7 +22,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports import reviews
 from plaudit.tools.imports import rows as rows_module
 from plaudit.tools.imports.bad_rows import BadRowError
-from plaudit.tools.imports.checkpoint import Checkpoint
+from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
@@ -262,3 +262,32 @@ def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:
     assert Checkpoint.read(file, "b") is None
     file.write_text(json.dumps({"job": "a", "offset": "x"})[:-2])
     assert Checkpoint.read(file, "a") is None
+
+
+async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> None:
+    order = an_order(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
+    mapping = ColumnMapping()
+    reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
+    done = Checkpoint(job="a")
+    order.file.write_bytes(b"[1]\n" * 3)
+    for times in range(1, 3):
+        # The second time it goes on.
+        run = reviews._Import(order, None, Uploader(Settings()), None, reader, done, Terminal(quiet=True))
+        with order.file.open("rb") as file:
+            await run.run(file, [])
+        done.offset = done.line = 0
+        done.write(checkpoint_of(order.file))
+        assert done.bad == 3 * times
+    report = tmp_path / "bad.jsonl"
+    written = report.read_bytes()
+    with report.open("ab") as file:
+        file.write(b'{"line": 9, "reason": "cut sho')
+    assert reviews._resumable_checkpoint(order, "a") == done
+    report.write_bytes(written.replace(b"JSON", b"HTML"))
+    assert reviews._resumable_checkpoint(order, "a") is None
+    # The checkpoint of an earlier version says its size alone.
+    done.report_sha256 = None
+    done.write(checkpoint_of(order.file))
+    assert reviews._resumable_checkpoint(order, "a") == done
+    report.write_bytes(written[:-1])
+    assert reviews._resumable_checkpoint(order, "a") is None

@@ -28,6 +28,9 @@ class Checkpoint(BaseModel):
     report_bytes: int = 0
     """Bytes of the report that belong to the rows before `offset`."""
 
+    report_sha256: str | None = None
+    """SHA-256 of these bytes; None in the checkpoints of earlier versions."""
+
     left_out: list[str] = []
     """Columns seen so far that map to no field."""
 
@@ -59,6 +62,17 @@ class Checkpoint(BaseModel):
 def checkpoint_of(input_file: Path) -> Path:
     """The path of the checkpoint of an input file."""
     return input_file.with_name(input_file.name + SUFFIX)
+
+
+def report_digest(report: Path, size: int) -> str:
+    """The SHA-256 of the first `size` bytes of a report; of all of a shorter one, and of none of a missing one."""
+    digest = hashlib.sha256()
+    if report.exists():
+        with report.open("rb") as file:
+            while size > 0 and (part := file.read(min(size, _HASHED_BYTES))):
+                digest.update(part)
+                size -= len(part)
+    return digest.hexdigest()
 
 
 def job_of(file: BinaryIO, *options: object) -> str:

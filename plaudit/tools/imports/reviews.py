@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
@@ -22,7 +23,7 @@ from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.batch import Batch
-from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
+from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of, report_digest
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.mapping import listed
@@ -130,18 +131,21 @@ class _Import:
         self._reader = reader
         self._checkpoint = checkpoint
         self._console = console
+        self._report_hash = hashlib.sha256()
 
     async def run(self, file: BinaryIO, names: list[str]) -> None:
         """Import everything after the checkpoint."""
         size = os.fstat(file.fileno()).st_size
         report_file = self._order.report_file
         with (
-            report_file.open("ab") if report_file else nullcontext() as report,
+            report_file.open("a+b") if report_file else nullcontext() as report,
             _progress(self._console) as progress,
         ):
             if report is not None:
                 _lock(report)
                 report.truncate(self._checkpoint.report_bytes)
+                report.seek(0)
+                self._report_hash = hashlib.file_digest(report, "sha256")
             task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
             offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
             everything = rows_of(file, self._order.format, names, offset=offset, line=line)
@@ -187,6 +191,7 @@ class _Import:
         if report is not None:
             report.write(lines)
             put_on_disk(report)
+            self._report_hash.update(lines)
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
             for each in bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
                 self._console.print(f"line {each['line']}: {each['reason']}")
@@ -197,6 +202,7 @@ class _Import:
         checkpoint.feedback_left_out += batch.feedback_left_out
         checkpoint.bad += len(bad)
         checkpoint.report_bytes += len(lines)
+        checkpoint.report_sha256 = self._report_hash.hexdigest()
         if publisher is not None:
             checkpoint.write(checkpoint_of(self._order.file))
 
@@ -225,7 +231,9 @@ def _resumable_checkpoint(order: ImportOrder, job: str) -> Checkpoint | None:
     if found is None or report is None:
         return None
     known = report.stat().st_size if report.exists() else 0
-    return found if known >= found.report_bytes else None
+    # Another import may have replaced the report.
+    is_ours = found.report_sha256 in (None, report_digest(report, found.report_bytes))
+    return found if known >= found.report_bytes and is_ours else None
 
 
 def _write_first(checkpoint: Checkpoint, file: Path) -> None:
