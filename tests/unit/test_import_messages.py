@@ -251,9 +251,28 @@ def test_an_image_with_more_than_is_known(tmp_path: Path) -> None:
     image = {"id": str(UUID(int=0)), "hidden": False, "uploader": None, "sha256": "0" * 64, "caption": "Mine"}
     with pytest.raises(BadRowError, match="/0/caption"):
         ImageFolder(tmp_path).images({"images": [image]})
-    named = {**ROW, **PAST, "images": [{"id": image["id"], "hidden": False}]}
     with_folder = replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path))
-    assert with_folder.messages(Row(1, 1, 1, named)).without_file == 1
+    for images, count in (([{"id": image["id"], "hidden": False}], 1), ([], 0), (None, 0)):
+        named = {**ROW, **PAST, "images": images}
+        assert with_folder.messages(Row(1, 1, 1, named)).without_file == count
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        str(UUID(int=0)),
+        [str(UUID(int=0))],
+        {"id": str(UUID(int=0))},
+        [{"id": str(UUID(int=0)), "caption": "Mine"}],
+        [{"id": "1"}],
+        [{}],
+    ],
+)
+def test_images_that_are_not_understood_make_a_bad_row(images: Any, tmp_path: Path) -> None:
+    row = {**ROW, **PAST, "images": images}
+    with pytest.raises(BadRowError, match="/images"):
+        replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
+    assert messages(row).submission is not None
 
 
 def test_a_row_edits_nothing_and_another_row_with_its_id_is_another_message() -> None:

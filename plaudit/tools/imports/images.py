@@ -24,12 +24,12 @@ AT_ONCE: Final = 8
 
 
 class PastImage(ClosedMessage):
-    """An image of a review, with its file in the export."""
+    """An image of a review; without `sha256` it was exported without its file."""
 
     id: ImageId
     hidden: bool = False
     uploader: Id | None = None
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
 _IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=MAX_IMAGES), FailFast()])
@@ -49,9 +49,8 @@ class FoundImage:
 
 
 def count_without_files(columns: Mapping[str, Any]) -> int:
-    """The number of images in a row of our own export that were exported without their files."""
-    images = columns.get("images")
-    return sum("sha256" not in each for each in images if isinstance(each, dict)) if isinstance(images, list) else 0
+    """The number of images in a row of our own export that were exported without their files. Raises BadRowError."""
+    return sum(image.sha256 is None for image in _images_in(columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +62,9 @@ class ImageFolder:
     def images(self, columns: Mapping[str, Any]) -> list[FoundImage]:
         """The images in a row of our own export, except those that were exported without their files.
 
-        Raises BadRowError: an image can't be read, or isn't the one that was exported.
+        Raises BadRowError: an image isn't valid, can't be read, or isn't the one that was exported.
         """
-        given = columns.get("images")
-        files = [e for e in given if isinstance(e, dict) and "sha256" in e] if isinstance(given, list) else []
-        try:
-            images = _IMAGES.validate_python(files, strict=False)
-        except ValidationError as error:
-            raise BadRowError(f"/images: {faults_of(error)}") from None
-        return [FoundImage(image, self._content(image)) for image in images]
+        return [FoundImage(image, self._content(image)) for image in _images_in(columns) if image.sha256]
 
     def _content(self, image: PastImage) -> bytes:
         path = image_file(self.folder, image.id)
@@ -89,6 +82,14 @@ class ImageFolder:
         if sha256(content).hexdigest() != image.sha256:
             raise BadRowError(f"/images: {path.name} is not the file that was exported: its SHA-256 differs")
         return content
+
+
+def _images_in(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
+    given = columns.get("images")
+    try:
+        return () if given is None else _IMAGES.validate_python(given, strict=False)
+    except ValidationError as error:
+        raise BadRowError(f"/images: {faults_of(error)}") from None
 
 
 class Uploader:
