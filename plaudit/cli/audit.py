@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, Moment, run_tool
+from plaudit.cli.command_line import AsJson, Moment, errors, run_tool
 
 app = typer.Typer(help="Look after the audit log.", no_args_is_help=True)
 
@@ -32,4 +32,4 @@ def archive(
     """
     from plaudit.tools.audit import archive
 
-    run_tool(as_json, archive, before, file, is_lost=lost)
+    run_tool(as_json, archive, errors, before, file, is_lost=lost)

@@ -228,7 +228,7 @@ def verify_ratings(as_json: AsJson = False) -> None:
     """Compare every rating with a count of its reviews; exit code 1 if any differs."""
     from plaudit.tools.ratings import verify
 
-    if run_tool(as_json, verify):
+    if run_tool(as_json, verify, errors):
         raise typer.Exit(1)
 
 
@@ -240,7 +240,7 @@ def rebuild_ratings(
     """Have the workers recount every rating."""
     from plaudit.tools.ratings import rebuild
 
-    run_tool(as_json, rebuild, store)
+    run_tool(as_json, rebuild, errors, store)
 
 
 @reminders.command("preview")
@@ -256,4 +256,4 @@ def run_reminders(now: Now = None, as_json: AsJson = False) -> None:
     """Send the reminders that are due now, without waiting for the scheduler."""
     from plaudit.tools.reminders import run_once
 
-    run_tool(as_json, run_once, now)
+    run_tool(as_json, run_once, errors, now)

@@ -60,4 +60,4 @@ def erase_person(
 
     if not yes:
         typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True, err=True)
-    run_tool(as_json, erase_person, customer, wait)
+    run_tool(as_json, erase_person, errors, customer, wait)

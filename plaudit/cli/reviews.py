@@ -30,7 +30,7 @@ def republish_reviews(as_json: AsJson = False) -> None:
     """Publish all reviews to the topic `reviews` again, and remove from it those that are gone: after a restore."""
     from plaudit.tools.reviews import republish
 
-    run_tool(as_json, republish)
+    run_tool(as_json, republish, errors)
 
 
 @app.command("compare")
@@ -45,7 +45,7 @@ def compare_reviews(
     """
     from plaudit.tools.reviews import compare_reviews
 
-    if run_tool(as_json, compare_reviews, at):
+    if run_tool(as_json, compare_reviews, errors, at):
         raise typer.Exit(1)
 
 

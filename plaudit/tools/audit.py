@@ -23,7 +23,9 @@ from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 _BATCH: Final = 1_000
 
 
-async def archive(settings: Settings, out: Terminal, before: datetime | None, file: Path, *, is_lost: bool) -> None:
+async def archive(
+    settings: Settings, out: Terminal, progress: Terminal, before: datetime | None, file: Path, *, is_lost: bool
+) -> None:
     """Write the entries that took effect before a moment into a new file, then remove them from the database.
 
     The file is gzip with one JSON object per line, and appears only once complete. Entries are removed after the file
@@ -37,7 +39,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
         if unfinished is not None and is_lost and not _is_intact(unfinished):
             await archives.finish(unfinished)
         elif unfinished is not None:
-            await _finish(archives, unfinished, out)
+            await _finish(archives, unfinished, out, progress)
             finished = {"archived": unfinished.entries, "file": unfinished.file}
             if unfinished.file == str(file):
                 out.tell({**finished, "finished": None})
@@ -45,7 +47,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
         with _draft(file) as draft:
             begun = await _begin(archives, file, draft, before)
             if begun.entries:
-                await _finish(archives, begun, out)
+                await _finish(archives, begun, out, progress)
             else:
                 out.print(f"No entry is older than {before.isoformat()}.")
         out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None, "finished": finished})
@@ -110,7 +112,7 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
     return begun
 
 
-async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> None:
+async def _finish(archives: AuditArchives, begun: Archive, out: Terminal, progress: Terminal) -> None:
     """Rename the draft to its final name, and remove its entries from the database."""
     if not _is_intact(begun):
         raise CommandError(
@@ -124,7 +126,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
         await archives.finish(begun)
         _remove_draft(file)
         raise CommandError("Another run has archived some of these entries meanwhile. Run this again.")
-    with out.status("Removing entries"):
+    with progress.status("Removing entries"):
         for ids in _ids_in(_put_in_place(file)):
             await archives.remove(ids)
     await archives.finish(begun)

@@ -154,7 +154,7 @@ def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
     return {"reviewId": key.review_id, "helpful": vote.helpful, "at": timestamp(at)}
 
 
-async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait: float) -> None:
+async def erase_person(settings: Settings, out: Terminal, progress: Terminal, customer_id: str, wait: float) -> None:
     """Remove all data of a person, and record the erasure; a repetition removes data that arrived since.
 
     The workers first process what was published before, and then delete the reviews, so that ratings follow; they have
@@ -162,19 +162,19 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
     """
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
-        with out.status("Waiting for what was published before"):
-            await _await_backlog(settings, out, Outbox(database, publisher.publish), wait)
-        with out.status("Deleting reviews"):
+        with progress.status("Waiting for what was published before"):
+            await _await_backlog(settings, progress, Outbox(database, publisher.publish), wait)
+        with progress.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
-        with out.status("Looking through dead letters"):
+        with progress.status("Looking through dead letters"):
             # Before the orders are erased: their ids and addresses identify letters about the person.
             found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
-        with out.status("Taking the person out of what is kept"):
+        with progress.status("Taking the person out of what is kept"):
             counts = {"reviews": reviews} | await _forget(data)
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
@@ -212,12 +212,12 @@ async def _forget(data: PersonalData) -> dict[str, int]:
     return counts
 
 
-async def _await_backlog(settings: Settings, out: Terminal, owed: Outbox, wait: float) -> None:
+async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, wait: float) -> None:
     """Wait until workers have processed what was published so far: after the erasure they would bring it back."""
     connection = settings.kafka_connection()
     if not connection.idempotence:
         # Such as the broker of `plaudit up` without Java: its answer about a group's offsets can't be parsed.
-        out.print("This broker doesn't tell if anything waits: run this again once all that was sent is stored.")
+        progress.print("This broker doesn't tell if anything waits: run this again once all that was sent is stored.")
         return
     lag = ConsumerLag(connection, settings.topics)
     try:

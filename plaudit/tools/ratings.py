@@ -24,12 +24,12 @@ _PAUSE_S: Final = 0.2
 _MOST_SHOWN: Final = 20
 
 
-async def verify(settings: Settings, out: Terminal) -> int:
+async def verify(settings: Settings, out: Terminal, progress: Terminal) -> int:
     """Compare all tallies with a count of their reviews, consistent for each object; returns the number that differ."""
     async with reached(settings) as (database, _):
         differences = 0
         rows: list[dict[str, object]] = []
-        with out.status("Counting reviews"):
+        with progress.status("Counting reviews"):
             async for key, stored, counted in RatingRepository(database).differences():
                 differences += 1
                 if differences <= _MOST_SHOWN:
@@ -63,7 +63,7 @@ def _shown_store(id: str | None) -> str:
     return "none" if id is None else shown(id)
 
 
-async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
+async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_id: str | None) -> None:
     """Order a recount of every object, or of those reviewed in a store; workers do it in the order of the topic.
 
     Moderation waits behind recounts, so a batch is ordered only once no more than a batch is unread; without a worker
@@ -75,7 +75,7 @@ async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> No
         await check_store(database, store_id)
         lag = ConsumerLag(connection, topics)
         stack.push_async_callback(lag.stop)
-        with out.status("Ordering recounts") as status:
+        with progress.status("Ordering recounts") as status:
             async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
                 if ordered and connection.idempotence:  # else the broker doesn't report the lag
                     await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))

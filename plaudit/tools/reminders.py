@@ -38,7 +38,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
         out.print("Reminders are disabled: no mail is sent until `reminder.enabled` is set.")
 
 
-async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
+async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: datetime | None) -> None:
     """Send the reminders that are due. Raises ConfigurationError. Raises CommandError: the run failed."""
     sender = settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
@@ -48,7 +48,7 @@ async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> N
             return
         keys = settings.review_tokens.keys()
         job = ReminderJob(database, publisher, settings.topics, sender=sender, token_keys=keys)
-        with out.status("Sending reminders"):
+        with progress.status("Sending reminders"):
             at = now or datetime.now(UTC)
             report = await job.run(at)
             if not report.is_failure:

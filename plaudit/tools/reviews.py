@@ -29,7 +29,7 @@ _STATUS: Final = "reviewStatus"
 _LEFT_OUT: Final = frozenset({"modifiedDate", "reviewStatusId"})
 
 
-async def republish(settings: Settings, out: Terminal) -> None:
+async def republish(settings: Settings, out: Terminal, progress: Terminal) -> None:
     """Have all reviews published in their current state, and tombstones for others that the topic holds.
 
     The worker that relays reviews does it; if none runs, this process. If cut short, the workers continue it.
@@ -37,12 +37,12 @@ async def republish(settings: Settings, out: Terminal) -> None:
     async with reached(settings, Topic.REVIEWS) as (database, _):
         relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
         try:
-            with out.status("Waiting for the relay of reviews") as status:
+            with progress.status("Waiting for the relay of reviews") as status:
                 notes = RelayProgress(database)
                 request = await notes.request_republication()
                 # A later request may have replaced this one.
-                while ((progress := await notes.load()).done or "") < request:
-                    if republication := progress.republication:
+                while ((state := await notes.load()).done or "") < request:
+                    if republication := state.republication:
                         status.update(f"Published {republication.published} reviews")
                     if relay.done():
                         relay.result()
@@ -63,7 +63,7 @@ class Difference(TypedDict):
     fields: list[str]
 
 
-async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> int:
+async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal, at: datetime) -> int:
     """Print the reviews that differ from their state in the topic at a moment; returns their number.
 
     Memory holds the states of one partition, and the differences. Raises UsageError: the moment is in the future.
@@ -74,7 +74,7 @@ async def compare_reviews(settings: Settings, out: Terminal, at: datetime) -> in
     compared, differences = 0, list[Difference]()
     async with reached(settings, Topic.REVIEWS) as (database, _):
         reviews = Repositories(database).reviews
-        with out.status("Comparing reviews"):
+        with progress.status("Comparing reviews"):
             async for states in _states(settings, at):
                 compared += len(states)
                 async for difference in _differences(states, reviews):

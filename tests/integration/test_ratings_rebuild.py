@@ -47,7 +47,7 @@ async def test_a_rebuild_goes_on_as_workers_do_it(
 
     told = ConsumerLag.measure
     monkeypatch.setattr(ConsumerLag, "measure", measure)
-    rebuild = asyncio.create_task(ratings.rebuild(Settings(), Terminal(quiet=True), None))
+    rebuild = asyncio.create_task(ratings.rebuild(Settings(), Terminal(quiet=True), Terminal(quiet=True), None))
     await eventually(lambda: measured > 3)
     assert len(await service.values("review-changes")) == 2, "one that nothing is before, and one behind it"
     async with service.running(api=False):

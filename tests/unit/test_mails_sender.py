@@ -29,7 +29,7 @@ async def run(process: str, settings: Settings) -> None:
         if process == "scheduler":
             await scheduler.run_scheduler(settings)
         elif process == "reminders run":
-            await reminders.run_once(settings, Terminal(quiet=True), None)
+            await reminders.run_once(settings, Terminal(quiet=True), Terminal(quiet=True), None)
         else:
             await up.run_up(settings, list[str]().append)
 

@@ -1,0 +1,43 @@
+"""The progress of tools goes to standard error: standard output holds the result alone."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+import plaudit.tools
+from plaudit.cli.terminal import JsonTerminal, Terminal
+from plaudit.config import Settings
+from plaudit.server_settings import KafkaSettings
+from plaudit.tools import privacy
+
+
+def test_no_tool_shows_its_progress_where_its_result_goes() -> None:
+    (folder,) = map(Path, plaudit.tools.__path__)
+    shown_by = {name for file in folder.rglob("*.py") for name in re.findall(r"(\w+)\.status\(", file.read_text())}
+    assert shown_by == {"progress"}
+
+
+class EndedError(Exception):
+    """The test has seen enough."""
+
+
+async def test_an_erasure_says_beside_its_result_that_it_cannot_wait(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def reached(*_: Any) -> AsyncIterator[tuple[Any, Any]]:
+        yield None, MagicMock()
+
+    monkeypatch.setattr(privacy, "reached", reached)
+    monkeypatch.setattr(privacy, "PersonalData", MagicMock())
+    monkeypatch.setattr(privacy, "Outbox", MagicMock())
+    monkeypatch.setattr(privacy, "_delete_reviews", MagicMock(side_effect=EndedError))
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1", idempotence=False))
+    with pytest.raises(EndedError):
+        await privacy.erase_person(settings, JsonTerminal(), Terminal(stderr=True), "anna", 1)
+    assert "run this again" in capsys.readouterr().err
