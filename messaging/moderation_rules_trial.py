@@ -103,18 +103,33 @@ def tried_row(review: Review, ruling: Ruling) -> TriedRow:
     }
 
 
+class TrialCounts:
+    """Counts the rows of a trial one by one."""
+
+    def __init__(self) -> None:
+        self._outcomes: Counter[RuleOutcome | None] = Counter()
+        self._rules: Counter[str] = Counter()
+
+    def add(self, row: TriedRow) -> None:
+        """Count a row."""
+        self._outcomes[row["outcome"]] += 1
+        self._rules.update(row["fired"])
+
+    def summary(self) -> TrialSummary:
+        """The numbers so far."""
+        return {
+            "reviews": self._outcomes.total(),
+            "approved": self._outcomes[RuleOutcome.APPROVE],
+            "held": self._outcomes[RuleOutcome.HOLD],
+            "flagged": self._outcomes[RuleOutcome.FLAG],
+            "untouched": self._outcomes[None],
+            "rules": dict(self._rules.most_common()),
+        }
+
+
 def trial_summary(rows: Iterable[TriedRow]) -> TrialSummary:
-    """The numbers of a trial's results."""
-    outcomes: Counter[RuleOutcome | None] = Counter()
-    rules: Counter[str] = Counter()
+    """The numbers of a trial."""
+    counts = TrialCounts()
     for row in rows:
-        outcomes[row["outcome"]] += 1
-        rules.update(row["fired"])
-    return {
-        "reviews": outcomes.total(),
-        "approved": outcomes[RuleOutcome.APPROVE],
-        "held": outcomes[RuleOutcome.HOLD],
-        "flagged": outcomes[RuleOutcome.FLAG],
-        "untouched": outcomes[None],
-        "rules": dict(rules.most_common()),
-    }
+        counts.add(row)
+    return counts.summary()

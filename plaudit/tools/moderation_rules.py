@@ -1,7 +1,7 @@
 """`plaudit rules try`: applies moderation rules to the reviews in a file, on trial. Nothing is written."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from domain.moderation_rules import ModerationRule, tried
 from domain.moderation_rules_compiled import rule_set
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
-from messaging.moderation_rules_trial import TriedRow, trial_summary, tried_row
+from messaging.moderation_rules_trial import TrialCounts, TriedRow, tried_row
 from messaging.reading import InvalidContentError, Reader
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal, shown
@@ -43,29 +43,38 @@ class RuleTrialOrder:
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: RuleTrialOrder) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
+    Memory holds one review, and two digests of each one if a rule looks for duplicates; with --json, all results.
+
     Raises UsageError: a file can't be used. Raises CommandError: the store doesn't exist.
     """
     rules = _rules_in(order.rules) if order.rules else await _rules_of(settings, order.store)
-    bad: list[str] = []
-    rows: list[TriedRow] = []
+    bad, rows, counts, bad_count = list[str](), list[TriedRow](), TrialCounts(), 0
+
+    def note_bad(fault: str) -> None:
+        nonlocal bad_count
+        bad_count += 1
+        errors.print(fault)
+        if out.quiet:
+            bad.append(fault)
+
     with order.file.open("rb") as file:
         check_text(file, order.file)
-        for number, (review, ruling) in enumerate(tried(rule_set(rules), _reviews(file, order, bad))):
-            rows.append(row := tried_row(review, ruling))
+        for number, (review, ruling) in enumerate(tried(rule_set(rules), _reviews(file, order, note_bad))):
+            counts.add(row := tried_row(review, ruling))
+            if out.quiet:
+                rows.append(row)
             out.print(f"{shown(row['id'])}: {_effect(row)}")
             if number % 1_000 == 0:
                 await asyncio.sleep(0)  # nothing else is awaited, and it must notice a stop signal
-    for fault in bad:
-        errors.print(fault)
-    summary = trial_summary(rows)
+    summary = counts.summary()
     out.tell({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
         f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
-        f"{summary['flagged']} flagged, {summary['untouched']} as without rules; {len(bad)} rows are bad."
+        f"{summary['flagged']} flagged, {summary['untouched']} as without rules; {bad_count} rows are bad."
     )
     for rule, number in summary["rules"].items():
         out.print(f"{shown(rule)}: {number}")
-    return len(bad)
+    return bad_count
 
 
 def _effect(row: TriedRow) -> str:
@@ -94,8 +103,8 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
     return store.settings.moderation_rules
 
 
-def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[Review]:
-    """The reviews of a file; adds bad rows to `bad`."""
+def _reviews(file: BinaryIO, order: RuleTrialOrder, note_bad: Callable[[str], None]) -> Iterator[Review]:
+    """The reviews of a file; calls `note_bad` for bad rows."""
     at = datetime.now(UTC)
     names, header = order.mapping.header(file, order.format)
     for row in rows_of(file, order.format, names, offset=header.end, line=header.end_line):
@@ -106,7 +115,7 @@ def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[
                 continue
             submitted = order.mapping.submission(row.columns, is_text=order.format is FileFormat.CSV)
         except BadRowError as error:
-            bad.append(f"line {row.line}: {error}")
+            note_bad(f"line {row.line}: {error}")
             continue
         review = submitted.accepted(submitted.id or str(row.line), at)
         review.facts = review.facts._replace(**_facts(row.columns))

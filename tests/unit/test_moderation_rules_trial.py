@@ -12,6 +12,11 @@ from typer.testing import CliRunner
 
 from domain.moderation_rules import NO_RULING, JudgedReview, RuleSet, Ruling
 from plaudit.cli.main import app
+from plaudit.cli.terminal import Terminal
+from plaudit.config import Settings
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
 from tests.support.app import app_without_servers, client_of
 
 RULES: list[dict[str, Any]] = [
@@ -117,6 +122,35 @@ def test_the_command_line(tmp_path: Path, format: str) -> None:
     assert "held by low, and approved after 24 hours" in done.output
     assert "no rule fires" in done.output
     assert "6 reviews: 1 approved, 4 held, 0 flagged, 1 as without rules; 1 rows are bad." in done.output
+
+
+class Recorder(Terminal):
+    """Keeps what two terminals print, in its order, and what is told as JSON."""
+
+    def __init__(self, lines: list[str], *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self.lines = lines
+        self.told: Any = None
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        self.lines.append(str(objects[0]))
+
+    def tell(self, value: Any) -> None:
+        self.told = value
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+async def test_results_are_kept_for_json_alone_and_bad_rows_shown_at_once(tmp_path: Path, *, quiet: bool) -> None:
+    reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
+    rules.write_text(json.dumps(RULES))
+    reviews.write_text("\n".join(json.dumps(each) for each in ({"rating": 9}, *REVIEWS)))
+    lines: list[str] = []
+    out, errors = Recorder(lines, quiet=quiet), Recorder(lines)
+    order = RuleTrialOrder(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
+    assert await run_trial(Settings(), out, errors, order) == 1
+    assert lines[0].startswith("line 1: ")
+    assert (len(out.told["reviews"]), len(out.told["badRows"])) == ((6, 1) if quiet else (0, 0))
+    assert out.told["summary"]["reviews"] == 6
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
