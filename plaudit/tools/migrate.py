@@ -144,6 +144,7 @@ class Migration:
             partitions = await partitions_of(admin, [self.settings.topics.name(Topic.REVIEWS)])
         async with TopicReader.opened(connection) as reader:
             async for records in reader.batches(partitions):
+                await self.turn.keep()
                 for record in records:
                     if (id := wanted.get(record.key or b"")) is None:
                         continue
@@ -153,7 +154,7 @@ class Migration:
         return found
 
     async def _pause(self) -> None:
-        await self.turn.hold()
+        await self.turn.keep()
         await asyncio.sleep(_PAUSE_S)
 
 
@@ -161,8 +162,8 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
 
     `compatible`: only the steps on which the previous version can run. Raises SchemaRefusedError: the database is
-    newer. Raises CommandError: the database, or a topic from which documents are mended, is missing. Raises errors of
-    the drivers: a server goes away meanwhile.
+    newer. Raises CommandError: the database, or a topic from which documents are mended, is missing, or the lease was
+    lost. Raises errors of the drivers: a server goes away meanwhile.
     """
     async with connected(settings) as (database, publisher):
         await check_database(database)

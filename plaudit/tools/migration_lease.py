@@ -39,6 +39,11 @@ class Turn:
             await asyncio.sleep(_WAIT_S)
         return not held.is_new
 
+    async def keep(self) -> None:
+        """Renew the lease. Raises CommandError: it was lost in between."""
+        if not await self.hold():
+            raise CommandError(HELD_UP)
+
     async def is_still_mine(self) -> bool:
         """Renew the lease; True if it was held without interruption."""
         held = await self.leases.take(_LEASE, self.holder, _LEASE_S)

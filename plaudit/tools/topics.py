@@ -246,8 +246,7 @@ class Grower:
                 await self._renew_and_pause()
 
     async def _renew_and_pause(self) -> None:
-        if not await patiently("MongoDB", self.turn.hold):
-            raise CommandError(HELD_UP)
+        await patiently("MongoDB", self.turn.keep)
         await asyncio.sleep(_POLL_S)
 
     async def _counts(self) -> dict[Topic, int]:
