@@ -20,6 +20,8 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _AT_ONCE: Final = 500
+_RETRY_AFTER: Final = timedelta(hours=1)
+"""Time between two attempts to remove files that can't be removed."""
 _NAMED: Final = 5
 
 
@@ -30,8 +32,8 @@ async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[
     """
     images = services.images
     # Images that are gone don't depend on the lag of submissions.
-    if unswept := await images.unswept(_AT_ONCE):
-        left = await _remove(services, list(unswept))
+    if unswept := await images.unswept(now - _RETRY_AFTER, _AT_ONCE):
+        left = await _remove(services, list(unswept), now)
         await images.note_swept({id: mark for id, mark in unswept.items() if id not in left})
     if await images.are_unused(now - UNUSED_FOR) and (
         count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
@@ -43,12 +45,13 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     """Forget images that have been gone for `remember`, so that no upload of theirs can be redelivered. False if there
     are more.
 
-    Their files are removed again: a worker that was presumed dead may have written them since. Uploads whose command
-    never arrived are removed, too. Images that were never uploaded are removed from the reviews that await them.
+    Their files are removed again: a worker that was presumed dead may have written them since. Images whose files can't
+    be removed are left to `sweep_images` until they are. Uploads whose command never arrived are removed, too. Images
+    that were never uploaded are removed from the reviews that await them.
     """
     images = services.images
     if ids := await images.gone_before(now - remember, _AT_ONCE):
-        left = await _remove(services, ids)
+        left = await _remove(services, ids, now)
         await images.forget([id for id in ids if id not in left])
     if len(ids) == _AT_ONCE:
         return False
@@ -78,10 +81,11 @@ async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
         await save_settled(lost, review, None, work)
 
 
-async def _remove(services: Services, ids: Collection[str]) -> set[str]:
-    """Remove the files of images. Returns the ids whose files can't be removed, for example under a legal hold. Raises
-    GenericError if the store lacks its mark: the files are in another store, and would stay there."""
+async def _remove(services: Services, ids: Collection[str], now: datetime) -> set[str]:
+    """Remove the files of images. Records and returns the ids whose files can't be removed, for example under a legal
+    hold. Raises GenericError if the store lacks its mark: the files are in another store, and would stay there."""
     await check_store(services)
     if left := await services.image_files.remove(ids):
         log.warning("files of images can't be removed", images=sorted(left)[:_NAMED], count=len(left))
+        await services.images.note_unremovable(left, now)
     return left

@@ -1,7 +1,8 @@
 """Images of reviews: the state of each upload, and the review that has it. The files are in the store of images.
 
 An image that is gone leaves a placeholder `{_id, state, goneAt}` for as long as its upload might be delivered again,
-and `unswept` until its files are removed: true, or a new mark each time that files may have been written since.
+and `unswept` until its files are removed: true, a new mark each time that files may have been written since, or the
+time at which they couldn't be removed.
 """
 
 from collections.abc import Collection, Mapping
@@ -56,7 +57,7 @@ def _at(document: Document) -> datetime:
 IMAGE: Final = Shape(COLLECTION, {"state": Field(STRING, _state), "at": Field(DATE, _at)}, {"goneAt": None})
 
 
-UnsweptMark = bool | str
+UnsweptMark = bool | str | datetime
 
 
 class ImageRepository:
@@ -131,9 +132,12 @@ class ImageRepository:
         found = self._images.find({"reviewId": {"$exists": True}, "state": ImageState.READY.value}, {"_id": 1})
         return [document["_id"] async for document in found.limit(_FEW)]
 
-    async def unswept(self, limit: int) -> dict[str, UnsweptMark]:
-        """At most `limit` gone images that may still have files: their marks by id."""
-        found = self._images.find({"unswept": {"$exists": True}}, {"unswept": 1}).limit(limit)
+    async def unswept(self, tried_before: datetime, limit: int) -> dict[str, UnsweptMark]:
+        """At most `limit` gone images that may still have files: their marks by id. Those whose files couldn't be
+        removed come last, in the order of these attempts, and only if that was before `tried_before`."""
+        due = {"$or": [{"unswept": {"$type": ["bool", "string"]}}, {"unswept": {"$lt": tried_before}}]}
+        # In the order of BSON types, dates come last.
+        found = self._images.find(due, {"unswept": 1}).sort("unswept").limit(limit)
         return {document["_id"]: document["unswept"] async for document in found}
 
     async def note_swept(self, swept: Mapping[str, UnsweptMark]) -> None:
@@ -141,14 +145,20 @@ class ImageRepository:
         writes = [UpdateOne({"_id": id, "unswept": mark}, {"$unset": {"unswept": ""}}) for id, mark in swept.items()]
         await write_all(self._images, writes)
 
+    async def note_unremovable(self, ids: Collection[str], at: datetime) -> None:
+        """Record that the files of these gone images couldn't be removed at that time."""
+        if ids:
+            gone = {"_id": {"$in": list(ids)}, "state": ImageState.GONE.value}
+            await self._images.update_many(gone, {"$set": {"unswept": at}})
+
     async def note_unswept(self, id: str, session: Session) -> None:
         """Record that files of a gone image may have been written since."""
         gone = {"_id": id, "state": ImageState.GONE.value}
         await self._images.update_one(gone, {"$set": {"unswept": str(uuid4())}}, session=session)
 
     async def gone_before(self, moment: datetime, limit: int) -> list[str]:
-        """Ids of at most `limit` images that have been gone since before this moment."""
-        found = self._images.find({"goneAt": {"$lt": moment}}, {"_id": 1}).limit(limit)
+        """Ids of at most `limit` images that have been gone since before this moment, without those of `unswept`."""
+        found = self._images.find({"goneAt": {"$lt": moment}, "unswept": {"$exists": False}}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
 
     async def forget(self, ids: Collection[str]) -> None:

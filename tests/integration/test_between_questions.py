@@ -140,14 +140,14 @@ async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: p
     await in_transaction(desk.database, partial(services.images.give_up, [image]))
 
     async def begun() -> None:
-        await services.images.unswept(500)
+        await services.images.unswept(now, 500)
 
     async def all_read() -> datetime:
         return now
 
     meanwhile(monkeypatch, type(services.image_files), "remove", begun)
     await sweep_images(services, now, all_read)
-    assert await services.images.unswept(500) == {}
+    assert await services.images.unswept(now, 500) == {}
 
 
 async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from shutil import rmtree
 from typing import Self
 from unittest.mock import AsyncMock
 from uuid import uuid4
@@ -93,7 +94,37 @@ async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, t
     assert await desk.database["images"].find_one({"_id": unused, "state": "gone"})
     assert await forget_images(desk.services, now + timedelta(days=22), timedelta(days=21))
     assert not [*(tmp_path / "incoming").rglob("abc")]
-    assert await desk.database["images"].find_one({"_id": held}) == gone
+    tried = gone | {"unswept": now + timedelta(days=2)}
+    assert await desk.database["images"].find_one({"_id": held}) == tried
+
+
+async def test_files_that_cannot_be_removed_take_turns_with_others(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though as many as a turn takes are under a legal hold."""
+    files, held = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(2)]
+    desk.services.image_files, now = files, datetime.now(UTC).replace(microsecond=0)
+    monkeypatch.setattr("consumers.images_sweeping._AT_ONCE", len(held))
+    gone = {"state": "gone", "goneAt": now - timedelta(days=30)}
+    for id in held:
+        (tmp_path / "images" / id / str(SIZES[0]) / "a folder in its place").mkdir(parents=True)
+        await desk.database["images"].insert_one({"_id": id, **gone})
+    await files.put_upload(str(uuid4()), "abc", b"upload")
+    for is_done in (False, True):
+        assert await forget_images(desk.services, now + timedelta(days=22), timedelta(days=21)) is is_done
+    assert not [*(tmp_path / "incoming").rglob("abc")]
+    unused = await desk.upload(picture())
+    await desk.services.images.give_up_unused(now + timedelta(days=1))
+    await desk.database["images"].update_many({"_id": {"$in": held}}, {"$set": {"unswept": True}})
+    for later in (timedelta(0), timedelta(seconds=5)):
+        await sweep_images(desk.services, now + later, read_up_to(now))
+    assert await files.get(unused, SIZES[0]) is None
+    rmtree(tmp_path / "images" / held[0])
+    await sweep_images(desk.services, now + timedelta(hours=2), read_up_to(now))
+    assert await forget_images(desk.services, now, timedelta(days=21))
+    assert [each async for each in desk.database["images"].find({"_id": {"$in": held}}, {"unswept": 1})] == [
+        {"_id": held[1], "unswept": now + timedelta(hours=2)}
+    ]
 
 
 class AwayFiles(ImageFiles):
