@@ -4,22 +4,22 @@ from array import array
 from collections.abc import Collection, MutableSequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from domain.policy import Decisions
-from domain.ratings import stars
+from domain.ratings import HIGHEST_RATING, highest_with, lowest_with, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
 from storage.reviews import COLLECTION
 from storage.reviews_search import SINCE_EVER
 from storage.reviews_shape import REVIEW
-from storage.shapes import filled
+from storage.shapes import StoredDocumentError, read
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000
-_RATED: Final[Document] = {"ratingHundredths": {"$gt": 0}}
-"""The filter that leaves out reviews without a rating."""
+_RATED: Final[Document] = {"ratingHundredths": {"$gte": lowest_with(1), "$lte": highest_with(HIGHEST_RATING)}}
+"""The filter that leaves out reviews without a possible rating."""
 
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
 """The same as `domain.ratings.stars`."""
@@ -27,10 +27,21 @@ _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths",
 
 @dataclass(slots=True)
 class DecisionReport:
-    """Decisions about the reviews of a period, and the seconds that each one took."""
+    """Decisions about the reviews of a period, the seconds that each one took, and the number of damaged reviews, which
+    are left out."""
 
     decisions: Decisions = field(default_factory=Decisions)
     seconds: MutableSequence[float] = field(default_factory=lambda: array("d"))
+    damaged: int = 0
+
+
+class _Decision(NamedTuple):
+    """The status of a review, its stars, the reason of a rejection, and the seconds to a decision if there is one."""
+
+    status: ReviewStatus
+    stars: int
+    reason: ReasonCode | None
+    seconds: float | None
 
 
 class DecisionCounts:
@@ -51,8 +62,8 @@ class DecisionCounts:
         decisions = {id: Decisions() for id in store_ids}
         async for document in counted:
             key = document["_id"]
-            reason = ReasonCode(key["reason"]) if key.get("reason") else None
-            decisions[key["store"]].add(ReviewStatus(key["status"]), int(key["stars"]), reason, document["count"])
+            status, reason = ReviewStatus(key["status"]), _reason(key.get("reason"))
+            decisions[key["store"]].add(status, int(key["stars"]), reason, document["count"])
         return decisions
 
     async def report(self, store_id: str | None, since: datetime | None, until: datetime | None) -> DecisionReport:
@@ -69,11 +80,26 @@ class DecisionCounts:
         )
         report = DecisionReport()
         async for document in self._reviews.find(match, fields, batch_size=_AT_ONCE):
-            whole = filled(REVIEW, document)
-            status, reason = ReviewStatus(whole["status"]), document.get("reasonCode")
-            report.decisions.add(status, stars(document["ratingHundredths"]), ReasonCode(reason) if reason else None)
-            if status is not ReviewStatus.NEW:
-                came, decided = document.get("submittedAt", document["createdDate"]), whole["modifiedDate"]
-                began = came if came <= decided else document["createdDate"]
-                report.seconds.append((decided - began).total_seconds())
+            try:
+                decision = read(REVIEW, _decision, document)
+            except StoredDocumentError:
+                report.damaged += 1
+                continue
+            report.decisions.add(decision.status, decision.stars, decision.reason)
+            if decision.seconds is not None:
+                report.seconds.append(decision.seconds)
         return report
+
+
+def _decision(document: Document) -> _Decision:
+    status, seconds = ReviewStatus(document["status"]), None
+    if status is not ReviewStatus.NEW:
+        created, decided = document["createdDate"], document["modifiedDate"]
+        came = document.get("submittedAt", created)
+        seconds = (decided - (came if came <= decided else created)).total_seconds()
+    return _Decision(status, stars(document["ratingHundredths"]), _reason(document.get("reasonCode")), seconds)
+
+
+def _reason(code: object) -> ReasonCode | None:
+    """The reason of a rejection; None if none was given, or one that this version doesn't know."""
+    return next((each for each in ReasonCode if each == code), None) if code else None

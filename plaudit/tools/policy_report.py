@@ -49,7 +49,7 @@ class StarsReported(TypedDict):
 
 
 class Report(TypedDict):
-    """The report as JSON."""
+    """The report as JSON; `damaged` is the number of reviews that are left out of all other numbers."""
 
     storeId: str | None
     since: str | None
@@ -64,6 +64,7 @@ class Report(TypedDict):
     rejectedShareOfLowStars: float | None
     rejectedShareOfHighStars: float | None
     lowStarsRejectedMoreOften: bool
+    damaged: int
 
 
 async def run_report(settings: Settings, out: Terminal, order: ReportOrder, *, as_csv: bool) -> None:
@@ -99,6 +100,7 @@ def report_of(order: ReportOrder, found: DecisionReport) -> Report:
         "rejectedShareOfLowStars": _rounded(decisions.rejected_share(LOW_STARS)),
         "rejectedShareOfHighStars": _rounded(decisions.rejected_share(HIGH_STARS)),
         "lowStarsRejectedMoreOften": rejects_low_more(decisions),
+        "damaged": found.damaged,
     }
 
 
@@ -133,6 +135,7 @@ def write_csv(report: Report, file: TextIO) -> None:
     rows.writerows(["rejected", reason, count] for reason, count in report["rejectedByReason"].items())
     rows.writerow(["medianSecondsToDecision", "", report["medianSecondsToDecision"]])
     rows.writerow(["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()])
+    rows.writerow(["damaged", "", report["damaged"]])
 
 
 def _print_tables(out: Terminal, report: Report) -> None:
@@ -153,6 +156,8 @@ def _print_tables(out: Terminal, report: Report) -> None:
         out.print("Low ratings are rejected more often than chance explains. Look at the reasons.", style="red")
     else:
         out.print("Low ratings are not rejected more often than chance explains.")
+    if report["damaged"]:
+        out.print(f"Damaged reviews, left out: {report['damaged']}", style="red")
 
 
 def _percent(share: float | None) -> str:

@@ -6,9 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import ReasonCode
+from storage.policy import DecisionCounts
+from tests.support.consumers import opened_desk
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import review_message
-from tests.support.service import Service
+from tests.support.service import Json, Servers, Service
 
 
 @pytest.mark.long
@@ -70,3 +74,22 @@ async def test_a_store_that_is_not_there_and_a_time_that_never_was(
     assert file.read_text() == "an earlier export"
     said = (await service.run("reviews", "report", "--from", "2026-02-01", "--to", "2026-01-01", code=2)).stderr
     assert "--from must be before --to" in said
+
+
+async def test_damaged_reviews_are_no_fault_of_the_numbers_of_others(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        store = await desk.open_store()
+        unknown, unusable = {"reasonCode": "new"}, {"modifiedDate": "now"}
+        damage: list[Json] = [{}, {"status": 7}, unusable, unknown, {"ratingHundredths": 90_000}]
+        reviews = [desk.review(storeId=store, rating=2) for _ in damage]
+        await desk.submit(desk.records(*reviews))
+        await desk.moderate(*(("reject", each["id"]) for each in reviews), reasonCode="spam")
+        for review, fields in zip(reviews, damage, strict=True):
+            await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": fields or {"userName": "Anna"}})
+        counts = DecisionCounts(desk.database)
+        report = await counts.report(store, None, None)
+        assert (report.decisions.submitted, report.damaged, len(report.seconds)) == (2, 2, 2)
+        assert report.decisions.by_reason == {ReasonCode.SPAM: 1, None: 1}
+        of_store = (await counts.of_stores([store]))[store]
+        assert of_store.by_stars[ReviewStatus.REJECTED] == {1: 0, 2: 3, 3: 0, 4: 0, 5: 0}
+        assert of_store.by_reason == {ReasonCode.SPAM: 2, None: 1}

@@ -181,6 +181,7 @@ def test_the_report_of_decisions() -> None:
     found = DecisionReport(decided((1, 3), (0, 0), (1, 0), (0, 0), (4, 0)))
     found.decisions.add(NEW, 5)
     found.seconds.extend([10, 1, 100])
+    found.damaged = 2
     report = report_of(ReportOrder("s"), found)
     assert (report["storeId"], report["since"], report["until"]) == ("s", None, None)
     assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [10, 6, 3, 1]
@@ -191,13 +192,14 @@ def test_the_report_of_decisions() -> None:
     assert [each["rejectedShare"] for each in report["byStars"][1:]] == [None, 0, None, 0]
     assert (report["byStars"][4]["waiting"], report["byStars"][4]["submitted"]) == (1, 5)
     assert report["rejectedByReason"] == {"none": 3}
-    assert report["medianSecondsToDecision"] == 10
+    assert (report["medianSecondsToDecision"], report["damaged"]) == (10, 2)
     assert (report["rejectedShareOfLowStars"], report["rejectedShareOfHighStars"]) == (0.75, 0)
     out = io.StringIO()
     write_csv(report, out)
     rows = list(csv.reader(io.StringIO(out.getvalue())))
     assert {len(row) for row in rows} == {3}
     assert ["rejected", "1 stars", "3"] in rows
+    assert ["damaged", "", "2"] in rows
     assert ["rejected", "none", "3"] in rows
     assert ["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()] in rows
 
