@@ -39,7 +39,7 @@ def mailbox(text: str) -> Address:
         header: Any = _HEADERS("To", text)
         (group,) = header.groups
         (address,) = group.addresses
-        domain = _in_ascii(address.domain)
+        domain = in_ascii(address.domain)
     except Exception as failure:  # "anna@" makes the parser raise IndexError, "anna@[" AttributeError, and so on
         raise InvalidAddressError from failure
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
@@ -50,8 +50,9 @@ def mailbox(text: str) -> Address:
     return Address(one_line(address.display_name), address.username, domain)
 
 
-def _in_ascii(domain: str) -> str:
-    """The domain in ASCII by IDNA 2008, as mail servers look it up: faß.de is not fass.de. Raises ValueError."""
+def in_ascii(domain: str) -> str:
+    """The domain in ASCII by IDNA 2008, as browsers and mail servers look it up: faß.de is not fass.de. Raises
+    ValueError."""
     if not domain.isascii():
         labels = idna.uts46_remap(domain, std3_rules=False).split(".")
         # Labels of plain ASCII skip IDNA 2008, which refuses some that are in use. The remapping has turned full-width

@@ -6,10 +6,12 @@ for a store's reply.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from domain.addresses import in_ascii
 from domain.jsonld import LOWEST_RATING, NOBODY, schema_type
 from domain.objects import Description
 from domain.ratings import HIGHEST_RATING, rating_number
@@ -36,7 +38,7 @@ xsi:noNamespaceSchemaLocation="http://www.google.com/shopping/reviews/schema/pro
 """
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GTIN: Final = re.compile(r"[0-9][0-9 -]{5,}[0-9xX]")
-_HOST: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:[0-9]{1,5})?")
+_HOST: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:[0-9]{1,5})?", re.ASCII)
 _BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _SAFE_IN_URLS: Final = "%/:@!$&'()*+,;=~"
 _COLLECTION_METHODS: Final[Mapping[Source | None, str]] = {
@@ -127,18 +129,31 @@ def _add_product(product: Element, review: Review, about: Description, url: str)
 
 
 def _address(url: str) -> str | None:
-    """An http or https URL in the characters of RFC 3986; None if its host has no dot or follows user information."""
+    """An http or https URL in the characters of RFC 3986; None if its host is no domain name with a dot, or follows
+    user information."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return None
-    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc):
+    host = _host(parts.netloc)
+    if parts.scheme not in ("http", "https") or host is None:
         return None
     path, query, fragment = (
         quote(_BARE_PERCENT.sub("%25", part), safe=_SAFE_IN_URLS + more)
         for part, more in ((parts.path, ""), (parts.query, "?"), (parts.fragment, "?"))
     )
-    return parts._replace(path=path, query=query, fragment=fragment).geturl()
+    return parts._replace(netloc=host, path=path, query=query, fragment=fragment).geturl()
+
+
+@lru_cache(maxsize=256)
+def _host(text: str) -> str | None:
+    """A host and its port in ASCII; None if it is no domain name with a dot. An international one takes long."""
+    name, colon, port = text.partition(":")
+    try:
+        host = f"{in_ascii(name)}{colon}{port}"
+    except ValueError:
+        return None
+    return host if _HOST.fullmatch(host) else None
 
 
 def _add(parent: Element, name: str, text: str, **attributes: str) -> None:

@@ -149,6 +149,7 @@ def test_any_address_that_is_told_makes_a_valid_feed(host: str, rest: str) -> No
     if product_url(about) is not None:
         found = shown(review_of(), about)
         assert found["review_url"] == found["products/product/product_url"]
+        assert found["review_url"].isascii()
     else:
         assert host in NO_HOSTS
 
@@ -158,6 +159,10 @@ def test_any_address_that_is_told_makes_a_valid_feed(host: str, rest: str) -> No
     [
         ("https://shop.example/a b?c=ä#d#e", "https://shop.example/a%20b?c=%C3%A4#d%23e"),
         ("http://shop.example:8080/100%/%C3%A4?", "http://shop.example:8080/100%25/%C3%A4"),
+        ("https://Müller.example:8080/ä", "https://xn--mller-kva.example:8080/%C3%A4"),
+        ("https://faß.example", "https://xn--fa-hia.example"),
+        ("https://Shop.example", "https://Shop.example"),
+        *((f"https://{host}/", None) for host in ("a\u2010b.example", f"{'ä' * 64}.example", "u@müller.example")),
         *(("http://localhost:8080/c", None), ("javascript:alert(1)", None), ("https://[", None), (None, None)),
     ],
 )
