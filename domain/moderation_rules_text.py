@@ -5,7 +5,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha256
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import eq
 from typing import Final, NamedTuple
 from unicodedata import category, combining, normalize
@@ -98,14 +98,10 @@ def _folded(text: str) -> str:
 
 
 def _with_few_marks(text: str) -> str:
-    """The text with at most _MOST_MARKS combining marks per letter.
-
-    Texts stay as they are unless a slice of _MOST_MARKS characters holds marks alone, as any run of twice as many does.
-    """
-    for start in range(0, len(text), _MOST_MARKS):
-        if all(map(_is_mark, text[start : start + _MOST_MARKS])):
-            break
-    else:
+    """The text with at most _MOST_MARKS combining marks per letter."""
+    # Any longer run of marks has one of these places.
+    places = range(_MOST_MARKS, len(text), _MOST_MARKS + 1)
+    if not any(_is_mark(text[at]) and _is_in_long_run(text, at) for at in places):
         return text
     kept, marks = [], 0
     for character in text:
@@ -113,6 +109,13 @@ def _with_few_marks(text: str) -> str:
         if marks <= _MOST_MARKS:
             kept.append(character)
     return "".join(kept)
+
+
+def _is_in_long_run(text: str, at: int) -> bool:
+    """True if the mark at this place is one of more than _MOST_MARKS in a row."""
+    before = takewhile(_is_mark, reversed(text[at - _MOST_MARKS : at]))
+    after = takewhile(_is_mark, text[at : at + _MOST_MARKS + 1])
+    return len([*before, *after]) > _MOST_MARKS
 
 
 def _is_mark(character: str) -> bool:

@@ -350,6 +350,16 @@ def test_thirty_marks_count_at_a_letter_wherever_it_stands(mark: str) -> None:
         assert marked.startswith(words if before else mark) or before == "e"
 
 
+@pytest.mark.parametrize("count", [29, 30, 31, 32, 45, 59, 60, 61])
+def test_a_word_with_many_marks_is_the_same_at_every_place(count: int) -> None:
+    word = "q" + "\u0301" * count
+    shown = "q" + "\u0301" * min(count, 30)
+    assert {normalised("x" * start + word + end) for start in range(70) for end in ("", "y")} == {
+        "x" * start + shown + end for start in range(70) for end in ("", "y")
+    }
+    assert normalised("\u0301" * count) == "\u0301" * min(count, 30)
+
+
 def test_who_asks_for_languages_is_known() -> None:
     assert RuleSet((rule("l", RuleKind.LANGUAGES, languages=("en",)),)).looks_at_languages is True
     assert RuleSet((rule("l", RuleKind.LINKS),)).looks_at_languages is False
