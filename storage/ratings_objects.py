@@ -38,6 +38,8 @@ MOST_COUNTED: Final = 10_000
 
 _NAMES_LOOKED_AT: Final = 100
 _LAST: Final = "\U0010ffff"
+_STORE: Final[Document] = {"$ifNull": ["$storeId", None]}
+"""The store of a document in an expression, where a missing field isn't null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +117,18 @@ class RatedObjectRepository:
             async for document in found
         ]
 
-    async def name_in_reviews(self, key: TallyKey) -> str | None:
-        """The name of the object in the newest approved review in the store that has one, else in the newest of any
-        status; None if the newest reviews of the object have none."""
-        of_object = {"entityType": key.entity.type, "entityId": key.entity.id}
-        for condition in ({**of_object, "status": int(ReviewStatus.APPROVED)}, of_object):
-            newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(NEWEST)
-            async for review in newest.limit(_NAMES_LOOKED_AT):
-                if review.get("entityName") and review.get("storeId") == key.store_id:
-                    name: str = review["entityName"]
-                    return name
-        return None
+    async def names_in_reviews(self, tallies: Collection[UnnamedTally]) -> dict[str, str]:
+        """The names of objects by the id of their tally: that in the newest approved review in the store that has one,
+        else in the newest of any status; left out if the newest reviews of the object have none."""
+        names: dict[str, str] = {}
+        for condition in ({"status": int(ReviewStatus.APPROVED)}, {}):
+            if wanted := [ObjectId(tally.id) for tally in tallies if tally.id not in names]:
+                name: list[Document] = [{"$unwind": "$newest"}, {"$project": {"name": "$newest.entityName"}}]
+                found = await self._ratings.aggregate(
+                    [{"$match": {"_id": {"$in": wanted}}}, _newest_with_name(condition), *name]
+                )
+                names |= {str(document["_id"]): document["name"] async for document in found}
+        return names
 
     async def name(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
         """Write the names of tallies, None for no name, except where the name was asked for anew since."""
@@ -152,6 +155,21 @@ class RatedObjectRepository:
 
 def _rated_in(stores: Collection[str] | None) -> Document:
     return {"count": {"$gt": 0}, **in_stores(stores)}
+
+
+def _newest_with_name(condition: Document) -> Document:
+    """The stage that adds `newest` to tallies: of the newest reviews of the object that match the condition, the first
+    in the store with a name; a list of one or none."""
+    of_object = {"$and": [{"$eq": ["$entityType", "$$type"]}, {"$eq": ["$entityId", "$$id"]}]}
+    pipeline: list[Document] = [
+        {"$match": {**condition, "$expr": of_object}},
+        {"$sort": dict(NEWEST)},
+        {"$limit": _NAMES_LOOKED_AT},
+        {"$match": {"entityName": {"$gt": ""}, "$expr": {"$eq": [_STORE, "$$store"]}}},
+        {"$limit": 1},
+    ]
+    tally: Document = {"type": "$entityType", "id": "$entityId", "store": _STORE}
+    return {"$lookup": {"from": REVIEWS, "let": tally, "pipeline": pipeline, "as": "newest"}}
 
 
 def _name_fields(tally: UnnamedTally, name: str | None) -> Document:

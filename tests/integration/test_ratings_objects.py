@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pymongo import monitoring
 
 from consumers.ratings import name_rated_objects
 from domain.ratings import Entity
@@ -16,6 +17,7 @@ from storage.ratings_objects import RatedObjectRepository
 from tests.support.consumers import opened_desk
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
+from tests.support.ranges import Questions, heard_database
 from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
@@ -125,6 +127,52 @@ async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) 
         told = await document()
         assert (told["name"], told["count"]) == (None, 1)
         assert others.lower() not in str(told).lower()
+
+
+class Commands(Questions):
+    """The number of commands that were sent about reviews and ratings."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.number = 0
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.number += event.command.get(event.command_name) in ("reviews", "ratings")
+
+
+async def test_names_of_many_objects_are_read_from_their_newest_reviews_by_two_queries(servers: Servers) -> None:
+    commands, now = Commands(), datetime.now(UTC)
+    expected = {"told": "New", "waiting": "Own", "other": None, "none": None, "old": None, "kept": "Kept"}
+
+    def review(id: str, age: int, name: str | None, status: int = 1, **fields: Any) -> Json:
+        created = now - timedelta(minutes=age)
+        told = {"createdDate": created, "entityName": name, "status": status, "storeId": "shop", **fields}
+        return {"entityType": "Product", "entityId": id, **told}
+
+    async with heard_database(servers, commands) as database:
+        await ensure_indexes(database, remember_days=7)
+        tallies = [*((id, "shop") for id in expected), ("told", None)]
+        await database["ratings"].insert_many(
+            [{"entityType": "Product", "entityId": id, "storeId": store} for id, store in tallies]
+        )
+        await database["reviews"].insert_many(
+            [
+                *(review("told", age, name) for age, name in ((1, None), (2, ""), (3, "New"), (4, "Old"))),
+                *(review("told", 0, "Waits", status=0), review("told", 0, "Elsewhere", storeId=None)),
+                *(review("waiting", 0, None), review("waiting", 1, "Own", status=0)),
+                *(review("other", 0, "Elsewhere", storeId="other"), review("none", 0, None)),
+                *(review("old", age, None) for age in range(100)),
+                *(review("old", 100, "Old"), review("kept", 1, "Kept")),
+                *(review("kept", 0, "Of another type", entityType="Vendor"), review("kept", 1, "Later", status=2)),
+            ]
+        )
+        rated = RatedObjectRepository(database)
+        wanted = await rated.unnamed(100)
+        before = commands.number
+        names = await rated.names_in_reviews(wanted)
+        assert commands.number - before == 2
+        assert {tally.key.entity.id: names.get(tally.id) for tally in wanted if tally.key.store_id} == expected
+        assert [names.get(tally.id) for tally in wanted if not tally.key.store_id] == ["Elsewhere"]
 
 
 async def test_a_deleted_name_that_was_looked_up_before_is_not_written(servers: Servers) -> None:

@@ -21,7 +21,6 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "What belongs to one object or review is spread by ids of its own: few ask for it.": (
         "ratings.RatingRepository.recount",
-        "ratings_objects.RatedObjectRepository.name_in_reviews",
         "ratings_objects.RatedObjectRepository.trend",
         "feedback_reports.ReportRepository.count",
         "feedback_reports.ReportRepository.page",
@@ -68,6 +67,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "outbox.Outbox._owed_before",
         "outbox.Outbox.settle_before",
         "ratings_objects.RatedObjectRepository.name",
+        "ratings_objects.RatedObjectRepository.names_in_reviews",
         "ratings_objects.RatedObjectRepository.unnamed",
         "reminders.ReminderRepository.due",
         "reminders.ReminderRepository.in_status",
