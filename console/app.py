@@ -1,4 +1,4 @@
-"""The console as part of the facade's application."""
+"""The console's routes in the facade's application."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -72,7 +72,7 @@ SCREENS: Final[Sequence[Screen]] = (
     *keys.screens,
 )
 _MOST_SIGNED_OUT: Final = 256 * 1024
-"""Bytes of a form that comes back to somebody who isn't known: more than the longest review or reply."""
+"""Maximum bytes of a form that is returned to a signed-out visitor: more than the longest review or reply."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -83,13 +83,13 @@ _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "de
 def add_console(
     app: FastAPI, door: Door | None = None, options: Options | None = None, queue_news: QueueNews | None = None
 ) -> None:
-    """Add the console to the facade's application. Without `queue_news`, open pages hear no news."""
+    """Add the console to the facade's application. Without `queue_news`, open pages receive no news."""
     rooms = _Console(door or OpenDoor(), options or Options(), queue_news)
     app.router.routes.extend(rooms.routes())
 
 
 class _Console:
-    """Opens the screens to those who may see them."""
+    """Serves the screens, after checking the visitor's session and permissions."""
 
     def __init__(self, door: Door, options: Options, queue_news: QueueNews | None) -> None:
         self._door = door
@@ -97,7 +97,7 @@ class _Console:
         self._queue_news = queue_news
 
     def routes(self) -> list[BaseRoute]:
-        """All of them; the last one takes what is nowhere."""
+        """All routes; the last one answers unknown paths with 404."""
         return [
             PageRoute("/", _front),
             PageRoute("/favicon.ico", _icon),
@@ -129,7 +129,7 @@ class _Console:
                 return await self._refusal(visit, refusal_by(problem_of(request.scope, error)))
 
     async def _turned_away(self, visit: Visit, refused: Refused) -> Response:
-        """A page for somebody of whom nobody knows who it is. They are counted by their addresses."""
+        """The page for a visitor without a valid session. These are rate-limited by address."""
         try:
             visit.request.app.state.rate_limit.take(address_of(visit.request))
         except ProblemError as problem:
@@ -137,7 +137,7 @@ class _Console:
         return await self._refusal(visit, refused)
 
     async def _refusal(self, visit: Visit, refused: Refused) -> Response:
-        """A page for what was refused. A form that can be sent again comes back as it was: nothing is typed twice."""
+        """The page for a refused request. A form that can be sent again keeps its content: nothing is typed twice."""
         if refused.status == 401:
             kept = await self._kept(visit, _MOST_SIGNED_OUT)
             return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
@@ -145,10 +145,10 @@ class _Console:
         return visit.problem(refused, kept=await self._kept(visit, MAX_FORM_BYTES) if is_passing else None)
 
     async def _kept(self, visit: Visit, most_bytes: int) -> FormData | None:
-        """The form that a page of ours has sent; None where there is none, it has more bytes, or a script asks."""
+        """The form sent by one of our pages; None if there is none, it has too many bytes, or a script sent it."""
         request = visit.request
         site = request.headers.get("sec-fetch-site")
-        # A form of another site would be one of ours if it came from our page, a click later.
+        # Shown again on our page, another site's form would pass as ours with the next click.
         is_ours = self._door.is_open or is_own_request(request.method, site)
         if request.method in SAFE_METHODS or not is_ours or visit.is_fragment or visit.wants_json:
             return None
@@ -162,7 +162,7 @@ class _Console:
         return Visit(request, facade, caller, self._door.is_open, self._options, self._queue_news, is_still_in)
 
     async def _is_still_in(self, request: Request, caller: Caller) -> bool:
-        """True while the visitor's session is good and he may do what he might, for answers that take long."""
+        """True while the visitor's session is valid and their rights are unchanged; for long-lived responses."""
         try:
             credential = await self._door.credential(request)
             if credential is None:
@@ -173,18 +173,18 @@ class _Console:
             return False
 
     def _check(self, screen: Screen, visit: Visit) -> None:
-        """Raises Refused where the visitor may not do this."""
+        """Raises Refused if the visitor lacks a permission, or another site sent the form."""
         missing = [each.value for each in screen.permissions if not visit.caller.may(each)]
         if missing:
             raise _forbidden(f"This needs the permission {' and '.join(missing)}.")
-        # A cookie comes along with whatever a browser is made to send.
+        # Browsers attach the cookie to requests that other sites trigger, too.
         site = visit.request.headers.get("sec-fetch-site")
         if not self._door.is_open and not is_own_request(screen.method, site):
             raise _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
 
 
 async def _caller(facade: Facade) -> Caller:
-    """The caller whom the facade sees. Raises Refused."""
+    """The visitor as the API identifies them. Raises Refused."""
     me = await facade.ask("GET", "/api/me")
     stores = None if me["stores"] is None else frozenset(me["stores"])
     return Caller(me["subject"], known_permissions(me["permissions"]), stores)
@@ -201,7 +201,7 @@ def _to_sign_in(visit: Visit) -> Response:
         return JSONResponse({"message": message, "status": 401}, 401)
     if visit.is_fragment:
         return HTMLResponse(PAGES.get_template("signed_out.html").render(), 401)
-    # A page of ours led here, which is for those who are signed in; the page of signing in leads to the start alone.
+    # Our pages require a session, so it has ended since. Only the sign-in page, which leads to HOME, does without one.
     was_in = request.headers.get("sec-fetch-site") == "same-origin" and request.url.path != HOME
     told = {"to": visit.address} if request.method == "GET" else {}
     query = urlencode({**told, **({"done": "ended"} if was_in else {})})

@@ -1,4 +1,4 @@
-"""The audit log, by filters that are addresses, and its export."""
+"""The audit log with filters in the address, and its export."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from domain.permissions import Permission
 
 MOST_EXPORTED: Final = 10_000
 _POSITION: Final = re.compile(r"([0-9]{1,9})(?:_([0-9TZ:.-]{1,40}))?")
-"""A position in the log: behind so many entries, of all or of those from a moment and before it."""
+"""A position in the log: the number of entries to skip, from the newest one or from a timestamp backwards."""
 
 _KINDS: Final = ("review", "return", "store", "settings", "template", "letter")
 
@@ -23,7 +23,7 @@ screens = Screens()
 
 @screens.get("/audit", Permission.READ_AUDIT)
 async def audit(visit: Visit) -> Response:
-    """A page of the log, the newest entry first, without a count."""
+    """A page of the log, newest entries first, without a total."""
     after = visit.query.get("after", "0")
     position = _POSITION.fullmatch(after)
     if not position:
@@ -43,7 +43,7 @@ async def audit(visit: Visit) -> Response:
 
 @screens.get("/audit/export", Permission.READ_AUDIT)
 async def export(visit: Visit) -> Response:
-    """The newest entries that match, as a file."""
+    """The newest matching entries as a file."""
     format = choice(visit.query, "format", ("csv", "jsonl"), "csv", noun="format")
     query = {**_criteria(visit.query), "format": format, "take": MOST_EXPORTED}
     content, kind = await visit.facade.content("/api/audit/export", query)
@@ -52,14 +52,14 @@ async def export(visit: Visit) -> Response:
 
 
 def _behind(rows: Sequence[Mapping[str, Any]], skip: int, until: str | None) -> str:
-    """The position behind the rows of a page, which stays the same however many entries are written meanwhile."""
+    """The position after the rows of a page. Entries written later don't shift it."""
     last = rows[-1]["at"]
     same = sum(row["at"] == last for row in rows)
     return f"{same + (skip if last == until else 0)}_{last}"
 
 
 def _criteria(query: Mapping[str, str]) -> dict[str, Any]:
-    """The search that the parameters of an address stand for; days are whole ones, in UTC."""
+    """The search for these query parameters; days are whole days in UTC."""
     since, until = query.get("since"), query.get("until")
     return {
         "kind": query.get("kind"),

@@ -1,4 +1,4 @@
-"""Decisions about many reviews: the selected ones, or all results of a filter, some at a time."""
+"""Bulk decisions: about the selected reviews, or about all results of a filter in batches."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ _FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
 _DONE: Final = f"{PATH}/bulk"
 _MOST_NAMED: Final = 20
-"""So many reviews that were left alone are named: more would make the address too long."""
+"""Maximum number of skipped reviews that are named: more would make the address too long."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 screens = Screens()
@@ -37,7 +37,7 @@ screens = Screens()
 
 @screens.post("/queue/bulk", Permission.MODERATE_REVIEWS)
 async def decide(visit: Visit) -> Response:
-    """Decide about the selected reviews, as far as they still wait; or go on to all results."""
+    """Decide about the selected reviews that are still as shown, or go on to all results."""
     form = await visit.form()
     filters = {name: str(form[name]) for name in _FILTERS if form.get(name)}
     if form.get("action") == "all":
@@ -51,14 +51,14 @@ async def decide(visit: Visit) -> Response:
     results = [*await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S), *other.values()]
     counts = {f"n-{word}": number for word, number in outcomes(results, visit.caller.subject).items()}
     left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
-    # Loaded anew it decides nothing, and a way back asks for nothing to be sent again.
+    # A redirect, so that reloading the page decides nothing again, and going back resends no form.
     done = address(_DONE, {**filters, **counts}, after=form.get("after"))
     return RedirectResponse(f"{done}&{urlencode(left[:_MOST_NAMED])}" if left else done, 303)
 
 
 @screens.get("/queue/bulk", Permission.MODERATE_REVIEWS)
 async def done(visit: Visit) -> Response:
-    """The number of the selected reviews by what became of them, and those that were left alone as they are now."""
+    """The number of selected reviews by outcome, and the skipped ones in their current state."""
     filters = {name: visit.query[name] for name in (*_FILTERS, "after") if name in visit.query}
     left = visit.request.query_params.getlist("left")[:_MOST_NAMED]
     rows = []
@@ -71,13 +71,13 @@ async def done(visit: Visit) -> Response:
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def all_results(visit: Visit) -> Response:
-    """The number of results, and the decisions to choose from. Opening the page decides nothing."""
+    """The number of results, and a choice of decisions. Opening the page decides nothing."""
     return await _progress(visit, {}, {}, goes_on=False)
 
 
 @screens.post("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def decide_some(visit: Visit) -> Response:
-    """Decide about some of the results. The answer goes on with the rest by itself, while decisions take effect."""
+    """Decide about a batch of the results. The page goes on with the next by itself while decisions take effect."""
     form = await visit.form()
     shown, texts, left = await _some(visit)
     counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
@@ -95,8 +95,8 @@ async def decide_some(visit: Visit) -> Response:
 
 
 async def _some(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
-    """The statuses of some results by id, none once all are decided about, the names of their texts, and the number of
-    those before them that were changed or reported since the page of all results was opened. Raises Refused."""
+    """The next batch: statuses by id, empty once all results are decided about; hashes of their texts by id; and the
+    number of skipped reviews, changed or reported since the page of all results was opened. Raises Refused."""
     until = visit.query.get("until") or timestamp(datetime.now(UTC))
     is_reported = visit.query.get("only") == REPORTED
     take = _REPORTED_AT_A_TIME if is_reported else _AT_A_TIME
@@ -120,15 +120,15 @@ async def _some(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
 async def _progress(
     visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool, is_repeat: bool = False
 ) -> Response:
-    """The page with the number of results left and of those done by their outcomes. `sent` is what is repeated;
-    `is_repeat`: the same step was sent before, about others."""
+    """The page with the number of remaining results, and of those done by outcome. `sent`: form fields of the next
+    step; `is_repeat`: this step was sent before, about other reviews."""
     body = {**criteria(visit.query), "take": 0}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     return visit.page(
         "bulk_all.html",
         only=next((label for name, value, label in CHIPS if name and value == visit.query.get(name)), None),
         total=max(0, found["totalCount"] - counts.get(CHANGED, 0)),
-        # Of the address, so that it stays from step to step; one without it begins now.
+        # `until` comes from the address, so that all steps share it; the first step sets it.
         here=address(_ALL, visit.query, until=visit.query.get("until") or timestamp(datetime.now(UTC))),
         counts=counts,
         sent=sent,
@@ -139,6 +139,6 @@ async def _progress(
 
 
 def _counts_in(form: Mapping[str, Any]) -> dict[str, int]:
-    """The numbers by outcome of the steps before, as pages carry them in a form or an address."""
+    """The counts by outcome of earlier steps, as pages carry them in a form or an address."""
     fields = ((name, str(value)) for name, value in form.items())
     return {name[2:]: int(text) for name, text in fields if name[:2] == "n-" and _NUMBER.fullmatch(text)}

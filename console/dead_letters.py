@@ -1,4 +1,4 @@
-"""Dead letters: found, opened, tried, mended and replayed, one or many."""
+"""Dead letters: search, view, try, mend and replay, one or several."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _API: Final = "/api/deadLetters"
 _REPLAY: Final = f"{_API}/replay"
 
 _ANY: Final = "any"
-"""The state that asks for letters in every state."""
+"""The filter for letters in any state."""
 
 _WORDS: Final = {
     "applied": "Replayed: it is on its way to its consumer.",
@@ -34,12 +34,12 @@ _WORDS: Final = {
     "empty": "It has no value. Mend it to replay it.",
     "too-large": "It is too large to be read. Mend it to replay it.",
 }
-"""The outcomes of a replay, by their reason or, without one, their name."""
+"""The messages for a replay, by its reason or, without one, its outcome."""
 
 _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
 
 _SPARE_LENGTH: Final = 65_536
-"""A value by lines may have so many characters beyond twice its own."""
+"""Characters that an indented value may have beyond twice its original length."""
 
 _EMPTIED: Final = "The value is empty. Write another one, or load this page anew for its own."
 
@@ -48,7 +48,7 @@ screens = Screens()
 
 @screens.get("/dead-letters", Permission.READ_DEAD_LETTERS)
 async def dead_letters(visit: Visit) -> Response:
-    """The letters of a topic and a code, or all, the newest first; open ones unless another state is asked for."""
+    """Letters, newest first, by topic and code; open ones unless another state is requested."""
     query = visit.query
     state = query.get("state", LetterState.OPEN)
     wanted = {name: query.get(name) for name in ("topic", "code", "after")} | {
@@ -67,14 +67,14 @@ async def dead_letters(visit: Visit) -> Response:
 
 @screens.get(_PLACE, Permission.READ_DEAD_LETTERS)
 async def dead_letter(visit: Visit) -> Response:
-    """One letter with its value, and what is wrong with it."""
+    """One letter with its value, and the reason why it would be refused again."""
     letter = await _letter(visit)
     return _page(visit, letter, refusal=letter["refusal"])
 
 
 @screens.post(_PLACE, Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)
 async def mend(visit: Visit) -> Response:
-    """Try a letter or replay it, as it is or mended. What would be refused again is replayed only by `anyway`."""
+    """Try or replay a letter, as it is or mended. One that would be refused again is replayed only by `anyway`."""
     form, letter = await visit.form(), await _letter(visit)
     typed = str(form.get("value") or "").replace("\r\n", "\n")
     editable = letter["editable"]
@@ -103,7 +103,7 @@ async def mend(visit: Visit) -> Response:
 
 @screens.post("/dead-letters", Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)
 async def replay(visit: Visit) -> Response:
-    """Try or replay the selected letters, as they are, and say what became of each."""
+    """Try or replay the selected letters as they are, and show the outcome of each."""
     form = await visit.form()
     places = [str(place) for place in form.getlist("places")]
     if not places:
@@ -119,15 +119,15 @@ async def replay(visit: Visit) -> Response:
 
 
 async def _letter(visit: Visit) -> Mapping[str, Any]:
-    """A letter, with its value as it can be edited as well."""
+    """A letter, with its value in an editable form, too."""
     place = "/".join(map(visit.segment, ("topic", "partition", "offset")))
     letter: Mapping[str, Any] = await visit.facade.ask("GET", f"{_API}/{place}")
-    # Large ones take long, which other requests don't wait for.
+    # In a thread: a large value would block other requests.
     return {**letter, "editable": await asyncio.to_thread(_editable, letter)}
 
 
 async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
-    """The outcome of each letter; None if they aren't known in time."""
+    """Replay letters and return the outcome of each; None if these aren't known in time."""
     try:
         answer: Mapping[str, Any] = await visit.facade.command("POST", _REPLAY, order, key=key, wait=10)
     except Refused as refused:
@@ -149,8 +149,8 @@ def _told(result: Mapping[str, Any]) -> str:
 
 
 def _editable(letter: Mapping[str, Any]) -> str | None:
-    """The value as it can be edited, JSON by lines unless they are much longer, as by deep nesting; None for one that
-    is not text, or not whole."""
+    """The value in an editable form, JSON indented unless that makes it much longer, as with deep nesting; None if it
+    is no text, or was cut."""
     value: str | None = letter["value"]
     if value is None or len(value.encode()) != letter["valueBytes"]:
         return None
@@ -158,7 +158,7 @@ def _editable(letter: Mapping[str, Any]) -> str | None:
         return None
     with suppress(ValueError, RecursionError):
         parsed: object = json.loads(value)
-        # Only where nothing is lost by it: a field that comes twice, or the digits of a number.
+        # Only if parsing loses nothing, such as a duplicate field or digits of a number.
         written = (json.dumps(parsed, ensure_ascii=False, separators=each) for each in ((",", ":"), (", ", ": ")))
         if value in written:
             return _by_lines(parsed, _SPARE_LENGTH + 2 * len(value)) or value
@@ -166,7 +166,7 @@ def _editable(letter: Mapping[str, Any]) -> str | None:
 
 
 def _by_lines(parsed: object, most: int) -> str | None:
-    """The JSON with a line for each element; None if that has more characters than `most`."""
+    """The JSON with one element per line; None if it has more than `most` characters."""
     parts, length = [], 0
     for part in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(parsed):
         length += len(part)
@@ -177,8 +177,8 @@ def _by_lines(parsed: object, most: int) -> str | None:
 
 
 def _in_one_line(typed: str) -> str:
-    """A value without the spaces by which it could be edited, which make it larger than it came; one that is no JSON
-    stays as it is."""
+    """The value without the whitespace between tokens, which made it editable but larger; unchanged if it isn't
+    JSON."""
     try:
         json.loads(typed)
     except (ValueError, RecursionError):

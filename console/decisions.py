@@ -19,14 +19,14 @@ from console.visits import Visit, key_of
 from domain.permissions import Permission
 
 DECISIONS: Final = {"approve": "approved", "reject": "rejected", "reset": "reset"}
-"""The decisions about a review, each with the word for it once it is done."""
+"""The decisions about a review, each with its key in `console.visits.DONE`."""
 _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
-"""The action that gives a review its former status again."""
+"""The action that restores a status."""
 
 _STATUS_CHANGED: Final = "status-changed"
 OWN: Final = "own"
-"""The word for a review that is left alone as the visitor himself has decided about it before."""
+"""The outcome of a review that is left alone because the visitor has decided about it before."""
 _STALE: Final = {
     CHANGED: "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again.",
     KEPT: "Somebody has kept it meanwhile, and settled its reports. Look at it as it is now, then decide again.",
@@ -37,7 +37,7 @@ screens = Screens()
 
 @screens.post("/reviews/{id}/decide", Permission.MODERATE_REVIEWS)
 async def decide(visit: Visit) -> Response:
-    """Decide about a review, if it still has the status and says what the page showed."""
+    """Decide about a review if its status and content are still as the page showed them."""
     form, id = await visit.form(), visit.path["id"]
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
     back = _way_back(str(form.get("back", "")), id)
@@ -49,7 +49,7 @@ async def decide(visit: Visit) -> Response:
         return _told(visit, refused, back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     response = visit.back(back, done)
-    # What settles reports alone can't be undone: the status is as it was. Nor is an undoing.
+    # A decision that only settles reports can't be undone, as the status is the same. Nor can an undo.
     can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action] and "undoing" not in form
     if can_undo and back.partition("?")[0] == PATH:
         undo = {"id": id, "action": _BACK_TO[expected], "expected": _STATUS_AFTER[action]}
@@ -59,8 +59,8 @@ async def decide(visit: Visit) -> Response:
 
 @screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
 async def decide_together(visit: Visit) -> Response:
-    """Decide about reviews in the same way, as far as they still have the status and say what the page showed. The
-    answer is for its script: the outcome of each, none where they are still to take effect."""
+    """Take one decision about several reviews, except those whose status or content isn't as the page showed it. The
+    answer is for its script: the outcome of each, none for decisions that have yet to take effect."""
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
     seen = marks_in(form, given)
@@ -75,7 +75,7 @@ async def decide_together(visit: Visit) -> Response:
 
 @screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
 async def delete(visit: Visit) -> Response:
-    """Delete a review for good, if it still has the status and says what the page showed."""
+    """Delete a review for good if its status and content are still as the page showed them."""
     form, id = await visit.form(), visit.path["id"]
     seen = {id: str(form.get("seen", ""))}
     query = {"reason": form.get("reason"), "expectedStatus": form.get("expected")}
@@ -89,15 +89,15 @@ async def delete(visit: Visit) -> Response:
 
 
 def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
-    """The marks with which a form shows reviews, by their ids."""
+    """The marks of reviews in a form, by id."""
     return {id: str(form.get(f"seen-{id}", "")) for id in ids}
 
 
 async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> dict[str, dict[str, Any]]:
-    """The results of those reviews that are left alone as they are no longer as the page showed them, by id. `seen` has
-    the marks by id, empty for a review that nobody says to have seen; `undone`: the status of the decision that an
-    undoing takes back. None while the database is away, when decisions are taken all the same: they take effect once it
-    is back, on reviews that are in the same status. Raises Refused."""
+    """The results of those reviews that are left alone because they aren't as the page showed them, by id. `seen` has
+    the marks by id, empty for reviews that no page showed; `undone`: the status set by the decision that is undone.
+    Empty while the database is unavailable: decisions are accepted then, and take effect later on reviews that still
+    have the expected status. Raises Refused."""
     marked = {id: mark for id, mark in seen.items() if mark}
     if not marked or not visit.may("customerReviews:read"):
         return {}
@@ -114,7 +114,7 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
         if reason := staleness(marked[row["id"]], row, action):
             results[row["id"]] = {**told, "reason": reason}
         elif undone == row["reviewStatus"] and _is_of_others(visit, row):
-            # Somebody else's that comes to the same: to the interface it is as it is expected.
+            # Somebody else has decided the same: for the API the review is as expected.
             status = {"status": row["reviewStatus"], "moderator": row["moderator"]}
             results[row["id"]] = {**told, "reason": _STATUS_CHANGED, **status}
     return results
@@ -123,8 +123,8 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
 async def decide_by_status(
     visit: Visit, form: FormData, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
 ) -> list[dict[str, Any]]:
-    """The result of each review, once the decision of a form was made about those that still have the status with which
-    they were shown, `statuses` by id, and the text, named by `texts`. Raises Refused."""
+    """Take a form's decision about the reviews that still have the status with which they were shown (`statuses`, by
+    id) and the same text (hashes in `texts`), and return the result of each. Raises Refused."""
     results: list[dict[str, Any]] = []
     for expected in sorted(set(statuses.values())):
         ids = [id for id, status in statuses.items() if status == expected]
@@ -144,8 +144,8 @@ async def command(
     wait: int,
     key: str | None = None,
 ) -> dict[str, Any]:
-    """The answer to the decision of a form about those of these reviews that have the expected status, and the text
-    that `texts` names for some, after so many seconds at most. Raises Refused, also where none took effect."""
+    """Take a form's decision about those of these reviews that have the expected status and, if `texts` has its hash,
+    that text. The answer comes after `wait` seconds at most. Raises Refused, also if none took effect."""
     action = str(form.get("action", ""))
     if action not in DECISIONS:
         raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
@@ -162,12 +162,12 @@ async def command(
 
 
 def _named(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """The body of a decision about these reviews."""
+    """The request body of a decision about these reviews."""
     return {"ids": ids, "textHashes": {id: texts[id] for id in ids if id in texts}}
 
 
 async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """The answer to a decision about many, also where none took effect. Raises Refused."""
+    """The answer to a decision about several reviews, also if none took effect. Raises Refused."""
     try:
         return await answer
     except Refused as refused:
@@ -177,32 +177,31 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _undone(form: FormData) -> str:
-    """The status of the decision that a form takes back; empty where it is no undoing."""
+    """The status set by the decision that a form undoes; empty if it is no undo."""
     return str(form.get("expected", "")) if "undoing" in form else ""
 
 
 def _is_of_others(visit: Visit, row: Mapping[str, Any]) -> bool:
-    """True if somebody else has decided last. Where nobody signs in, that isn't known."""
+    """True if the last decision was somebody else's; False where nobody signs in, as that isn't known."""
     return None not in (visit.caller.subject, row["moderator"]) and row["moderator"] != visit.caller.subject
 
 
 async def _check_seen(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> None:
-    """Raises Refused where a review is no longer as the form showed it, or the decision that is `undone` is somebody
-    else's."""
+    """Raises Refused if a review isn't as the form showed it, or the decision to undo is somebody else's."""
     if other := await stale(visit, seen, action, undone):
         raise Refused(409, {"results": [*other.values()]})
 
 
 def _told(visit: Visit, refused: Refused, back: str) -> Response:
-    """The page that says why a decision about one review changed nothing, and leads back. Raises Refused: what is no
-    such thing."""
+    """The page that explains why a decision about one review changed nothing, with a link back. Raises Refused: any
+    other refusal, or the script sent the request."""
     if refused.status != 409 or visit.wants_json:
         raise refused
     return visit.problem(_in_words(refused, visit.caller.subject), back=back)
 
 
 def _in_words(refused: Refused, caller: str | None) -> Refused:
-    """The refusal of a decision about one review, as a moderator tells it."""
+    """The refusal of a decision about one review, worded for moderators."""
     if not refused.results:
         return refused
     told = refused.results[0]
@@ -219,17 +218,17 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
 
 
 def _way_back(given: str, id: str) -> str:
-    """The page to go to: one of the console's own, whatever the form says."""
+    """The page to go back to: always one of the console, whatever the form says."""
     own = given.startswith("/console/") and "\\" not in given
     return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else PATH)
 
 
 def outcomes(results: Iterable[Mapping[str, Any]], caller: str | None) -> Counter[str]:
-    """The number of reviews by what became of them: the reason of a refusal, or the outcome."""
+    """The number of reviews by result: the reason of a refusal, else the outcome."""
     return Counter(OWN if _is_own(each, caller) else each.get("reason") or each["outcome"] for each in results)
 
 
 def _is_own(result: Mapping[str, Any], caller: str | None) -> bool:
-    """True for a review about which the caller has decided before."""
+    """True if the caller has decided about this review before."""
     by = result.get("moderator")
     return result.get("reason") == _STATUS_CHANGED and by is not None and by == caller

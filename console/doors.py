@@ -1,4 +1,4 @@
-"""The way into the console: who a visitor is."""
+"""Access to the console: the interface that identifies visitors."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -10,23 +10,25 @@ SIGN_IN: Final = "/console/sign-in"
 
 
 class Door(Protocol):
-    """Tells the credential of a visitor, by which the facade knows him. `is_open`: nobody has to say who he is."""
+    """Finds the credential by which the facade identifies a visitor."""
 
     is_open: bool
+    """True if nobody has to sign in."""
+
     routes: Sequence[BaseRoute]
-    """The pages of signing in and out."""
+    """The pages for signing in and out."""
 
     async def credential(self, request: Request) -> str | None:
-        """The visitor's credential; None where he has to sign in, and where the door is open. Raises Refused while that
-        can't be told."""
+        """The visitor's credential; None if they have to sign in, or the door is open. Raises Refused: it can't be
+        determined at the moment."""
         ...
 
 
 class OpenDoor(Door):
-    """Lets everybody in, where the facade does so."""
+    """Admits everybody, for a facade without authentication."""
 
     is_open = True
     routes: Sequence[BaseRoute] = ()
 
     async def credential(self, request: Request) -> None:
-        """Nobody signs in, so that there is none."""
+        """None: nobody signs in."""

@@ -1,4 +1,4 @@
-"""Object types as they are registered, and the names of objects as their resolvers tell them."""
+"""The registered object types, and a lookup of objects by their resolvers."""
 
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ screens = Screens()
 
 @screens.get("/entity-types", Permission.READ_REVIEWS)
 async def entity_types(visit: Visit) -> Response:
-    """The registered types, and the object that was asked for."""
+    """The registered types, and the object named in the query."""
     types = await visit.facade.ask("GET", "/api/entityTypes")
     found, refused = await _tried(visit)
     picture = str((found or {}).get("imageUrl") or "")
@@ -24,7 +24,7 @@ async def entity_types(visit: Visit) -> Response:
         types=types,
         found=found,
         refused=refused,
-        # Others would be refused by the page's own policy.
+        # The page's content security policy blocks images of other origins.
         is_shown=any(picture.startswith(f"{origin}/") for origin in visit.options.images.split()),
     )
 

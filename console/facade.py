@@ -1,6 +1,6 @@
-"""The JSON interface as the console asks it: in this process, with the visitor's credential and address.
+"""In-process client of the JSON API, with the visitor's credential and address.
 
-So a page shows what the same caller would get by HTTP, and does nothing that he may not.
+A page therefore shows what the same caller would get by HTTP, and can do nothing that they may not do.
 """
 
 import re
@@ -18,7 +18,7 @@ from api.web.telemetry import within
 Json = Any
 T = TypeVar("T")
 WAIT_S: Final = 5
-"""For so long a page waits until its command has taken effect."""
+"""Seconds that a page waits for its command to take effect."""
 _TIMEOUT_S: Final = 40
 KEY_REUSED: Final = "idempotency-key-reused"
 _SENT_BEFORE: Final = (
@@ -31,7 +31,7 @@ _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 @dataclass
 class Refused(Exception):  # noqa: N818 - it is an answer
-    """The problem that the interface answered with (RFC 9457)."""
+    """A problem that the API answered (RFC 9457)."""
 
     status: int
     problem: Mapping[str, Any]
@@ -39,29 +39,29 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
     @property
     def kind(self) -> str:
-        """The last part of its type, as `not-found`."""
+        """The last segment of the problem's type, such as `not-found`."""
         return str(self.problem.get("type", "")).rpartition("/")[2]
 
     @property
     def detail(self) -> str:
-        """The sentence that says what is wrong."""
+        """The sentence that explains the problem."""
         if self.kind == KEY_REUSED:
             return _SENT_BEFORE
         return str(self.problem.get("detail") or self.problem.get("title") or "")
 
     @property
     def errors(self) -> Sequence[Mapping[str, str]]:
-        """The things that are wrong with a request, by pointer."""
+        """The errors in the request, each with its JSON pointer."""
         return list(self.problem.get("errors", ()))
 
     @property
     def results(self) -> Sequence[Mapping[str, Any]]:
-        """The outcome of each item of a command, where the problem tells it."""
+        """The outcome of each item of a command, if the problem has them."""
         return list(self.problem.get("results", ()))
 
 
 async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
-    """An answer, or another one where the service has no time for it. Raises Refused."""
+    """The answer, or `otherwise` if the service is overloaded, unavailable or too slow. Raises Refused."""
     try:
         return await answer
     except Refused as refused:
@@ -71,18 +71,18 @@ async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
 
 
 def refusal_by(problem: ProblemError) -> Refused:
-    """A problem that the console came upon by itself, as its pages tell it."""
+    """A problem raised by the console itself, as its pages show it."""
     told = {**problem.kind.members, "detail": problem.detail}
     return Refused(problem.kind.status, told, problem.headers.get("Retry-After"))
 
 
 class Facade:
-    """The interface of the application, asked as a part of a visitor's request; to be used in a block."""
+    """Client of the application's API within a visitor's request; an asynchronous context manager."""
 
     def __init__(self, request: Request, credential: str | None, client: tuple[str, int]) -> None:
         headers = {"Authorization": f"Bearer {credential}"} if credential else {}
         app = within(request.app, request.scope)
-        # The name of this machine: hosts that the service doesn't go by were refused before.
+        # A host that is always allowed: that of the visitor's request has been checked before.
         self._http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False, client=client),
             base_url="http://localhost",
@@ -100,11 +100,11 @@ class Facade:
         await self._http.aclose()
 
     async def ask(self, method: str, path: str, body: Json = None, query: Mapping[str, Any] | None = None) -> Json:
-        """The answer to a query: JSON, None where it has no body. Raises Refused."""
+        """Send a query and return its JSON answer, None if it has no body. Raises Refused."""
         return _read(await self._send(method, path, body, query, {}))
 
     async def content(self, path: str, query: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
-        """An answer that isn't JSON, and its media type. Raises Refused."""
+        """Body and media type of an answer that isn't JSON. Raises Refused."""
         response = await self._send("GET", path, None, query, {})
         if not response.is_success:
             _read(response)
@@ -120,8 +120,8 @@ class Facade:
         key: str,
         wait: int = WAIT_S,
     ) -> Json:
-        """The answer to a command, once it has taken effect or `wait` seconds are over. `key` (1 to 255 printable
-        characters) makes a repeat change nothing. Raises Refused."""
+        """Send a command and return its answer, once it has taken effect or after `wait` seconds. `key`: idempotency
+        key of 1 to 255 printable characters. Raises Refused."""
         headers = {"Idempotency-Key": key, **({"Prefer": f"wait={wait}"} if wait else {})}
         return _read(await self._send(method, path, body, query, headers))
 
@@ -129,7 +129,7 @@ class Facade:
         self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
-        # An id of dots is a part of the address as any other, and leads nowhere else.
+        # An id of dots is escaped, or it would be resolved as a relative path.
         path = _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), path)
         if body is None:
             return await self._http.request(method, path, params=given, headers=headers)

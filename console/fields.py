@@ -1,4 +1,4 @@
-"""Settings as fields of a form: what was typed, what changed, and whence a value comes."""
+"""Settings as form fields: submitted values, changes, and the sources of values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from console.facade import Refused
 
 
 class Kind(StrEnum):
-    """The way in which a field is typed."""
+    """The input control of a field."""
 
     TEXT = "text"
     CHECK = "check"
@@ -23,8 +23,8 @@ class Kind(StrEnum):
 
 
 class Field(NamedTuple):
-    """A setting by its name in the interface, with dots. `general`: the name of the general setting that holds where
-    this one is null."""
+    """A setting, by its dotted name in the API. `general`: name of the general setting that applies if this one is
+    null."""
 
     name: str
     label: str
@@ -36,7 +36,7 @@ class Field(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A field with its own value, the one in effect, and whence that comes; `error`: why what was typed can't be."""
+    """A field with its own value, the effective one and its source; `error`: why the submitted value was refused."""
 
     field: Field
     own: Any
@@ -46,7 +46,7 @@ class Shown(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A field with another value than before; `is_conflict`: somebody else has changed it meanwhile."""
+    """A changed field; `is_conflict`: somebody else has changed it since the form was rendered."""
 
     field: Field
     before: Any
@@ -62,7 +62,7 @@ _NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 def value_at(document: Mapping[str, Any], name: str) -> Any:
-    """The value of a name with dots in it; None where there is none."""
+    """The value under a dotted name; None if there is none."""
     value: Any = document
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -70,7 +70,7 @@ def value_at(document: Mapping[str, Any], name: str) -> Any:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by names with dots as the body of a request."""
+    """Values by dotted name as the nested body of a request."""
     body: dict[str, Any] = {}
     for name, value in values.items():
         inner = body
@@ -82,7 +82,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def typed(form: FormData, fields: Sequence[Field]) -> dict[str, Any]:
-    """The values that were typed. What is no number stays text, which the interface refuses with a reason."""
+    """The submitted values by name. An invalid number stays text, which the API refuses with a reason."""
     return {field.name: _typed(form, field) for field in fields}
 
 
@@ -99,7 +99,7 @@ def _typed(form: FormData, field: Field) -> Any:
 
 
 def number(text: str) -> int | float | str | None:
-    """The number that a text is; None for none, and the text where it is no number."""
+    """The text as a number; None if it is blank, and the text itself if it is no finite number."""
     text = text.strip()
     try:
         return int(text) if text else None
@@ -113,12 +113,12 @@ def number(text: str) -> int | float | str | None:
 
 
 def in_one_line(text: str | None) -> str:
-    """A text as a field of one line has it: browsers leave out its line breaks."""
+    """A text as an input of one line returns it: browsers remove line breaks."""
     return _LINE_BREAK.sub("", text or "")
 
 
 def loaded_in(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with which a form began, as it says. Raises Refused."""
+    """The values that a form was rendered with, from its field `loaded`. Raises Refused: that isn't JSON."""
     try:
         loaded = orjson.loads(str(form.get("loaded") or "{}"))
     except ValueError as error:
@@ -127,16 +127,15 @@ def loaded_in(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ShownAgain(NamedTuple):
-    """A field of a form that is shown again: its text, and what is stored by now where somebody else has changed that,
-    too."""
+    """A field of a form that is shown again: its text, and the stored one (`now`) if somebody else has changed that."""
 
     text: str
     now: str | None = None
 
 
 def shown_again(form: Mapping[str, Any] | None, stored: Mapping[str, str]) -> dict[str, ShownAgain]:
-    """The fields of a form that was refused, by name: what was typed in it, and in a field that nobody has touched what
-    is stored by now. `stored` is that, as the form shows it; all of it without a form. Raises Refused."""
+    """The fields of a refused form, by name: the submitted text, but the stored one in fields that the visitor left
+    unchanged. `stored` has the current texts; without a form all fields have these. Raises Refused."""
     loaded = loaded_in(form or {})
     fields = {}
     for name, now in stored.items():
@@ -151,8 +150,8 @@ def shown_again(form: Mapping[str, Any] | None, stored: Mapping[str, str]) -> di
 def changes(
     fields: Sequence[Field], loaded: Mapping[str, Any], typed: Mapping[str, Any], current: Mapping[str, Any]
 ) -> list[Change]:
-    """The fields that somebody changed in a form: `loaded` is what it began with, `current` what holds now. Not those
-    that hold already, as after somebody else's change to the same, or where a form is sent twice."""
+    """The fields changed by a form: `loaded` has the values that it was rendered with, `current` the stored ones. Not
+    those whose value is stored already, as after the same change by somebody else, or when a form is sent twice."""
     return [
         Change(each, now, typed[each.name], is_conflict=now != loaded.get(each.name, now))
         for each in fields
@@ -169,7 +168,7 @@ def shown(
     values: Mapping[str, Any] | None = None,
     refused: Refused | None = None,
 ) -> list[Shown]:
-    """Fields with their values, or those that were typed (`values`), and the errors beside them."""
+    """Fields with their stored values, or the submitted ones (`values`), and the errors beside them."""
     return [_shown(each, document, own_source, general, values, refused) for each in fields]
 
 
@@ -198,7 +197,7 @@ def _error(field: Field, refused: Refused | None) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as readable text."""
     match value:
         case True:
             return "yes"
@@ -212,15 +211,15 @@ def in_words(value: Any) -> str:
 
 
 def is_about(refused: Refused | None, name: str) -> bool:
-    """True if something is wrong with the field of this name."""
+    """True if an error concerns the field with this name."""
     return refused is not None and any(name in each["pointer"].split("/") for each in refused.errors)
 
 
 def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str:
-    """A place in a request (RFC 6901) as the page of its form names it: by the label of a field, whose name may have
-    dots, else by the name in words. Entries of lists are counted from 1; empty for the request itself."""
+    """A JSON pointer (RFC 6901) into a request as readable text: the label of the field, whose name may have dots, else
+    the name split into words. List items are counted from 1; empty for the request itself."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    # The console sends one thing at a time, also where the interface takes a list of them.
+    # A leading index says nothing: the console sends one item at a time, also where the API takes a list.
     parts = parts[1:] if parts and parts[0].isdecimal() else parts
     named = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in (labels or {})), 0)
     said = [(labels or {})[".".join(parts[:named])]] if named else []

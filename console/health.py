@@ -1,4 +1,4 @@
-"""The health of the service: what is well, what isn't, and what to do about it."""
+"""The health of the service: its checks, and remedies for those that fail."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ screens = Screens()
 
 @screens.get("/health", Permission.READ_METRICS)
 async def health(visit: Visit) -> Response:
-    """One sentence first, then what needs somebody, then the numbers."""
+    """A summary, then the checks, failed ones first, then the figures."""
     found = await visit.facade.ask("GET", "/api/health/details")
     order = ("fail", "warn", "ok")
     checks = sorted(found["checks"], key=lambda check: order.index(check["level"]))

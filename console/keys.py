@@ -1,4 +1,4 @@
-"""API keys: who has which. They are made and revoked by the command line."""
+"""The list of API keys, which are created and revoked on the command line."""
 
 from starlette.responses import Response
 
@@ -11,7 +11,7 @@ screens = Screens()
 
 @screens.get("/keys", Permission.READ_KEYS)
 async def keys(visit: Visit) -> Response:
-    """All keys, those that are valid first."""
+    """All keys, valid ones first."""
     found = await visit.facade.ask("GET", "/api/keys")
     found.sort(key=lambda key: key["state"] != "valid")
     return visit.page("keys.html", keys=found)

@@ -1,4 +1,4 @@
-"""Templates of mails: all of them, and an editor with a preview in a frame of its own."""
+"""Mail templates: the list, and an editor with a preview in a separate frame."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ screens = Screens()
 
 @screens.get("/templates", Permission.READ_TEMPLATES)
 async def templates(visit: Visit) -> Response:
-    """The built-in templates, and those that were saved for stores and languages."""
+    """The built-in templates, and those saved for stores and languages."""
     found = await visit.facade.ask("GET", "/api/notificationTemplates")
     return visit.page("mail_templates.html", templates=found)
 
@@ -42,17 +42,17 @@ async def template(visit: Visit) -> Response:
 
 @screens.post("/templates/{name}", Permission.READ_TEMPLATES, Permission.UPDATE_TEMPLATES)
 async def change_template(visit: Visit) -> Response:
-    """Save a template for a store and a language, or go back to the next better one."""
+    """Save a template for a store and a language, or delete it, so that the next best one applies."""
     form, api = await visit.form(), _api(visit)
     here = address(f"{PATH}/{quote(visit.path['name'], safe='')}", visit.query)
     if form.get("step") == "delete":
         return await _remove(visit, form, here)
     given = {part: _text(form.get(part)) for part in PARTS}
     try:
-        # Nobody saves over what he hasn't seen.
+        # Nobody overwrites a version that their form didn't show.
         now = await visit.facade.ask("GET", api, query=_scope(visit))
         if _is_here(visit, now) and given == {part: now[part] for part in PARTS}:
-            # Also what a form that is sent twice has done itself.
+            # Also true for a form that is sent twice.
             return visit.back(here, "saved")
         if form.get("seen") != _seen(now):
             refused = Refused(409, {"detail": _CONFLICT})
@@ -66,7 +66,7 @@ async def change_template(visit: Visit) -> Response:
 
 
 async def _remove(visit: Visit, form: FormData, here: str) -> Response:
-    """Go back to the next better template, if the one that is saved here is still the one that the page showed."""
+    """Delete the template saved here if it is still as the page showed it; the next best one then applies."""
     api = _api(visit)
     try:
         now = await visit.facade.ask("GET", api, query=_scope(visit))
@@ -81,13 +81,13 @@ async def _remove(visit: Visit, form: FormData, here: str) -> Response:
 
 @screens.get("/templates/{name}/preview", Permission.READ_TEMPLATES)
 async def preview(visit: Visit) -> Response:
-    """The mail by the template in effect, with sample data."""
+    """The mail rendered from the template in effect with sample data."""
     return await _rendered(visit, None, "html")
 
 
 @screens.post("/templates/{name}/preview", Permission.READ_TEMPLATES)
 async def preview_typed(visit: Visit) -> Response:
-    """The mail by what was typed, with sample data. Nothing is saved."""
+    """The mail rendered from the submitted template with sample data. Nothing is saved."""
     form = await visit.form()
     return await _rendered(visit, {part: _text(form.get(part)) for part in PARTS}, str(form.get("step")))
 
@@ -140,12 +140,12 @@ def _is_here(visit: Visit, found: Mapping[str, Any]) -> bool:
 
 
 def _seen(found: Mapping[str, Any]) -> str:
-    """A mark of the template in effect: another one when somebody has changed it."""
+    """The mark of the template in effect, which changes with it."""
     return mark(*(found[name] for name in ("source", *PARTS)))
 
 
 def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The error of each part, with its line as it was typed."""
+    """The first error of each part, with the number and text of its line."""
     errors: dict[str, dict[str, Any]] = {}
     for error in refused.errors:
         part, message = error.get("pointer", "").strip("/"), error.get("message", "")
@@ -158,5 +158,5 @@ def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, A
 
 
 def _text(value: object) -> str:
-    # A browser sends line ends as CRLF.
+    # Browsers send line breaks as CRLF.
     return str(value or "").replace("\r\n", "\n")

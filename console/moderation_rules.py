@@ -1,4 +1,4 @@
-"""The moderation rules of a store: a form, and a trial on its last reviews before they are saved."""
+"""The moderation rules of a store: a form, and a trial on its latest reviews before they are saved."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from domain.permissions import Permission
 from messaging.moderation_rules_trial import TriedReview
 
 TRIED: Final = 200
-"""So many of the latest reviews of the store are tried, at most."""
+"""Maximum number of the store's latest reviews in a trial."""
 
 _SHOWN: Final = 50
 _OUTCOMES: Final = (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE)
@@ -31,7 +31,7 @@ _UNTOUCHED: Final = (
     {"id": "", "kind": "", "outcome": ""},
     {"id": "", "kind": next(iter(RuleKind)).value, "outcome": _OUTCOMES[0].value},
 )
-"""A rule that isn't in a form, and one as a form offers it."""
+"""A rule that is missing in a form, and the empty one that a form offers."""
 
 _AT_RULE: Final = re.compile(r"(?:/settings)?/(?:rules|moderationRules)/(\d+)(.*)")
 _LABELS: Final = {
@@ -42,7 +42,7 @@ _LABELS: Final = {
     "above": "More stars than",
     "publishAfterHours": "Approved after hours",
 }
-"""Those of the fields of a rule whose names in the interface are other ones."""
+"""The labels of those fields of a rule that have other names in the API."""
 
 Rule = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ screens = Screens()
 
 
 class Difference(NamedTuple):
-    """A rule that is new, gone or another one: None where there is none."""
+    """A rule that was added, removed or changed; `before` is None for an added one, `after` for a removed one."""
 
     id: str
     before: Rule | None
@@ -67,7 +67,7 @@ async def rules(visit: Visit) -> Response:
 
 @screens.post("/stores/{id}/rules", Permission.READ_SETTINGS)
 async def change_rules(visit: Visit) -> Response:
-    """Try the rules of the form, or save them if those in force are still the ones that it began with."""
+    """Try the submitted rules, or save them if those in force are still the ones that the form was rendered with."""
     form, store = await visit.form(), await _store(visit)
     wanted, loaded = _typed(form), _loaded(form)
     current = store["settings"]["moderationRules"]
@@ -78,7 +78,7 @@ async def change_rules(visit: Visit) -> Response:
         is_conflict = current not in (loaded, wanted)
         if form.get("step") != "save":
             return await _trial(visit, store, wanted, is_conflict=is_conflict)
-        # Also what a form that is sent twice has done itself.
+        # Also true for a form that is sent twice.
         if current == wanted:
             return visit.back(here, "saved")
         if is_conflict:
@@ -152,8 +152,9 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
 async def _tried(
     visit: Visit, store: Rule, reviews: list[dict[str, Any]], current: Sequence[Rule], rules: Sequence[Rule]
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any], Mapping[str, Any]]:
-    """The results of these reviews by the current rules and by others, with the reviews: the first ones where all are
-    too large for a request. The rules are checked in any case, also where there is no review. Raises Refused."""
+    """The reviews that were tried, and their results by the current rules and by `rules`. If the reviews are too large
+    for a request, only the first ones are tried; without any, a sample stands in, so that the rules are validated in
+    any case. Raises Refused."""
     path = f"{address_of(store['id'])}/moderationRules/try"
     while True:
         sample = reviews or [{"review": "-", "rating": 5}]
@@ -167,7 +168,7 @@ async def _tried(
 
 
 def _can_be_tried(review: Mapping[str, Any]) -> bool:
-    """True unless a stored review has lost something that a trial goes by."""
+    """True unless a stored review lacks a field that a trial needs."""
     try:
         TriedReview.model_validate(review)
     except ValidationError:
@@ -176,7 +177,7 @@ def _can_be_tried(review: Mapping[str, Any]) -> bool:
 
 
 async def _reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
-    """The latest reviews of the store, as a trial takes them; none for a visitor who may not read them."""
+    """The store's latest reviews in the form of a trial; none for visitors who may not read reviews."""
     if not visit.may("customerReviews:read"):
         return []
     search = {"storeId": store_id, "take": TRIED, "withTotal": False}
@@ -191,8 +192,8 @@ def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Differen
 
 
 def _typed(form: FormData) -> list[dict[str, Any]]:
-    """The rules that a form says: whole, or field by field. One that is taken out is left out, and the further one as
-    long as nobody has touched it; any other without a name stays, and the interface asks for it."""
+    """The rules of a form: as JSON in `rules`, or field by field. Removed rules are left out, and so is the empty one
+    that the form offers, if it is untouched; other rules without a name stay, and the API refuses them."""
     if "rules" in form:
         return _list_in(form, "rules")
     found = []

@@ -7,13 +7,16 @@ from domain.permissions import Caller, Permission
 
 
 class Entry(NamedTuple):
-    """A link to a screen. `waiting`: the address of the number of things that wait there."""
+    """A link to a screen."""
 
     path: str
     name: str
     permissions: tuple[Permission, ...]
     is_of_all_stores: bool = False
+    """True if callers bound to stores may not open it."""
+
     waiting: str | None = None
+    """Address of the number of items that wait there."""
 
     def is_for(self, caller: Caller) -> bool:
         """True if the caller may open it."""
@@ -47,7 +50,7 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
 
 
 class Shown(NamedTuple):
-    """An entry, and if the visitor is there."""
+    """An entry as a page shows it; `is_current` if the page belongs to it."""
 
     path: str
     name: str
@@ -56,7 +59,7 @@ class Shown(NamedTuple):
 
 
 def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
-    """The entries by group for this caller, on the page of this path."""
+    """The entries that this caller may open, by group, for the page with this path."""
     groups = [
         [
             Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/"), e.waiting)
@@ -69,5 +72,5 @@ def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
 
 
 def start_page(caller: Caller) -> str | None:
-    """The first screen that the caller may open; None where there is none."""
+    """The path of the first screen that the caller may open; None if there is none."""
     return next((entry.path for group in _GROUPS for entry in group if entry.is_for(caller)), None)

@@ -15,14 +15,14 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 _CHECKED_S: Final = 4.0
-"""So often it is looked if the visitor still may hear it."""
+"""Seconds between checks that the visitor may still read the stream."""
 
 screens = Screens()
 
 
 @screens.get("/queue/news", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def news(visit: Visit) -> Response:
-    """The stream of news in the visitor's stores."""
+    """The stream of news about the visitor's stores."""
     if visit.queue_news is None:
         raise Refused(503, {"detail": "There are no news at the moment."})
     headers = {"X-Accel-Buffering": "no"}
@@ -31,7 +31,7 @@ async def news(visit: Visit) -> Response:
 
 @screens.post("/queue/claims", Permission.MODERATE_REVIEWS)
 async def claim(visit: Visit) -> Response:
-    """Tell others that the visitor looks at a review."""
+    """Announce to others that the visitor is looking at a review."""
     form = await visit.form()
     id = quote(str(form.get("id")), safe="")
     await visit.facade.ask("POST", f"/api/customerReviews/{id}/claim", {"desk": form.get("desk") or None})

@@ -1,4 +1,4 @@
-"""Rated objects: found by name, and one with the values of both methods, its histogram and its trend."""
+"""Rated objects: a search by name, and a page for one with the values of both methods, histogram and trend."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ screens = Screens()
 
 
 class Bar(NamedTuple):
-    """A week in the picture of a trend, in its units."""
+    """The bar of a week in the drawing of a trend, in units of the drawing."""
 
     x: int
     y: int
@@ -43,7 +43,7 @@ async def objects(visit: Visit) -> Response:
 
 @screens.get("/objects/{type}/{id:path}", Permission.READ_RATINGS)
 async def one_object(visit: Visit) -> Response:
-    """One object; without approved reviews there is nothing to show yet, and its reviews are a link away."""
+    """One object. Without approved reviews it has no ratings yet, but a link to its reviews."""
     type, id = visit.path["type"], visit.path["id"]
     try:
         found = await visit.facade.ask("GET", f"/api/rating/objects/{quote(type, safe='')}/{quote(id, safe='')}")
@@ -59,7 +59,7 @@ async def one_object(visit: Visit) -> Response:
 
 @screens.post("/objects/{type}/{id:path}", Permission.RECALCULATE_RATINGS)
 async def recount(visit: Visit) -> Response:
-    """Have all ratings of the object's store counted anew, or all ratings where it has none."""
+    """Recount all ratings of the object's store; without a store, all ratings of the service."""
     form = await visit.form()
     store = {"storeId": form.get("storeId", "")}
     await visit.facade.command("POST", "/api/rating/calculateStore", None, store, key=key_of(form))
@@ -71,7 +71,7 @@ def _path(type: str, id: str) -> str:
 
 
 def _bars(weeks: Sequence[Mapping[str, Any]]) -> list[Bar]:
-    """The bars of a trend: as high as the number of reviews."""
+    """The bars of a trend, with heights proportional to the number of reviews."""
     most = max((week["reviewCount"] for week in weeks), default=0) or 1
     heights = [round(_HEIGHT * week["reviewCount"] / most) for week in weeks]
     return [Bar(_STEP * at, _HEIGHT - height, _STEP - _GAP, height) for at, height in enumerate(heights)]

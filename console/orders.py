@@ -1,4 +1,4 @@
-"""Orders as they were received: found by id, number or customer."""
+"""Orders as received, with a search by id, number or customer."""
 
 import json
 from typing import Any, Final
@@ -13,14 +13,14 @@ from domain.permissions import Permission
 
 MOST_LINES: Final = 300
 _MOST_TOLD: Final = 20_000
-"""Characters of an order's last event that a page shows."""
+"""Maximum characters of an order's last event on its page."""
 
 screens = Screens()
 
 
 @screens.get("/orders", Permission.READ_RETURNS)
 async def orders(visit: Visit) -> Response:
-    """Orders, the newest first."""
+    """Orders, newest first."""
     query = visit.query
     body = {
         "keyword": query.get("q", "").strip(),
@@ -35,7 +35,7 @@ async def orders(visit: Visit) -> Response:
 
 @screens.get("/orders/{id:path}", Permission.READ_RETURNS)
 async def order(visit: Visit) -> Response:
-    """One order: its lines with what is still returnable, its returns, and all that was told of it."""
+    """One order: its lines with returnable quantities, its returns, and its last event."""
     row = await visit.facade.ask("GET", f"/api/orders/{quote(visit.path['id'], safe='')}")
     returned = await returns_of(visit, row["id"])
     told = json.dumps(row["order"], indent=2, ensure_ascii=False)
@@ -51,14 +51,14 @@ async def order(visit: Visit) -> Response:
 
 
 async def returns_of(visit: Visit, id: str) -> dict[str, Any]:
-    """The newest returns of an order; `next` where there are more. Raises Refused."""
+    """The newest returns of an order, with `next` if there are more. Raises Refused."""
     search = {"orderId": id, "sort": "createdDate:desc", "responseGroup": "None", "withTotal": False}
     found: dict[str, Any] = await visit.facade.ask("POST", "/api/return/search", search)
     return found
 
 
 async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
-    """An order; None where it isn't known, or not to the visitor. Raises Refused."""
+    """An order; None if it is unknown, or the visitor may not see it. Raises Refused."""
     try:
         found: dict[str, Any] = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}")
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""Parameters of the console's addresses that have certain values."""
+"""Query parameters with a fixed set of values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,10 +9,10 @@ _MOST_REPEATED: Final = 40
 
 
 def choice(query: Mapping[str, str], name: str, known: Sequence[str], default: str, *, noun: str) -> str:
-    """The value of a parameter, a `noun` in words, `default` where it says nothing.
+    """The value of a query parameter, `default` if it is missing; `noun` names it in the error message.
 
-    Raises Refused for one that isn't known: the page would show something else than was asked for, and a decision about
-    all that it shows would go wrong.
+    Raises Refused: an unknown value. If it were ignored, the page would show other rows than were requested, and a
+    decision about all of them would go wrong.
     """
     value = query.get(name, default)
     if value not in known:

@@ -1,4 +1,4 @@
-"""The queue: reviews that wait for a decision, the oldest first. Reported ones may be public meanwhile."""
+"""The queue: reviews that wait for a decision, oldest first. Reported ones may be public already."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -22,9 +22,9 @@ _MOST_MISSED: Final = 500
 _MOST_CHANGED: Final = 100
 _MOST_REPORTED: Final = 50
 _MOST_COUNTED: Final = 2_000
-"""In a longer queue what each filter finds isn't counted: no index has it."""
+"""Length of the queue from which the results of filters aren't counted: no index covers these counts."""
 REPORTED: Final = "reported"
-"""The filter that finds reviews with open reports."""
+"""The filter for reviews with open reports."""
 
 CHIPS: Final = (
     ("", "", "All"),
@@ -45,8 +45,8 @@ screens = Screens()
 
 
 def criteria(query: Mapping[str, str]) -> dict[str, Any]:
-    """The search that the parameters of the queue's address stand for. Raises Refused: a filter that isn't known could
-    stand for fewer reviews than all, about which nobody then decides by mistake."""
+    """The search for the query parameters of the queue. Raises Refused: an unknown filter. If that were ignored, a
+    decision about all results could include reviews that the visitor meant to exclude."""
     order = choice(query, "order", ("oldest", "newest"), "oldest", noun="order")
     return {
         "reviewStatus": "New",
@@ -60,7 +60,7 @@ def criteria(query: Mapping[str, str]) -> dict[str, Any]:
 
 @screens.get("/queue", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def queue(visit: Visit) -> Response:
-    """The rows of one page, without a count: it is asked for by the page."""
+    """One page of rows, without a count, which the page loads afterwards."""
     query, now = visit.query, timestamp(datetime.now(UTC))
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     undo = offered(visit.request)
@@ -86,7 +86,7 @@ async def queue(visit: Visit) -> Response:
 
 
 async def _undone(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:
-    """The review whose decision can be taken back; None without one, and where there is no time to look."""
+    """The review whose decision can be undone; None without one, or if it can't be looked up in time."""
     if undo is None:
         return None
     about = {"ids": [undo["id"]], "take": 1, "withTotal": False}
@@ -96,8 +96,8 @@ async def _undone(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, 
 
 @screens.post("/queue/since", Permission.READ_REVIEWS)
 async def since(visit: Visit) -> Response:
-    """The ids of the reviews that a filter finds since a page was made, for its script: those that came, those of `ids`
-    that it heard of, and, where it `missed` news, those that were changed. `rows` are its own: it knows of them."""
+    """Ids of reviews that a filter finds and an open page doesn't show yet, for its script: those submitted since,
+    those of `ids` (named in news) and, if it `missed` news, those changed since, except its own `rows`."""
     form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
     since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
     wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
@@ -111,8 +111,8 @@ async def since(visit: Visit) -> Response:
 
 
 async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
-    """The ids of those that a filter finds and that were changed since, or reported, where it is about that; but for
-    those that are `known`, and those for which the service has no time to look. Raises Refused."""
+    """Ids of reviews that a filter finds and that were changed since or, with the filter REPORTED, reported since;
+    without the `known` ones, and those that can't be looked up in time. Raises Refused."""
     latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
     asked = visit.facade.ask("POST", "/api/customerReviews/search", latest)
     rows = [row for row in (await if_in_time(asked, {"results": []}))["results"] if row["id"] not in known]
@@ -125,7 +125,7 @@ async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Col
 
 
 async def last_reported(visit: Visit, id: str) -> str:
-    """The moment of the newest report about a review; empty without any, or without the review. Raises Refused."""
+    """Timestamp of the newest report about a review; empty if there is no report or review. Raises Refused."""
     try:
         found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
     except Refused as refused:
@@ -137,8 +137,7 @@ async def last_reported(visit: Visit, id: str) -> str:
 
 @screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def rows_now(visit: Visit) -> Response:
-    """The reviews of an open page as they are now, for its script: it may have missed what others did. Status None:
-    deleted."""
+    """Current state of an open page's reviews, for its script, which may have missed news. Status None: deleted."""
     form = await visit.form()
     ids = [str(id) for id in form.getlist("ids")]
     search = {"ids": ids, "take": len(ids), "withTotal": False}
@@ -149,7 +148,7 @@ async def rows_now(visit: Visit) -> Response:
 
 @screens.get("/queue/state", Permission.READ_REVIEWS)
 async def state(visit: Visit) -> Response:
-    """The sentence about the queue, with its count: the part of the page that may come later."""
+    """The summary of the queue with its count, loaded after the page."""
     query = {name: value for name, value in visit.query.items() if name != "after"}
     body = {**criteria(query), "take": 1}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", {**body, "sort": "createdDate:asc"})
@@ -158,7 +157,7 @@ async def state(visit: Visit) -> Response:
 
 @screens.get("/queue/chips", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def chips(visit: Visit) -> Response:
-    """The filters with the number of reviews that each finds: a part of the page that may come later."""
+    """The filters with their counts, loaded after the page."""
     total = await _waiting(visit)
     names = [value for _, value, _ in CHIPS] if total is not None and total < _MOST_COUNTED else []
     counts = await asyncio.gather(*(_total(visit, criteria({**visit.query, "only": name})) for name in names))
@@ -167,13 +166,13 @@ async def chips(visit: Visit) -> Response:
 
 @screens.get("/queue/waiting", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def waiting(visit: Visit) -> Response:
-    """The number of reviews that wait, for the navigation."""
+    """The number of waiting reviews, for the navigation."""
     return visit.page("waiting.html", count=await _waiting(visit), most=None)
 
 
 async def _waiting(visit: Visit) -> int | None:
-    """The number of reviews that wait. None for visitors bound to stores, whose no index counts, and without time for
-    it."""
+    """The number of waiting reviews; None for visitors bound to stores, as no index counts theirs, or if it can't be
+    had in time."""
     return None if visit.caller.stores is not None else await _total(visit, {"reviewStatus": "New"})
 
 

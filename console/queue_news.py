@@ -1,5 +1,5 @@
-"""News for open queues: new reviews, edits, reports, decisions of others, and claims, as every process hears them from
-Kafka."""
+"""News for open queue pages, which every process reads from Kafka: new reviews, edits, reports, decisions of others,
+and claims."""
 
 import asyncio
 from collections import OrderedDict
@@ -20,10 +20,10 @@ from messaging.topics import Topic
 
 log = structlog.get_logger()
 TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
-"""The topics that news are in."""
+"""The topics that news is read from."""
 
 MOST_CLAIMS: Final = 10_000
-"""So many a process knows: more moderators than that look at no queue."""
+"""Maximum number of claims that a process keeps: more than there are moderators at work."""
 
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
@@ -33,37 +33,43 @@ _TYPE: Final = "ce_type"
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that happened to a review: `new`, `edited` (with the status that this gave it), `reported`, `decided`
-    (its status is None once it is deleted; a rejection has its reason code) or `claimed`. `at`: milliseconds."""
+    """One event of a review."""
 
     kind: str
+    """`new`, `edited`, `reported`, `decided` or `claimed`."""
+
     review_id: str
     store_id: str | None
     at: int
+    """Milliseconds since 1970, by Kafka."""
+
     by: str | None = None
     desk: str | None = None
     status: str | None = None
+    """The status set by an edit or a decision; None for a deletion, and an edit that kept the status."""
+
     reason_code: str | None = None
+    """The reason code of a rejection."""
 
 
 @dataclass(slots=True)
 class _Listener:
-    """One open page. One that doesn't read in time loses news: its stream ends, and it asks anew."""
+    """An open page. The stream of one that reads too slowly ends, and the page reconnects."""
 
     news: asyncio.Queue[News] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
     is_behind: bool = False
 
 
 class _Claims:
-    """The claims that hold, the oldest first: one for each desk, and one for each review. Beyond MOST_CLAIMS the oldest
-    ones go."""
+    """The claims in force, oldest first: at most one per desk and one per review. Beyond MOST_CLAIMS the oldest are
+    dropped."""
 
     def __init__(self) -> None:
         self._by_review: OrderedDict[str, tuple[News, float]] = OrderedDict()
         self._review_of: dict[tuple[str | None, str | None], str] = {}
 
     def take(self, claim: News) -> None:
-        """The newest claim: its review had another one, perhaps, and its desk has left the review before."""
+        """Add the newest claim. It replaces the claim on its review, and that of its desk on another review."""
         who = (claim.by, claim.desk)
         self.drop(self._review_of.get(who))
         self.drop(claim.review_id)
@@ -72,13 +78,13 @@ class _Claims:
         self._forget_old()
 
     def drop(self, review_id: str | None) -> None:
-        """The claim of a review, if there is one, is over."""
+        """Remove the claim on a review, if there is one."""
         held = self._by_review.pop(review_id, None) if review_id is not None else None
         if held is not None:
             del self._review_of[held[0].by, held[0].desk]
 
     def held(self) -> list[News]:
-        """All of them."""
+        """All claims in force."""
         self._forget_old()
         return [claim for claim, _ in self._by_review.values()]
 
@@ -92,7 +98,7 @@ class _Claims:
 
 
 class QueueNews:
-    """Passes news on to open pages. Kafka is read from the first page on."""
+    """Passes news on to open pages. Reading from Kafka starts with the first page."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
@@ -102,14 +108,14 @@ class QueueNews:
         self._next = 0
 
     async def stop(self) -> None:
-        """End reading."""
+        """Stop reading from Kafka."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
-        """The claims that hold, then what happens in the stores of this caller; None after a pause without any.
-        It ends for a page that doesn't keep up, and where Kafka can't be read on."""
+        """Yield the claims in force, then the news of this caller's stores; None after `pause_s` seconds without any.
+        Ends if the page doesn't keep up, or Kafka can't be read any more."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
@@ -152,7 +158,7 @@ class QueueNews:
             except (ValueError, KeyError, TypeError) as error:
                 log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
                 continue
-            # What came before a page was made stands in it, but for claims.
+            # Reading starts earlier for the claims alone: pages show the reviews of that time already.
             if news is not None and not (news.kind == "new" and news.at < begin.timestamp() * 1_000):
                 self._tell(news)
 
@@ -169,7 +175,7 @@ class QueueNews:
 
 
 def _news_in(record: Any) -> News | None:
-    """The news in a record; None where it is none for a queue. Raises ValueError, KeyError or TypeError."""
+    """The news in a record; None if it doesn't concern queues. Raises ValueError, KeyError or TypeError."""
     kind = (dict(record.headers).get(_TYPE) or b"").decode().removeprefix("plaudit.")
     if record.value is None or kind not in {*_DECISIONS, *_TOLD, "ReviewClaimed"}:
         return None

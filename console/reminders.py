@@ -1,4 +1,4 @@
-"""Reminders: who is due, why others aren't, and when the next runs are."""
+"""Reminders: orders that are due, reasons why others aren't, and the next runs."""
 
 from collections import Counter
 from typing import Final
@@ -33,7 +33,7 @@ screens = Screens()
 
 @screens.get("/reminders", Permission.READ_SETTINGS)
 async def reminders(visit: Visit) -> Response:
-    """The decisions of a run now."""
+    """The decisions that a run would take now."""
     query = visit.query
     wanted = {"storeId": query.get("store"), "orderId": query.get("order"), "take": ROWS}
     found = await visit.facade.ask("GET", "/api/reminders/preview", query=wanted)
@@ -45,7 +45,7 @@ async def reminders(visit: Visit) -> Response:
         found=found,
         due=due,
         others=others,
-        # As many were decided on as may be: more may be due than were found.
+        # The preview is full: more orders may be due than it lists.
         is_cut=sum(row["decision"] not in _NEVER_DUE for row in found["results"]) >= ROWS,
         counts=Counter(row["decision"] for row in others).most_common(),
         reasons=REASONS,

@@ -1,4 +1,4 @@
-"""Returns: worked through by status, changed one by one, created from an order."""
+"""Returns: lists by status, a page to change one, and a form to create one from an order."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from console.visits import Visit, key_of
 from domain.permissions import Permission
 
 MOST_COUNTED: Final = 1_000
-"""A count that has reached it says that there may be more."""
+"""Upper bound of a count: one that reaches it means that there may be more."""
 
 PATH: Final = "/console/returns"
 ALL: Final = "all"
@@ -40,7 +40,7 @@ screens = Screens()
 
 @screens.get("/returns", Permission.READ_RETURNS)
 async def returns(visit: Visit) -> Response:
-    """The returns in one status, or in all, the oldest first; without a status: the first one, or all for a number."""
+    """Returns in one status or in all, oldest first. Without a status: the first one, or all for a keyword."""
     query = visit.query
     sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
     filters = {
@@ -83,7 +83,7 @@ async def waiting(visit: Visit) -> Response:
 
 @screens.get("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
 async def new_return(visit: Visit) -> Response:
-    """The form of a return of an order; without one, the way to it."""
+    """The form to create a return of an order; without an order, a search for one."""
     id = visit.query.get("orderId")
     order = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}") if id else None
     return _new(visit, order, lines_of_order(order) if order else [])
@@ -91,7 +91,7 @@ async def new_return(visit: Visit) -> Response:
 
 @screens.post("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
 async def create(visit: Visit) -> Response:
-    """Create a return; what the interface refuses is told beside what was typed."""
+    """Create a return. A refused form keeps its input, with the API's errors beside it."""
     form = await visit.form()
     wanted = {
         "orderId": form.get("orderId"),
@@ -112,7 +112,7 @@ async def create(visit: Visit) -> Response:
 
 @screens.get("/returns/{id}", Permission.READ_RETURNS)
 async def one_return(visit: Visit) -> Response:
-    """One return, whole, with the forms that change it."""
+    """One return with the forms that change it."""
     row, order = await _stored(visit)
     return await _page(visit, row, order, lines_of_return(row, order))
 
@@ -143,7 +143,7 @@ async def set_lines(visit: Visit) -> Response:
 
 @screens.post("/returns/{id}/delete", Permission.DELETE_RETURNS)
 async def delete(visit: Visit) -> Response:
-    """Delete a return for good, if it still is as the page showed it."""
+    """Delete a return for good if it is still as the page showed it."""
     form = await visit.form()
     try:
         await _check_deletion(visit, form)
@@ -157,8 +157,8 @@ async def delete(visit: Visit) -> Response:
 
 
 async def _check_deletion(visit: Visit, form: FormData) -> None:
-    """Raises Refused where the return isn't as the form showed it. Who may not read returns has seen none, and one that
-    is gone was deleted by this form before."""
+    """Raises Refused if the return isn't as the form showed it. Not for visitors who may not read returns, nor if it is
+    gone: this form has deleted it before."""
     if "seen" not in form or not visit.may("return:read"):
         return
     try:
@@ -172,7 +172,7 @@ async def _check_deletion(visit: Visit, form: FormData) -> None:
 
 
 async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
-    """Make the changes that a form says of the return as it is stored."""
+    """Apply a form's changes, which `changes_of` computes from the stored return."""
     id = visit.path["id"]
     try:
         row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
@@ -189,7 +189,7 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
 
 
 def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
-    """True if the changes have been made already."""
+    """True if the return has the changed values already."""
     if "lineItems" not in changes:
         wanted = (changes["status"], changes["resolution"] or None)
         return wanted == (row["status"], row["resolution"] or None)
@@ -253,13 +253,13 @@ def _new(
 
 
 def _shown_again(form: FormData | None, refused: Refused | None) -> dict[str, Any]:
-    """A form that was refused, with its key where the same is to be sent again: the servers were away."""
+    """The template values of a refused form. After a server error it keeps its key, as the same is to be sent again."""
     key = key_of(form) if form and refused and refused.status >= 500 else None
     return {"typed": form or {}, "refused": refused, "form_key": (lambda: key) if key else token_urlsafe}
 
 
 async def _orders(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The orders of these returns by id; those that aren't known are left out."""
+    """The orders of these returns by id, without unknown ones."""
     ids = list(dict.fromkeys(row["orderId"] for row in rows))
     if not ids:
         return {}
@@ -268,7 +268,7 @@ async def _orders(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def _sums(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The number of items of a return, and what they cost: None where a price isn't known."""
+    """The number of items of a return, and their total price: None if a price is unknown."""
     prices = [line["price"] for line in lines]
     total = None if None in prices else sum(line["price"] * line["quantity"] for line in lines)
     return {"items": sum(line["quantity"] for line in lines), "total": total}

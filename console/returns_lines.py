@@ -1,4 +1,4 @@
-"""The lines of a return as fields of a form: what stands in them, and what is read from them."""
+"""The lines of a return as form fields: rendered from stored lines, and parsed from submitted forms."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,30 +12,33 @@ from console.facade import Refused
 from console.fields import in_one_line, number
 
 MOST_LINES: Final = 300
-"""Lines in a form: an order can have 10,000, and a form has a bound."""
+"""Maximum number of lines in a form: an order can have 10,000, and the fields of a form are limited."""
 
 _LINE: Final = re.compile(r"/lineItems/(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class LineField:
-    """A line of an order in a form: the most that may be returned of it, what stands in its fields, and what is wrong
-    with that. `own`: the id of the return's line about it, empty for a new one. `now`: what is stored by now, in words,
-    where the form was made of something else."""
+    """A line of an order in a form."""
 
     id: str
     name: str
     price: float | None
     most: int
+    """Maximum quantity that may be returned."""
+
     quantity: str = "0"
     reason: str = ""
     error: str = ""
     now: str = ""
+    """The stored values in words, if an outdated form has other ones."""
+
     own: str = ""
+    """Id of the return's line for this line of the order; empty for a new one."""
 
 
 def lines_of_order(order: Mapping[str, Any]) -> list[LineField]:
-    """Fields for each line of an order, nothing returned yet; lines with one id are one."""
+    """Fields for each line of an order, with nothing returned; lines with the same id become one."""
     lines: dict[str, LineField] = {}
     for line in order["lineItems"]:
         name = line["name"] or line["productId"] or line["id"]
@@ -44,14 +47,14 @@ def lines_of_order(order: Mapping[str, Any]) -> list[LineField]:
 
 
 def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) -> list[LineField]:
-    """Fields for each line of a return as it is, and for the other lines of its order, if that is known."""
+    """Fields for each stored line of a return, then for the other lines of its order, if that is known."""
     others = {line.id: line for line in lines_of_order(order)} if order else {}
     own = []
     for line in stored["lineItems"]:
         id = line["orderLineItemId"]
         name = others[id].name if id in others else id
         quantity, reason = str(line["quantity"]), line["reason"] or ""
-        # What a canceled return has may stay, though it takes nothing.
+        # The quantity of a canceled return may stay, though it doesn't count.
         most = max(line["availableQuantity"], line["quantity"])
         own.append(LineField(id, name, line["price"], most, quantity, reason, own=line["id"]))
     taken = {line.id for line in own}
@@ -59,7 +62,7 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
 
 
 def line_items(form: FormData) -> list[dict[str, Any]]:
-    """The lines that a form asks for: those with a quantity. The interface refuses what isn't a number."""
+    """The lines of a form that have a quantity. The API refuses quantities that aren't numbers."""
     return [
         {"orderLineItemId": id, "quantity": number(quantity), "reason": reason or None}
         for id, _, quantity, reason in _rows(form)
@@ -68,16 +71,16 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
 
 
 def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines of a return as a form changes them, then those that the form doesn't have, as they are: lines that
-    aren't asked for are dropped, and a reason that is None stays as it was. To the interface one without an id is the
-    next of its order line that isn't named, else a new one: it is added once by a form that is sent twice."""
+    """The lines of a return after a form's changes, then those that the form doesn't have, unchanged: the API removes
+    lines that a request leaves out, and keeps a reason that is None. It takes a line without an id for the next unnamed
+    one of its order line, and else adds it: a form that is sent twice adds it once."""
     rows = _rows(form)
     left = {line["id"]: line for line in stored["lineItems"]}
     named = {own for _, own, _, _ in rows}
     next_of = {line["orderLineItemId"]: id for id, line in reversed(left.items()) if id not in named}
     asked = []
     for id, own, quantity, reason in rows:
-        # One that has gone meanwhile is told by the interface.
+        # The API reports a line that has been removed since.
         before = left.pop(own, {"id": own or None, "reason": None})
         if quantity not in ("", "0"):
             if not own:
@@ -89,9 +92,9 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
 
 
 def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
-    """The fields with what was typed into them, and what the interface has against it; `is_late`: with what is stored
-    by now, too. What was typed for a new line goes into one that somebody else has added meanwhile, a reason alone
-    beside their quantity."""
+    """The fields with their submitted values and the API's errors; `is_late`: with the stored values, too. Values for a
+    new line go into the line that somebody else has added since; a reason without a quantity is put beside their
+    quantity."""
     messages: dict[int, str] = {}
     for told in refused.errors:
         if line := _LINE.match(told["pointer"]):
@@ -100,7 +103,7 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
     rows: dict[tuple[str, str], tuple[str, str, str]] = {}
     for id, own, quantity, reason in _rows(form):
         error = "" if quantity in ("", "0") else messages.get(next(sent), "")
-        # One that has gone meanwhile would be a new one.
+        # A line that has been removed since counts as a new one.
         rows[id, own if own in known else ""] = (quantity, reason, error)
     added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
     found = ((line, rows.get((line.id, line.own)) or _added(line, added.pop(line.id, None))) for line in lines)
@@ -108,7 +111,7 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
 
 
 def _added(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
-    """The row that was typed for a new line, as it stands in that of somebody else."""
+    """The row submitted for a new line, as it is shown in the line that somebody else has added."""
     return (line.quantity, *row[1:]) if row and row[0] in ("", "0") else row
 
 

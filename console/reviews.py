@@ -1,4 +1,4 @@
-"""Reviews: the list of all of them, and one with everything that a decision needs."""
+"""Reviews: the list, and a page for one with everything that a decision needs."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ screens = Screens()
 
 @screens.get("/reviews", Permission.READ_REVIEWS)
 async def reviews(visit: Visit) -> Response:
-    """All reviews by filters, the newest first."""
+    """Reviews by filters, newest first."""
     query = visit.query
     body = {
         "reviewStatus": query.get("status"),
@@ -53,7 +53,7 @@ async def reviews(visit: Visit) -> Response:
 
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)
 async def review(visit: Visit) -> Response:
-    """One review, whole."""
+    """One review with its forms and its context."""
     return await _whole(visit)
 
 
@@ -82,7 +82,7 @@ async def reply(visit: Visit) -> Response:
 
 @screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def edit(visit: Visit) -> Response:
-    """Change what a review says, as a moderator; its status stays."""
+    """Edit a review as a moderator; its status stays."""
     form, id = await visit.form(), visit.segment("id")
     row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
     told = {
@@ -90,13 +90,13 @@ async def edit(visit: Visit) -> Response:
         "entityId": row["entityId"],
         "entityType": row["entityType"],
         "storeId": row["storeId"],
-        # No author: where nobody has to say who they are, that would be the author's own edit.
+        # No author: where nobody signs in, it would count as the author's own edit.
         "title": _changed(form, "title", row),
         "review": row["review"] if (text := _changed(form, "review", row)) is None else text,
         "rating": number(str(form.get("rating", ""))),
         "userName": _changed(form, "userName", row),
     }
-    # Also what a form that is sent twice has done itself.
+    # Also true for a form that is sent twice.
     if told["rating"] == row["rating"] and all(_changed(form, name, row) is None for name in _TEXTS):
         return visit.back(f"/console/reviews/{id}", "saved")
     try:
@@ -119,14 +119,14 @@ async def set_image(visit: Visit) -> Response:
 
 @screens.get("/images/{imageId}", Permission.READ_REVIEWS)
 async def image(visit: Visit) -> Response:
-    """An image of a review: the visitor's browser has no other credential than the cookie of the console. It keeps no
-    copy, as of no page: its next user may see less."""
+    """An image of a review, served here as the browser's only credential is the console's cookie. Like all pages it
+    isn't cached: the browser's next user may have fewer permissions."""
     content, kind = await visit.facade.content(f"/api/images/{visit.segment('imageId')}", visit.query)
     return Response(content, media_type=kind)
 
 
 async def _check_reply(visit: Visit, form: Mapping[str, Any], told: Mapping[str, Any] | None) -> None:
-    """Raises Refused where somebody has replied since the form was made. Who may not read reviews has seen none."""
+    """Raises Refused if the reply isn't as the form showed it. Not for visitors who may not read reviews."""
     if "seen" not in form or not visit.may("customerReviews:read"):
         return
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
@@ -138,7 +138,7 @@ async def _check_reply(visit: Visit, form: Mapping[str, Any], told: Mapping[str,
 async def _whole(
     visit: Visit, sent: str = "", form: Mapping[str, Any] | None = None, refused: Refused | None = None
 ) -> Response:
-    """A review with its forms. Where one of them, `sent`, was refused, it keeps what was typed. Raises Refused."""
+    """A review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
     if refused and (refused.status == 401 or visit.wants_json or not visit.may("customerReviews:read")):
         raise refused
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
@@ -170,8 +170,8 @@ def _edit_fields(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
-    """The things about a review that the visitor may see; None for what he may not, or what isn't there. `away` names
-    those that can't be had now."""
+    """The context of a review: None for parts that the visitor may not see or that don't exist. `away` names the parts
+    that are unavailable at the moment."""
     facade, id = visit.facade, quote(row["id"], safe="")
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
@@ -200,7 +200,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
-    """The text in a field, empty to remove what there is; None where it is as it was."""
+    """The text in a field, empty to remove the stored one; None if it is unchanged."""
     if name not in form:
         return None
     text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
@@ -208,7 +208,7 @@ def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str 
 
 
 async def _or_refusal(answer: Awaitable[Any]) -> Any:
-    """The answer, or its refusal: the page does without this part, and says so."""
+    """The answer, or its refusal (403, 404 or 503): the page does without this part. Raises Refused: any other."""
     try:
         return await answer
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""The screens of the console: addresses, the permissions that they need, and handlers."""
+"""The screens of the console: their addresses, required permissions and handlers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -9,13 +9,13 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 ROWS: Final = 50
-"""Those of one page of a list."""
+"""Number of rows on a page of a list."""
 
 Handler = Callable[[Visit], Awaitable[Response]]
 
 
 class Screen(NamedTuple):
-    """One address below `/console`, for one method. The visitor needs all of the permissions."""
+    """A path below `/console` for one method. The visitor needs all of the permissions."""
 
     method: str
     path: str
@@ -24,14 +24,14 @@ class Screen(NamedTuple):
 
 
 class Screens(list[Screen]):
-    """The screens of one subject."""
+    """The screens of one module."""
 
     def get(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
         """Register a page."""
         return self._registered("GET", path, permissions)
 
     def post(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
-        """Register an action: a form that is sent."""
+        """Register an action: a submitted form."""
         return self._registered("POST", path, permissions)
 
     def _registered(self, method: str, path: str, permissions: tuple[Permission, ...]) -> Callable[[Handler], Handler]:

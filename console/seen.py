@@ -1,14 +1,14 @@
-"""Marks of what a page showed, which its forms carry: nobody decides about, deletes, or writes over what he hasn't
-seen.
+"""Marks: hashes of the content that a page showed, carried by its forms. They keep visitors from deciding about,
+deleting or overwriting content that they haven't seen.
 
 A decision about a review has three guards:
 - the mark, which the console compares before it sends the command (`staleness`): text, rating, name, images, and
-  reports that were settled. It misses what changes after that look, which is left out while the database is away, and
-  for whoever may not read reviews;
-- `textHashes`, the mark's name of title and text, which the consumer compares when the decision takes effect: an edit
+  settled reports. It misses later changes. The comparison is skipped while the database is unavailable, and for
+  visitors who may not read reviews;
+- `textHashes`, the mark's hash of title and text, which the consumer compares when the decision takes effect: an edit
   of these in between leads to `text-changed`;
-- `expectedStatus`, which it compares then, too: somebody else's decision in between leads to `status-changed`. It says
-  nothing of the content.
+- `expectedStatus`, which the consumer compares as well: somebody else's decision in between leads to `status-changed`.
+  It doesn't cover the content.
 """
 
 from collections.abc import Mapping
@@ -19,46 +19,46 @@ from console.facade import Refused
 from domain.moderation_rules_text import text_hash
 
 CHANGED: Final = "text-changed"
-"""The reason for leaving a review alone that says something else by now, as the interface has it."""
+"""The API's reason for leaving a review alone: its content has changed since it was shown."""
 
 KEPT: Final = "kept"
-"""The reason for leaving a reported review alone that somebody has kept meanwhile: its reports are settled."""
+"""The reason for leaving a reported review alone: somebody has kept it since, which settled its reports."""
 
 _REPORTED: Final = "!"
 _TEXT: Final = 64
-"""The length of the part of a mark that names the text."""
+"""Length of a mark's first part, the hash of title and text."""
 
 
 def mark(*values: object) -> str:
-    """The mark of some values: another one as soon as one of them is another."""
+    """The mark of some values, which changes with each of them."""
     return sha256("\0".join(map(repr, values)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def mark_of_review(row: Mapping[str, Any]) -> str:
-    """The mark of what a decision is about: the things that the author wrote, the text first."""
+    """The mark of the author's content, which a decision is about; it begins with the hash of the text."""
     images = (image["id"] for image in row["images"])
     pending = (row["pendingImages"],) if row["pendingImages"] else ()
     return text_of_row(row) + mark(float(row["rating"]), row["userName"], *images, *pending)
 
 
 def text_of_row(row: Mapping[str, Any]) -> str:
-    """The name of the text of a row."""
+    """The hash of a row's title and text."""
     return text_hash(row["title"], row["review"])
 
 
 def texts_seen(seen: Mapping[str, str]) -> dict[str, str]:
-    """The names of the texts that pages showed, by the ids of their reviews, of which `seen` has the marks."""
+    """The hashes of the texts that pages showed, by review id; `seen` has the marks."""
     return {id: mark[:_TEXT] for id, mark in seen.items() if len(mark) >= _TEXT}
 
 
 def mark_for_decision(row: Mapping[str, Any]) -> str:
-    """The mark of a review in the forms that decide about it: with a sign where it is public, and reports are open."""
+    """The mark of a review in forms that decide about it, with a suffix if it is public and has open reports."""
     return mark_of_review(row) + (_REPORTED if row["reports"] and row["reviewStatus"] == "Approved" else "")
 
 
 def staleness(seen: str, row: Mapping[str, Any], action: str) -> str | None:
-    """The reason for leaving a review alone that a page showed with this mark; None where it may be decided about.
-    Who keeps it agrees with whom has kept it meanwhile."""
+    """The reason for leaving a review alone that a page showed with this mark; None if it may be decided about. A
+    visitor may approve what somebody else has kept since: both agree."""
     if seen.removesuffix(_REPORTED) != mark_of_review(row):
         return CHANGED
     is_kept = seen.endswith(_REPORTED) and row["reviewStatus"] == "Approved" and not row["reports"]
@@ -72,13 +72,13 @@ def mark_of_reply(row: Mapping[str, Any]) -> str:
 
 
 def mark_of_return(row: Mapping[str, Any]) -> str:
-    """The mark of what the forms of a return change, beside its status."""
+    """The mark of the fields that forms of a return change, except its status."""
     lines = ((line["orderLineItemId"], line["quantity"], line["reason"]) for line in row["lineItems"])
     return mark(row["resolution"], *lines)
 
 
 def check_seen(form: Mapping[str, Any], now: str, what: str, *, is_done: bool = False) -> None:
-    """Raises Refused (409) where a form was made of something else than there is now; `what` names that. Not where it
-    `is_done`: a form that is sent twice finds what it has done itself."""
+    """Raises Refused (409) if a form shows an outdated state: `now` is the current mark, `what` names the thing. Not if
+    its change `is_done` already: a form that is sent twice finds its own change."""
     if not is_done and form.get("seen", now) != now:
         raise Refused(409, {"detail": f"Somebody has changed {what} meanwhile. Look at it as it is now first."})

@@ -1,4 +1,4 @@
-"""The general settings, and the way of any settings from a form over a page of what would change to the interface."""
+"""The general settings, and the steps of any change of settings: a form, a page of the changes, a command."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -68,27 +68,33 @@ screens = Screens()
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Something with settings: its title, its fields, where it is in the interface and in the console, what it says
-    now, and where else its values come from."""
+    """The settings of a store, or the general ones."""
 
     title: str
     fields: Sequence[Field]
     api: str
+    """Path in the API."""
+
     path: str
+    """Path in the console."""
+
     source: str
+    """Name of the source of its own values."""
+
     document: Mapping[str, Any]
     general: Mapping[str, Any] | None = None
+    """The general settings, if they apply where its own values are null."""
 
 
 @screens.get("/settings", Permission.READ_SETTINGS)
 async def settings(visit: Visit) -> Response:
-    """The settings that hold for all stores."""
+    """The settings that apply to all stores."""
     return form_page(visit, await _general(visit))
 
 
 @screens.post("/settings", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def change_settings(visit: Visit) -> Response:
-    """Show what would change, or save it."""
+    """Show the changes, or save them."""
     return await change(visit, await _general(visit))
 
 
@@ -105,7 +111,7 @@ def form_page(
     refused: Refused | None = None,
     **values: Any,
 ) -> Response:
-    """The form, with what was typed where there is something."""
+    """The form, with the submitted values if there are any."""
     given = typed(form, configured.fields) if form else None
     loaded = loaded_in(form) if form else {}
     rows = shown(
@@ -130,16 +136,16 @@ def form_page(
 
 
 async def change(visit: Visit, configured: Configured) -> Response:
-    """The page of what would change, the form again, or the way back once it is saved."""
+    """The response to a submitted form: the page of its changes, the form again, or a redirect once they are saved."""
     form = await visit.form()
     step, given, loaded = str(form.get("step")), typed(form, configured.fields), loaded_in(form)
     if step == "edit":
         return form_page(visit, configured, form=form)
     changed = changes(configured.fields, loaded, given, configured.document)
-    # Also what a form that is sent twice has done itself.
+    # Also true for a form that is sent twice.
     if step == "save" and not changed:
         return visit.back(configured.path, "saved")
-    # Nothing is overwritten that the page of changes didn't show.
+    # Only values that the page of changes has shown are overwritten.
     if step != "save" or any(each.is_conflict for each in changed):
         seen = {**loaded, **{each.field.name: each.before for each in changed}}
         typed_again = [(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")]

@@ -1,7 +1,7 @@
-"""The files that pages of the console load.
+"""The static files of the console.
 
-Their addresses have one version, made of all that is in them: a browser keeps them for good, and no script runs beside
-another one's next version.
+Their addresses share one version, a hash of all of them: browsers cache the files for good, and never run scripts of
+different versions together.
 """
 
 import re
@@ -23,7 +23,7 @@ SCRIPTS: Final = sorted(path.name for path in (FOLDER / "console").glob("*.js"))
 _BYTES_OF_VERSION: Final = 6
 _KEPT: Final = "public, max-age=31536000, immutable"
 _NOT_KEPT: Final = "no-store"
-"""Another version is asked for, while processes of two run: this one is the best that there is."""
+"""For requests of another version, while processes of two versions run: this version is the best available answer."""
 
 _LIKE_A_VERSION: Final = re.compile("[0-9a-f]{12}")
 
@@ -38,7 +38,7 @@ def _version() -> str:
 
 VERSION: Final = _version()
 PREFIX: Final = f"/console/static/{VERSION}"
-"""The beginning of the addresses of these files."""
+"""The prefix of the files' addresses."""
 
 
 class _Files(StaticFiles):
@@ -51,5 +51,5 @@ class _Files(StaticFiles):
 
 
 def route() -> FolderRoute:
-    """The route to all of them."""
+    """The route that serves the files."""
     return FolderRoute("/console/static/{version}", _Files(directory=FOLDER))

@@ -1,4 +1,4 @@
-"""The choice of a store for a list: a page of its own, so that lists needn't know all stores."""
+"""The choice of a store for a list: a separate page, so that lists needn't load all stores."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,8 +17,8 @@ screens = Screens()
 
 @screens.get("/choose-store/{list}", Permission.READ_REVIEWS)
 async def choose(visit: Visit) -> Response:
-    """The stores that the visitor may see, each a link to the list with its filters. `stores` is None for those who may
-    not read them: they type an id."""
+    """The stores that the visitor may see, each linking to the list with its filters. `stores` is None for visitors who
+    may not read them: they type an id."""
     path = _LISTS.get(visit.path["list"])
     if path is None:
         raise Refused(404, {"detail": "There is no such page."})

@@ -1,4 +1,4 @@
-"""Stores: all of them, and the settings of one."""
+"""Stores: the list, and the settings of one."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -88,7 +88,7 @@ async def stores(visit: Visit) -> Response:
 
 @screens.post("/stores", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def register(visit: Visit) -> Response:
-    """Register a store, which takes no reviews yet; what is refused comes back as it was typed."""
+    """Register a store, which takes no reviews yet. A refused form keeps its input."""
     form = await visit.form()
     id = str(form.get("id") or "").strip()
     try:
@@ -107,19 +107,19 @@ async def register(visit: Visit) -> Response:
 
 @screens.get("/stores/{id}", Permission.READ_SETTINGS)
 async def store(visit: Visit) -> Response:
-    """One store: each value, and whence it comes."""
+    """One store: each setting and its source."""
     found = await _store(visit)
     return form_page(visit, found, rules=found.document["settings"]["moderationRules"])
 
 
 @screens.post("/stores/{id}", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def change_store(visit: Visit) -> Response:
-    """Show what would change, or save it."""
+    """Show the changes, or save them."""
     return await change(visit, await _store(visit))
 
 
 async def _all(visit: Visit, form: FormData | None = None, refused: Refused | None = None) -> Response:
-    """The list, with the form of a further store as it was sent. Raises Refused."""
+    """The list, with the form to register a store as it was submitted. Raises Refused."""
     found = await visit.facade.ask("GET", "/api/stores")
     status = refused.status if refused else 200
     typed = {name: str((form or FormData()).get(name, "")) for name in ("id", "name")}
@@ -128,7 +128,7 @@ async def _all(visit: Visit, form: FormData | None = None, refused: Refused | No
         "stores.html",
         status=status,
         stores=found,
-        # Those who are bound to stores can register one of these.
+        # Visitors bound to stores can register only these.
         may_register=visit.may(Permission.UPDATE_SETTINGS) and (own is None or not own <= known),
         typed=typed,
         refused=refused,
@@ -136,8 +136,8 @@ async def _all(visit: Visit, form: FormData | None = None, refused: Refused | No
 
 
 async def _is_taken(visit: Visit, id: str) -> bool:
-    """True if there is a store with this id. Raises Refused, also for an id that no store can have."""
-    # As a part of an address these lead elsewhere.
+    """True if there is a store with this id. Raises Refused, also for an id that a store can't have."""
+    # As path segments these would lead elsewhere.
     if id in ("", ".", ".."):
         raise Refused(422, {"detail": "A store needs an id, of more than dots."})
     try:
@@ -150,7 +150,7 @@ async def _is_taken(visit: Visit, id: str) -> bool:
 
 
 def address_of(store_id: str) -> str:
-    """The address of a store in the interface."""
+    """The path of a store in the API."""
     return f"/api/stores/{quote(store_id, safe='')}"
 
 
@@ -163,7 +163,7 @@ async def _store(visit: Visit) -> Configured:
 
 
 async def _general(visit: Visit) -> dict[str, Any] | None:
-    """The general settings; None for those who are bound to stores, who may not see them."""
+    """The general settings; None for visitors bound to stores, who may not see them."""
     if visit.caller.stores is not None:
         return None
     answer: dict[str, Any] = await visit.facade.ask("GET", "/api/settings")

@@ -1,4 +1,4 @@
-"""The templates, and the filters by which they show values."""
+"""The Jinja environment of the console's templates, and its filters."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,13 +16,13 @@ from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _ONCE: Final = "done"
-"""The parameter that tells what was done just now: no other address has it."""
+"""The parameter that confirms the last action: other addresses don't inherit it."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def age(moment: str, now: datetime | None = None) -> str:
-    """The time since a moment, by its two largest units: `1 d 4 h`, `12 min`."""
+    """The time since a moment in its two largest units: `1 d 4 h`, `12 min`."""
     seconds = int(((now or datetime.now(UTC)) - _parsed(moment)).total_seconds())
     parts: list[str] = []
     for name, size in _UNITS:
@@ -40,18 +40,18 @@ def moment(text: str) -> str:
 
 
 def at(text: str) -> Markup:
-    """A moment as an element of the page: in UTC, until the console's script puts the visitor's own time there."""
+    """A moment as a `time` element: in UTC, until the console's script replaces it by the visitor's local time."""
     return Markup('<time class="at" datetime="{}">{}</time>').format(text, moment(text))
 
 
 def legible(text: str | None) -> str:
-    """The text, empty where nothing of it can be seen: it may be what a link is clicked by."""
+    """The text, empty if it has no visible characters: a link needs a visible label."""
     return unless_blank(text) or ""
 
 
 def clip(text: str, length: int) -> str:
-    """The first so many characters of a text, the last of them an ellipsis where it is longer. It is cut wherever that
-    is: not every language has spaces, and a cut at the last of them can hide the rest."""
+    """A text cut to `length` characters, the last one an ellipsis if it was longer. It isn't cut at a space: not every
+    language has them, and the last one may be near the beginning."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -61,17 +61,17 @@ def day(text: str) -> str:
 
 
 def is_before(text: str, other: datetime) -> bool:
-    """True for a moment before this one."""
+    """True if a moment is before `other`."""
     return _parsed(text) < other
 
 
 def stars(rating: float) -> int:
-    """The whole stars that a rating is shown by, halves rounded up."""
+    """The number of full stars of a rating, halves rounded up."""
     return int(rating + 0.5)
 
 
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
-    """An address with parameters; `changes` replace them, and None takes one away."""
+    """An address with query parameters; `changes` replace them, and None removes one."""
     given = {**query, **changes}
     said = {name: value for name, value in given.items() if value not in (None, "") and name != _ONCE}
     return f"{path}?{urlencode(said)}" if said else path
@@ -82,10 +82,10 @@ def _parsed(text: str) -> datetime:
 
 
 class _Environment(Environment):
-    """Looks for a key of a dict before an attribute: rows are dicts, and a miss by attribute is costly."""
+    """Looks up keys of dicts before attributes: rows are dicts, and a failed attribute lookup is slow."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """The value of `obj.attribute`: a method of dict wins over a key."""
+        """The value of `obj.attribute`: methods of dict take precedence over keys."""
         if type(obj) is dict and attribute in obj and not hasattr(dict, attribute):
             return obj[attribute]
         return super().getattr(obj, attribute)

@@ -1,6 +1,6 @@
-"""The undoing of the last decision, which the next page of the queue offers.
+"""Undo of the last decision, which the next page of the queue offers.
 
-A cookie brings it there: an address can be written by anybody, who would have a visitor undo what he never decided.
+It is passed on in a cookie: with an address, anybody could make a visitor undo a decision that wasn't theirs.
 """
 
 import json
@@ -15,10 +15,10 @@ from starlette.responses import Response
 from messaging.schemas import ID_LENGTH
 
 COOKIE: Final = "plaudit-undo"
-"""The console's script writes it, too."""
+"""The console's script sets this cookie, too."""
 
 PATH: Final = "/console/queue"
-"""The queue, the only page that has an undoing to offer."""
+"""Path of the queue, the only page that offers an undo."""
 
 _KEPT_S: Final = 300
 _ACTIONS: Final = frozenset({"approve", "reject", "reset"})
@@ -26,16 +26,16 @@ _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 
 
 def offer(response: Response, undo: Mapping[str, str]) -> None:
-    """Have the next page of the queue offer this: the id of a review, the action, the status and the mark with which it
-    is expected, and the reason code of a rejection."""
+    """Have the next page of the queue offer this undo: the id of the review, the action, its expected status and mark,
+    and the reason code of a rejection."""
     response.set_cookie(COOKIE, quote(json.dumps(undo), safe=""), _KEPT_S, path=PATH, samesite="strict")
 
 
 def offered(request: Request) -> dict[str, str] | None:
-    """The undoing to offer, each field a text, empty where it is unknown; None where there is none, or it says nothing
-    of what its decision was about: a cookie can come from elsewhere below the same domain."""
+    """The undo to offer, unknown fields as empty strings. None if there is none, or it lacks an id, a known action or a
+    mark: other hosts of the same domain can set the cookie, too."""
     try:
-        told = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses halves of characters
+        told = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses lone surrogates
         undo = {name: str(told.get(name) or "") for name in _FIELDS}
     except (ValueError, AttributeError):
         return None
@@ -44,5 +44,5 @@ def offered(request: Request) -> dict[str, str] | None:
 
 
 def withdraw(response: Response) -> None:
-    """Have no further page offer it."""
+    """Delete the cookie, so that no other page offers the undo."""
     response.delete_cookie(COOKIE, path=PATH, samesite="strict")

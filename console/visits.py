@@ -1,4 +1,4 @@
-"""One request of a visitor: who he is, what he sent, and the pages that answer him."""
+"""A visitor's request: the caller, the submitted form, and the pages that answer it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,28 +38,31 @@ DONE: Final = {
     "signed-out": "You are signed out.",
     "ended": "Your session has ended. Sign in to go on where you were.",
 }
-"""The sentence about a finished action, by the word that stands in the address of the next page."""
+"""Confirmations of finished actions, by the value of `done` in the address of the next page."""
 
 
 FRAME_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
     "sandbox"
 )
-"""The policy of a rendered mail, or of why there is none: nothing runs in it, nothing is loaded or sent, and it belongs
-to no origin. Styles stand in mails themselves."""
+"""Content security policy of a rendered mail, or of the error in its place: it runs, loads and sends nothing, and its
+origin is opaque. Inline styles are allowed, as mails contain theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`images`: origins of pictures elsewhere, with spaces between; `target`: the longest that a review should wait."""
+    """Options of the console."""
 
     images: str = ""
+    """Origins of external images, separated by spaces."""
+
     target: timedelta = timedelta(hours=24)
+    """Longest time that a review should wait for a decision."""
 
 
 @dataclass
 class Visit:
-    """A request. `caller` may do what the screen needs; `is_still_in` tells during a long answer if he still may."""
+    """A request. `caller` has the screen's permissions; `is_still_in` checks that again during a long response."""
 
     request: Request
     facade: Facade
@@ -73,36 +76,36 @@ class Visit:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The parameters of the address that say something."""
+        """The query parameters that aren't empty."""
         return {name: value for name, value in self.request.query_params.items() if value}
 
     @property
     def path(self) -> Mapping[str, str]:
-        """The parameters of the path."""
+        """The path parameters."""
         return self.request.path_params
 
     @property
     def address(self) -> str:
-        """The address that was asked for, without the name of the service."""
+        """Path and query of the request, without scheme and host."""
         query = self.request.url.query
         return path_in_addresses(self.request.scope) + (f"?{query}" if query else "")
 
     def segment(self, name: str) -> str:
-        """A parameter of the path as a segment of another path."""
+        """A path parameter, quoted as a segment of another path."""
         return quote(self.path[name], safe="")
 
     @property
     def is_fragment(self) -> bool:
-        """True where htmx asks for a part of a page."""
+        """True if htmx requests a part of a page."""
         return self.request.headers.get("hx-request") == "true"
 
     @property
     def wants_json(self) -> bool:
-        """True where the console's own script asks: it wants the outcome, and draws by itself."""
+        """True if the console's script sent the request: it needs the outcome as JSON, and renders it itself."""
         return "application/json" in self.request.headers.get("accept", "")
 
     async def form(self, most_bytes: int = MAX_FORM_BYTES) -> FormData:
-        """The fields of a form that was sent. Raises Refused: it is too large, or there is no room for it now."""
+        """The fields of the submitted form. Raises Refused: it is too large, or there is no room for it now."""
         if self._form is None:
             try:
                 self._form = await read_form(self.request, most_bytes, _MAX_FIELDS)
@@ -129,19 +132,19 @@ class Visit:
         return HTMLResponse(text, status, headers={"Content-Security-Policy": policy(self.nonce, self.options.images)})
 
     def back(self, path: str, done: str) -> Response:
-        """The way to the next page after something was done; `done` is one of DONE."""
+        """The redirect to the next page after an action, or JSON for the script; `done` is a key of DONE."""
         if self.wants_json:
             return JSONResponse({"done": done, "message": DONE[done]})
         address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}"
         return RedirectResponse(address, 303)
 
     def after(self, answer: Mapping[str, Any], path: str, done: str) -> Response:
-        """The way to the next page after a command with this answer: `done` where it has taken effect."""
+        """The response to a command with this answer: confirms `done` if it took effect, else that it was accepted."""
         return self.back(path, "accepted" if answer["outcome"] == "accepted" else done)
 
     def problem(self, refused: Refused, back: str | None = None, kept: FormData | None = None) -> Response:
-        """A refusal of the facade: a page of its own, with a way `back`, or with a form that can be sent again, `kept`
-        as it came; or a part where a part was asked for."""
+        """The response to a refusal: a page with a link `back`, or with the form `kept` to be sent again; a fragment or
+        JSON if one was requested."""
         if self.wants_json:
             content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
             return JSONResponse(content, refused.status)
@@ -161,21 +164,20 @@ class Visit:
         return page
 
     def problem_in_frame(self, refused: Refused, errors: Mapping[str, Mapping[str, Any]] | None = None) -> Response:
-        """A refusal in the place of a preview. `errors`: what is wrong by part, with its line."""
+        """A refusal in the frame of a preview. `errors`: the error of each part, with its line."""
         page = self.page("problem_framed.html", status=refused.status, refused=refused, errors=errors)
         page.headers["Content-Security-Policy"] = FRAME_POLICY
         return page
 
 
 def key_of(form: FormData) -> str:
-    """The idempotency key of a form; a form that lost it is a new request each time, and one that has another than ours
-    as well."""
+    """The idempotency key of a form. Without one of printable ASCII characters, each submission gets a new key."""
     key = str(form.get("key", ""))
     return key if key.isascii() and key.isprintable() and key else token_urlsafe()
 
 
 def policy(nonce: str, images: str = "") -> str:
-    """The content security policy of a page. `images`: further origins of pictures, with spaces between."""
+    """The content security policy of a page. `images`: further origins of images, separated by spaces."""
     return "; ".join(
         (
             "default-src 'none'",

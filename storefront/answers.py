@@ -1,4 +1,4 @@
-"""Public answers as bytes in memory: bounded, the same for everybody, and never older than a second."""
+"""In-memory cache of public answers: bounded, shared by all clients, and never older than a second."""
 
 import asyncio
 import gzip
@@ -17,19 +17,19 @@ log = structlog.get_logger()
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 AGE_S: Final = 0.9
-"""An answer is of that many seconds ago at most, counted from before the database was asked."""
+"""Maximum age of an answer in seconds, counted from before its database queries."""
 
 _EARLY_S: Final = 0.45
-"""After that it is asked for anew beside those who still get it."""
+"""Age in seconds from which a request for an answer also reloads it in the background."""
 
 _OVERHEAD: Final = 1_536
-"""Bytes of an entry beside its bodies and its address, about."""
+"""Approximate bytes of an entry without its bodies and its address."""
 
 _OF_ADDRESS: Final = 5
-"""Bytes for each of an address: itself, and what it asks for, of which a character can take four."""
+"""Bytes per byte of an address: itself, and the parameters parsed from it, of which a character can take four."""
 
 _WORTH_IT: Final = 500
-"""Bodies of fewer bytes aren't compressed."""
+"""Minimum bytes of a body that is compressed."""
 
 _DIGEST_BYTES: Final = 12
 
@@ -44,17 +44,17 @@ class Answer:
 
     @cached_property
     def digest(self) -> str:
-        """Of the body: the same in every process."""
+        """The digest of the body, the same in every process."""
         return blake2b(self.body, digest_size=_DIGEST_BYTES).hexdigest()
 
     @cached_property
     def compressed(self) -> bytes | None:
-        """The body by gzip; None where that isn't worth it."""
+        """The gzipped body; None if the body is too small for that."""
         return gzip.compress(self.body, 6, mtime=0) if len(self.body) >= _WORTH_IT else None
 
     @property
     def size(self) -> int:
-        """The bytes that it takes in memory, about."""
+        """Approximate bytes in memory."""
         return _OVERHEAD + len(self.body) + len(self.compressed or b"") + getsizeof(self.origins)
 
 
@@ -76,11 +76,10 @@ class _Loading:
 
 
 class Answers:
-    """Keeps answers by their addresses, `most_bytes` of both at most, the least used ones go first.
+    """A cache of answers by address, of at most `most_bytes`; the least recently used ones are dropped first.
 
-    Whoever asks for what is being loaded waits for that load, unless it began more than AGE_S seconds ago. An answer
-    that is asked for when half of its time is over is loaded again in the background, so that nobody waits for one that
-    many ask for.
+    Requests for the same address share one load, unless it began more than AGE_S seconds ago. A request for an answer
+    that has reached half of its maximum age also reloads it in the background, so that nobody waits for a popular one.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES, clock: Callable[[], float] = monotonic) -> None:
@@ -91,7 +90,7 @@ class Answers:
         self._loading: dict[bytes, _Loading] = {}
 
     def fresh(self, address: bytes) -> Answer | None:
-        """The answer that is there and not too old."""
+        """The cached answer; None if there is none, or it is too old."""
         entry = self._entries.get(address)
         if entry is None:
             return None
@@ -104,7 +103,7 @@ class Answers:
         return entry.answer
 
     async def of(self, address: bytes, load: Load) -> Answer:
-        """The answer, loaded where there is none that is fresh. Raises what `load` raises."""
+        """The cached answer, else a loaded one. Raises what `load` raises."""
         answer = self.fresh(address)
         if answer is not None:
             return answer
@@ -128,7 +127,7 @@ class Answers:
     def _over(self, address: bytes, loading: _Loading) -> None:
         if self._loading.get(address) is loading:
             del self._loading[address]
-        # Those who wait for it hear it; where nobody does, the next one to ask will.
+        # Waiting requests receive the error. Without any, the next request loads again.
         if not loading.task.cancelled() and (error := loading.task.exception()):
             log.info("an answer could not be renewed", error=repr(error)[:200])
 

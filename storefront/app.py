@@ -1,4 +1,4 @@
-"""The storefront as part of the facade's application."""
+"""The storefront's routes in the facade's application."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,7 +25,7 @@ ROUTERS: Final[Sequence[APIRouter]] = (
 
 
 def add_storefront(app: FastAPI, options: StorefrontOptions | None = None) -> None:
-    """Add the storefront to the facade's application, before its other middleware."""
+    """Add the storefront to the facade's application, its middleware in front of all other."""
     options = options or StorefrontOptions()
     answers = app.state.storefront_answers = Answers()
     app.state.storefront_rates = Rates(options)

@@ -1,4 +1,4 @@
-"""The check before a review: a browser's proof of work on a challenge, by ALTCHA (https://altcha.org), version 1."""
+"""Proof of work by the browser that submits a review: challenges of ALTCHA (https://altcha.org), version 1."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from messaging.schemas import Message
 
 LIFETIME: Final = timedelta(minutes=30)
 MOST_WORK: Final = 100_000
-"""The most hashes that a solution takes, twice as many as on average: about a second in a browser."""
+"""Maximum number of hashes for a solution, twice the average: about a second in a browser."""
 
 _ALGORITHM: Final = "SHA-256"
 
 
 class Challenge(TypedDict):
-    """A challenge: the number, up to `maxnumber`, for which SHA-256 of `salt` and its digits is `challenge`."""
+    """A challenge: find the number, up to `maxnumber`, for which SHA-256 of `salt` and its digits is `challenge`."""
 
     algorithm: str
     challenge: str
@@ -44,7 +44,7 @@ _SOLUTION: Final[Reader[Solution]] = Reader(TypeAdapter(Solution))
 
 
 def new_challenge(key: bytes, at: datetime) -> Challenge:
-    """A challenge signed by this key, which can be solved for LIFETIME from that moment on."""
+    """A challenge signed with this key, whose solution is valid for LIFETIME from that moment on."""
     made = create_challenge(ChallengeOptions(_ALGORITHM, MOST_WORK, hmac_key=key, expires=at + LIFETIME))
     return {
         "algorithm": made.algorithm,
@@ -56,9 +56,9 @@ def new_challenge(key: bytes, at: datetime) -> Challenge:
 
 
 def refusal_of_check(text: str | None, keys: Sequence[bytes]) -> FormRefusal | None:
-    """The reason against a solution in base64, None if it solves a challenge that one of these keys has signed.
+    """The reason to refuse a solution, in base64; None if it solves a challenge signed with one of these keys.
 
-    It is good for any number of reviews of its object until it expires.
+    A solution is valid for any number of reviews of its object until it expires.
     """
     if not text:
         return FormRefusal.CHECK_MISSING

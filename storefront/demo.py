@@ -1,4 +1,4 @@
-"""The demo shop at `/demo`: a list of three products, and a page for each. Only where nobody has to sign in."""
+"""The demo shop at `/demo`: a list of three products, and a page for each. Only without authentication."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ LANGUAGES: Final = {
     "nl": "Nederlands",
     "ar": "العربية",
 }
-"""Languages that the widget speaks."""
+"""The languages of the widget."""
 
 _FOLDER: Final = Path(__file__).parent
 _POLICY: Final = (
@@ -47,7 +47,7 @@ _PAGES: Final = Environment(
 
 
 def demo_routes(services: Services) -> Sequence[BaseRoute]:
-    """The shop; nothing where authentication is on."""
+    """The routes of the shop; none if authentication is on."""
     if services.authenticator.mode != "none":
         return ()
     shop = _Shop(services)
@@ -68,8 +68,8 @@ class _Shop:
         return _page("list.html", products=PRODUCTS, is_filled=await self._is_filled())
 
     async def show_product(self, request: Request) -> Response:
-        """A product with its reviews; `lang` is the language of the widget. A reminder's link brings a `token` along,
-        which the widget reads, and which stays when the language changes."""
+        """A product with its reviews; `lang` is the language of the widget. Links in reminders have a `token`, which
+        the widget reads, and which stays when the language changes."""
         request.app.state.rate_limit.take(address_of(request))
         found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
         if found is None:
@@ -88,10 +88,10 @@ class _Shop:
         )
 
     async def _structured(self, answers: Answers, product_id: str) -> Markup:
-        """The product's rating and reviews for search engines, as its endpoint has it."""
+        """The product's structured data for search engines, as its endpoint returns it."""
         address = f"{PREFIX}{STORE_ID}/{ENTITY_TYPE}/{product_id}/jsonld".encode()
         load = partial(structured_answer, self._services, STORE_ID, Entity(ENTITY_TYPE, product_id))
-        # It is written for script elements: nothing in it ends one.
+        # Safe here: the answer is escaped for script elements.
         return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
 
     async def _is_filled(self) -> bool:

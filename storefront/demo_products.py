@@ -11,7 +11,7 @@ ENTITY_TYPE: Final = "Product"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as the shop shows it. Prices are in euros; `facts` are pairs of a name and what it is."""
+    """A product as the shop shows it. Prices are in euros; `facts` are pairs of name and value."""
 
     id: str
     kind: str

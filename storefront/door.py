@@ -1,4 +1,4 @@
-"""The way into the storefront: what is in memory is sent at once, and pages of a store's origins may read it."""
+"""The storefront's middleware: answers from the cache, and CORS for the origins of a store."""
 
 from collections.abc import Collection
 from typing import Final
@@ -24,13 +24,13 @@ _VARY: Final = b"Origin, Accept-Encoding"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", f"{PREFIX}* (kept)", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
 _OF_NO_STORE: Final = frozenset({408, 413, 429, 503})
-"""Any page may read that it was too much, or not the time, before the store is looked up: this tells nothing of it."""
+"""Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
 
 
 class StorefrontDoor:
-    """Answers requests for the storefront from memory, else lets them pass, and says whose pages may read the answer.
+    """Answers requests for the storefront from the cache, else passes them on, and sets the CORS headers.
 
-    It stands before all other middleware: what is kept is the same for everybody and costs nothing to give.
+    It comes before all other middleware: cached answers are the same for everybody, and cost next to nothing.
     """
 
     def __init__(self, app: ASGIApp, services: Services, answers: Answers) -> None:
@@ -70,7 +70,7 @@ class StorefrontDoor:
         await response(scope, receive, send)
 
     async def _permission(self, scope: Scope, origin: str) -> Response:
-        """The answer to a page that asks whether it may."""
+        """The response to a CORS preflight request."""
         store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
         store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
         if store is None or origin not in store.settings.storefront_origins:
@@ -88,14 +88,14 @@ class StorefrontDoor:
 
 
 def address_of(scope: Scope) -> bytes:
-    """The path and the query as they were sent: what an answer is kept by."""
+    """The path and the query as they were sent: the cache key of an answer."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
 
 
 def allow(request: Request, origins: Collection[str]) -> None:
-    """Let pages of these origins read the answer, also where it is a problem."""
+    """Let pages of these origins read the response, also if it is a problem."""
     request.scope[_ORIGINS] = origins
 
 
@@ -118,18 +118,18 @@ def _allowing(scope: Scope, origin: str, send: Send) -> Send:
 
 
 class KeptResponse(Response):
-    """An answer, or 304 where the client has it."""
+    """A cacheable answer, or 304 if the client has it."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         super().__init__()
 
     def status_of(self, scope: Scope) -> int:
-        """The status that it has for this request."""
+        """The status for this request: 200 or 304."""
         return 304 if has_it(_header(scope, b"if-none-match"), self.answer.digest) else 200
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, by gzip where the client takes that."""
+        """Send the response, gzipped if the client accepts that."""
         answer = self.answer
         body, suffix, encoding = answer.body, "", []
         if answer.compressed is not None and takes_gzip(_header(scope, b"accept-encoding")):
@@ -156,19 +156,19 @@ class KeptResponse(Response):
 
 
 async def kept(request: Request, load: Load) -> KeptResponse:
-    """The answer to this request: from memory where there is one, else what `load` gives. Raises what that raises."""
+    """The response to this request: from the cache, else by `load`. Raises what that raises."""
     answers: Answers = request.app.state.storefront_answers
     return KeptResponse(await answers.of(address_of(request.scope), load))
 
 
 def has_it(if_none_match: str, tag: str) -> bool:
-    """True if the client names this tag, weak, with a suffix or among others, or has whatever there is (`*`): RFC
-    9110, section 13.1.2."""
+    """True if `If-None-Match` has this tag, also weak, with a suffix or among others, or is `*`: RFC 9110, section
+    13.1.2."""
     return tag in if_none_match or if_none_match.strip() == "*"
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """True unless the client doesn't name gzip, or refuses it by a weight of 0: RFC 9110, section 12.5.3."""
+    """True if `Accept-Encoding` names gzip, with a weight other than 0: RFC 9110, section 12.5.3."""
     for part in accept_encoding.lower().split(","):
         name, *parameters = (each.strip() for each in part.split(";"))
         if name == "gzip":

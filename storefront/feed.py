@@ -24,7 +24,7 @@ from storefront.reviews import whole
 from storefront.shoppers import Visited
 
 _AT_ONCE: Final = 100
-"""Reviews that are read and written at a time; in between others get their turn, and no cursor is open."""
+"""Reviews per batch. Between batches other requests get their turn, and no cursor is open."""
 
 _ZIP: Final = "product-reviews.zip"
 
@@ -46,8 +46,8 @@ def _answer(media_type: str) -> dict[int | str, dict[str, Any]]:
     openapi_extra=OPEN_TO_ALL,
 )
 async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
-    """Google's feed of product reviews: all approved ones of the store in one file, or, if that would be larger than
-    100 MB, the way to the zip."""
+    """Google's feed of product reviews: all approved ones of the store in one file, or a redirect to the zip if that
+    would be larger than 100 MB."""
     extent = await services.lookups.extent_of_feed(store.id)
     if feed_bytes(*extent) > MOST_BYTES:
         return RedirectResponse(_ZIP)
@@ -58,7 +58,7 @@ async def read_feed(request: Request, store: Visited, services: Injected) -> Res
     f"/{_ZIP}", response_class=StreamingResponse, responses=_answer("application/zip"), openapi_extra=OPEN_TO_ALL
 )
 async def read_zipped_feed(request: Request, store: Visited, services: Injected) -> Response:
-    """Google's feed of product reviews in a zip, as files of at most 100 MB."""
+    """Google's feed of product reviews in a zip of files of at most 100 MB each."""
     return await _streamed(request, store, services, zipped, "application/zip")
 
 
@@ -68,7 +68,7 @@ async def _streamed(request: Request, store: Store, services: Services, written:
         if not held.enter_context(services.feeds.take(address_of(request))):
             raise NoRoomError("As many feeds as there may be are on their way.")
         with await services.pages.rows(_AT_ONCE) as room:
-            # Read before the answer begins, so that there can still be another one.
+            # Read before the response begins, so that an error can still be answered.
             first = await anext(batches)
             content = written(store.name or store.id, _joined(first, batches))
             return services.pages.stream(room, content, media_type, {}, held.pop_all())
@@ -84,7 +84,7 @@ async def _joined(first: Elements, others: AsyncIterator[Elements]) -> AsyncIter
 
 
 async def _batches(services: Services, store: Store, image_root: str) -> AsyncIterator[Elements]:
-    """All approved reviews, the newest first."""
+    """All approved reviews in batches, newest first."""
     search = _approved(store)
     while True:
         async with services.pages.turns:

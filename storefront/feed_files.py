@@ -1,4 +1,4 @@
-"""The files of a store's feed of product reviews, written while its reviews come: one, or several in a zip."""
+"""The files of a store's feed of product reviews, written as its reviews are read: one, or several in a zip."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ _CLOSE: Final = "</reviews>\n"
 
 
 class Elements(NamedTuple):
-    """Reviews as elements, and how many that were read with them have no place in the feed."""
+    """Reviews of a batch as XML elements, and the number of those that the feed leaves out."""
 
     text: bytes
     left_out: int
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 async def one_file(publisher: str, batches: AsyncIterator[Elements]) -> AsyncIterator[bytes]:
-    """The feed as one file, whole however large it gets: what a feed leaves out, Google deletes."""
+    """The feed as one file of any size: Google deletes reviews that a feed leaves out."""
     async for piece in files(publisher, batches, sys.maxsize):
         yield piece.text
 
@@ -39,7 +39,7 @@ async def one_file(publisher: str, batches: AsyncIterator[Elements]) -> AsyncIte
 async def zipped(
     publisher: str, batches: AsyncIterator[Elements], most_bytes: int = MOST_BYTES
 ) -> AsyncIterator[bytes]:
-    """The feed in a zip, as files of so many bytes at most."""
+    """The feed in a zip of files of at most `most_bytes` each."""
     written = _Written()
     with ZipFile(written, "w", ZIP_DEFLATED) as archive, ExitStack() as opened:
         number, file = 0, None
@@ -55,7 +55,7 @@ async def zipped(
 
 
 async def files(publisher: str, batches: AsyncIterator[Elements], most_bytes: int) -> AsyncIterator[Piece]:
-    """Files of so many bytes at most, each a feed of its own; without reviews there is one. A batch stays together."""
+    """Files of at most `most_bytes`, each a complete feed; one without any reviews. A batch is never divided."""
     head = feed_head(publisher).encode()
     file, size, left_out = 1, 0, 0
     yield Piece(file, head)
@@ -76,7 +76,7 @@ def _end(size: int, left_out: int) -> bytes:
 
 
 class _Written(RawIOBase):
-    """A file that can only be written to, and forgets what was taken."""
+    """A write-only file whose content is removed as it is taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

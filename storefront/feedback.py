@@ -1,4 +1,4 @@
-"""Endpoints of votes and reports from pages."""
+"""Endpoints for votes and reports from shops' pages."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -100,7 +100,7 @@ async def report_on_page(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Object to a review: moderators see it in their lists. It hides nothing by itself."""
+    """Report a review to the moderators. The report hides nothing by itself."""
     rates_of(request).reports.take(shopper.address, given.review_id)
     told = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
     return await _send(services, shopper, command, given.review_id, FeedbackAction.REPORT, told)
@@ -128,7 +128,7 @@ async def _send(
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
-    """Raises ProblemError (404) unless it is an approved review of the object in the store."""
+    """Raises ProblemError (404) unless this is the id of an approved review of the object in the store."""
     brief = await services.feedback.brief(id)
     is_here = brief is not None and (brief.entity, brief.store_id) == (shopper.entity, shopper.store.id)
     if brief is None or not is_here or brief.status is not ReviewStatus.APPROVED:

@@ -1,4 +1,4 @@
-"""The endpoint of a form, and the checks of what a form sends."""
+"""The endpoint for opening a form, and the checks of submitted forms."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,9 +25,9 @@ _KEYS: Final = "The key of forms, which a worker makes up when it first starts,"
 
 
 class Form(TypedDict):
-    """The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
-    earliest. `open`: reviews are taken here at all; `anonymous`: without a review token, too. `check`: to be solved,
-    where one is asked for."""
+    """The parameters of a form that is opened now. `stamp` is sent back with the review, `leastSeconds` later at the
+    earliest. `open`: reviews are accepted here; `anonymous`: also without a review token. `check`: a challenge to be
+    solved, if that is required."""
 
     stamp: str
     leastSeconds: int
@@ -43,7 +43,7 @@ router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKi
 
 @router.get("/form", response_model=Form, openapi_extra=OPEN_TO_ALL)
 async def read_form(request: Request, shopper: Reading, services: Injected) -> JsonResponse:
-    """All that the form of a review needs when it is opened. It is another one each time."""
+    """The parameters of a review form that is being opened. They differ each time."""
     key, now = (await _keys(services))[0], datetime.now(UTC)
     challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
     is_open = await _is_open(services, shopper)
@@ -62,7 +62,7 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
 async def refusal_of_form(
     request: Request, services: Services, shopper: Shopper, stamp: str | None, check: str | None
 ) -> FormRefusal | None:
-    """The reason against a review that comes with this stamp, and this check where one is asked for."""
+    """The reason to refuse a review with this stamp and, if that is required, this check; None if there is none."""
     keys = await _keys(services)
     found = refusal_of_stamp(stamp, shopper.object_key, keys, datetime.now(UTC))
     if found is None and request.app.state.storefront_check:
@@ -71,20 +71,20 @@ async def refusal_of_form(
 
 
 async def check_stamp(services: Services, shopper: Shopper, stamp: str | None) -> None:
-    """Raises ProblemError (403) unless the form was opened for this object; it doesn't matter how long ago."""
+    """Raises ProblemError (403) unless the stamp is valid for this object, however recent it is."""
     found = refusal_of_stamp(stamp, shopper.object_key, await _keys(services), datetime.now(UTC), least=timedelta(0))
     if found:
         raise refused(found)
 
 
 def refused(reason: FormRefusal) -> ProblemError:
-    """The problem of a form that can't be taken."""
+    """The problem of a refused form."""
     error: ItemError = {"pointer": f"/{reason.field}", "code": reason.value, "message": reason.message}
     return ProblemError(ProblemKind.FORBIDDEN, f"{reason.message} Nothing was accepted.", [error])
 
 
 async def _keys(services: Services) -> Sequence[bytes]:
-    """The keys by which stamps are valid, the one to sign by first. Raises ProblemError: there is none yet."""
+    """The keys that verify stamps, the signing one first. Raises ProblemError: there is none yet."""
     keys = await services.review_tokens.keys()
     if not keys:
         raise unavailable(_KEYS)

@@ -1,4 +1,4 @@
-"""The endpoint of images for a review that is written on a page."""
+"""The endpoint for images of a review that is written on a page."""
 
 from typing import Annotated, Final
 
@@ -24,7 +24,7 @@ async def uploader(
     services: Injected,
     stamp: Annotated[NoNull | None, Query(max_length=256, description="That of `form`")] = None,
 ) -> Shopper:
-    """Somebody who has the form open, and hasn't sent too much. Raises ProblemError before the image is read."""
+    """A shopper with a valid stamp, and within the rate of uploads. Raises ProblemError before the image is read."""
     await check_stamp(services, shopper, stamp)
     rates_of(request).images.take(shopper.address, shopper.store.id, *shopper.entity)
     return shopper
@@ -52,6 +52,6 @@ async def upload_on_page(
     services: Injected,
 ) -> Response:
     """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
-    removed after 24 hours if no review has it by then."""
-    # The stamp may be another one when it is sent again.
+    removed after 24 hours if no review uses it by then."""
+    # A repeated request may have another stamp, so only the image identifies it.
     return await take_upload(services, command.saying(content), content, shopper.caller.subject)

@@ -1,4 +1,4 @@
-"""The endpoint of what search engines read on an object's page."""
+"""The endpoint for the structured data of an object's page, for search engines."""
 
 from functools import partial
 from typing import Any, Final
@@ -22,7 +22,7 @@ from storefront.reviews import whole
 from storefront.shoppers import Reading, store_of
 
 MOST_REVIEWS: Final = 10
-"""The newest ones, beside the rating of all."""
+"""Maximum number of reviews, the newest ones, beside the rating of all."""
 
 MEDIA_TYPE: Final = "application/ld+json"
 _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
@@ -37,16 +37,16 @@ router: Final = routes(
 
 @router.get("/jsonld", response_class=Response, openapi_extra=OPEN_TO_ALL)
 async def read_jsonld(request: Request, shopper: Reading, services: Injected) -> Response:
-    """The rating of an object and its newest reviews, for a script element of its page; `{}` where there are none, and
-    for organizations and local businesses."""
+    """The rating of an object and its newest reviews, for a script element of its page; `{}` if there are none, and for
+    organizations and local businesses."""
     return await kept(request, partial(structured_answer, services, shopper.store.id, shopper.entity))
 
 
 async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:
-    """The same as it is kept: JSON that is safe within a script element. Raises ProblemError (404)."""
+    """The structured data, as JSON that is safe within a script element, to be cached. Raises ProblemError (404)."""
     store = await store_of(services, store_id)
     object_key = ObjectKey(entity, store_id)
-    # Whoever waits for room reads what there is then.
+    # A request that waits for room reads afterwards, so that its data is current.
     with await services.pages.rows(MOST_REVIEWS):
         tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
         about = description(await services.objects.of_keys([object_key]), object_key)

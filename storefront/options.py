@@ -1,4 +1,4 @@
-"""The options of the storefront, which the configuration can set."""
+"""The options of the storefront, set by the configuration."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class StorefrontOptions(BaseModel):
-    """The most that one address may send from pages to a process in an hour, and what is asked of browsers."""
+    """Hourly bounds, per process, on submissions from one address by pages, and a check of browsers."""
 
     reviews_per_hour: Annotated[
         int, Field(ge=0, description="Of one object; ten times as many of all. 0: any number")

@@ -1,4 +1,4 @@
-"""Rates of what one address writes, counted in each process."""
+"""Rate limits on writes from one address, counted in each process."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _OF_ALL: Final = 10
 
 
 class HourlyRate:
-    """So much an hour from one address about one thing, and ten times as much about all things."""
+    """An hourly limit on one address about one thing, and ten times as much about all things."""
 
     def __init__(self, most: int, name: str) -> None:
         of_all = _OF_ALL * most
@@ -20,13 +20,13 @@ class HourlyRate:
         self._of_all = RateLimit(of_all / _HOUR_S, of_all, f"{of_all} {name} an hour")
 
     def take(self, address: str, *thing: str) -> None:
-        """Count one. Raises ProblemError (429), with when to come again."""
+        """Count one write. Raises ProblemError (429), with Retry-After."""
         self._of_all.take(address)
         self._of_one.take("\n".join((address, *thing)))
 
 
 class Rates:
-    """The rates of all that pages send."""
+    """The rate limits on all writes from pages."""
 
     def __init__(self, options: StorefrontOptions) -> None:
         self.reviews = HourlyRate(options.reviews_per_hour, "reviews")
@@ -36,6 +36,6 @@ class Rates:
 
 
 def rates_of(request: Request) -> Rates:
-    """The rates of the application that serves the request."""
+    """The rate limits of the application that serves the request."""
     rates: Rates = request.app.state.storefront_rates
     return rates

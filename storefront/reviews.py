@@ -1,4 +1,4 @@
-"""The endpoint of an object's reviews for pages."""
+"""The endpoint for an object's reviews on pages."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -32,7 +32,7 @@ _USUAL: Final = 10
 
 
 class SortOrder(StrEnum):
-    """The order of reviews on a page; of equals the newest first, with `lowest` the oldest."""
+    """The order of reviews on a page; ties are sorted newest first, with `lowest` oldest first."""
 
     NEWEST = "newest"
     HELPFUL = "helpful"
@@ -57,7 +57,7 @@ class PublicReply(TypedDict):
 
 
 class PublicImage(TypedDict):
-    """An image of a review, as JPEG: at most 320 and 1600 pixels on its longest side; addresses below the service."""
+    """An image of a review, as JPEG: at most 320 and 1600 pixels on its longest side; both are paths of the service."""
 
     id: str
     small: str
@@ -65,7 +65,7 @@ class PublicImage(TypedDict):
 
 
 class PublicReview(TypedDict):
-    """An approved review as everybody may see it."""
+    """An approved review as shown to the public."""
 
     id: str
     rating: int | float
@@ -83,7 +83,7 @@ class PublicReview(TypedDict):
 
 
 class PublicPage(TypedDict):
-    """One page of reviews; `next` is `after` of the next page, null behind the last one."""
+    """One page of reviews; `next` is `after` of the next page, null on the last one."""
 
     results: list[PublicReview]
     next: str | None
@@ -91,7 +91,7 @@ class PublicPage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The reviews that a page asks for."""
+    """The criteria for the reviews of a page."""
 
     sort: SortOrder
     stars: int | None
@@ -101,7 +101,7 @@ class Wanted:
     take: int
 
     def search(self, store_id: str, entity: Entity, after: str | None) -> ReviewSearch:
-        """The search for them. Raises ProblemError: `after` is no position in it."""
+        """The search by these criteria. Raises ProblemError: `after` is no position in its results."""
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],
@@ -120,7 +120,7 @@ class Wanted:
         return replace(search, after=position_in_order(after, self._list(store_id, entity), order(search), TYPES))
 
     def next_page(self, store_id: str, entity: Entity, page: ReviewPage) -> str | None:
-        """`after` of the page behind this one."""
+        """`after` of the next page; None on the last one."""
         return None if page.end is None else cursor(page.end, self._list(store_id, entity))
 
     def _list(self, store_id: str, entity: Entity) -> Any:
@@ -174,7 +174,7 @@ async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wan
 
 
 async def whole(services: Services, page: ReviewPage) -> list[Review]:
-    """The reviews of a page with their long texts, without those that have gone meanwhile, or aren't approved now."""
+    """The reviews of a page with their long texts, except those that were deleted since or are no longer approved."""
     if not page.long_texts:
         return list(page.reviews)
     texts = dict.fromkeys(page.long_texts, "") | await services.reviews.texts(page.long_texts, approved=True)
@@ -183,7 +183,7 @@ async def whole(services: Services, page: ReviewPage) -> list[Review]:
 
 
 def public_review(review: Review, text: str) -> PublicReview:
-    """A review as everybody may see it."""
+    """A review as shown to the public."""
     reply = review.reply
     return {
         "id": review.id,

@@ -1,4 +1,4 @@
-"""Whoever looks at a store's page or writes there: the store, the object, and that the page may."""
+"""Visitors of shops' pages: the store, the object, and the check that the page may write."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -45,13 +45,13 @@ class Shopper:
 
     @property
     def caller(self) -> Caller:
-        """The visitor as the facade's commands see him: nobody, who writes to this store alone."""
+        """The visitor as a caller of the facade's commands: anonymous, and bound to this store."""
         return Caller(None, _WRITES, frozenset({self.store.id}))
 
 
 async def visit(request: Request) -> None:
-    """Count a request. Raises ProblemError: 429; 422 its query or its path can't be used. FastAPI tells so of a path,
-    too, but only after it has resolved what doesn't depend on that, as the body and the command."""
+    """Count a request, and check its query and path. Raises ProblemError: 422, 429. FastAPI checks a path, too, but
+    only after it has resolved independent dependencies, such as the body and the command."""
     request.app.state.rate_limit.take(address_of(request))
     check_query(request.scope)
     try:
@@ -69,7 +69,7 @@ async def visited_store(request: Request, _: Annotated[None, Depends(visit)], st
 
 
 async def store_of(services: Services, store_id: str) -> Store:
-    """A store as it is. Raises ProblemError (404)."""
+    """The store with this id. Raises ProblemError (404)."""
     store = (await services.lookups.stores_for_commands([store_id])).get(store_id)
     if store is None:
         raise not_found("store")
@@ -79,12 +79,12 @@ async def store_of(services: Services, store_id: str) -> Store:
 async def reader(
     request: Request, store: Annotated[Store, Depends(visited_store)], entity_type: TypePath, entity_id: EntityPath
 ) -> Shopper:
-    """Somebody who looks."""
+    """A visitor who reads."""
     return Shopper(store, Entity(entity_type, entity_id), network_of(request))
 
 
 async def writer(request: Request, shopper: Annotated[Shopper, Depends(reader)]) -> Shopper:
-    """Somebody who writes: from a page of ours, of the store's origins, or from a server. Raises ProblemError (403)."""
+    """A visitor who writes: by a page of ours or of the store's origins, or by a server. Raises ProblemError (403)."""
     request.state.caller = shopper.caller
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site")
@@ -97,6 +97,6 @@ async def writer(request: Request, shopper: Annotated[Shopper, Depends(reader)])
 
 
 Visited = Annotated[Store, Depends(visited_store)]
-"""The store as a parameter of an endpoint that is open to all."""
+"""The store as a parameter of a public endpoint."""
 Reading = Annotated[Shopper, Depends(reader)]
 Writing = Annotated[Shopper, Depends(writer)]

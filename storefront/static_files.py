@@ -1,7 +1,7 @@
-"""The files that pages of shops load: the widget's modules and its languages, readable from every origin.
+"""The static files for shops' pages: the widget's modules and its languages, readable from every origin.
 
-A module names the others, and the languages, by their version (`./plaudit-stars.js?v=1f0c9a2e`): a browser that has
-another version of one in its cache loads the one that fits. The languages have one version together.
+A module imports the others, and the languages, by their version (`./plaudit-stars.js?v=1f0c9a2e`), so that a browser
+with another version of one in its cache loads the matching one. All languages share one version.
 """
 
 import gzip
@@ -27,7 +27,7 @@ _IMPORTED: Final = re.compile(r"'\./(plaudit-\w+\.js)'")
 _LANGUAGE: Final = re.compile(r"`languages/[^`]*\.json(?=`)")
 _CACHE_OF_VERSION: Final = "public, max-age=31536000, immutable"
 _CACHE_OF_OTHERS: Final = "no-store"
-"""Another version is asked for, while processes of two run. This one is the best that there is, and nobody keeps it."""
+"""For requests of another version, while processes of two versions run: this version is the best available answer."""
 
 _COMMENT_OR_INDENT: Final = re.compile(r"/\*\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
 _MEDIA_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
@@ -35,17 +35,17 @@ _MEDIA_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".json": "applic
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is sent: its body, the same by gzip, and what tells this version from others."""
+    """A file as it is sent: its body, plain and gzipped, its entity tag and its version."""
 
     body: bytes
     compressed: bytes
     media_type: str
     tag: str
     version: str
-    """The version by which modules ask for it."""
+    """The version by which modules request it."""
 
     def caching(self, version: str | None) -> str:
-        """The bound on how long it is kept by whoever asks for this version, or for none."""
+        """The `Cache-Control` of a response to a request for this version, or for none."""
         if version is None:
             return _CACHE
         return _CACHE_OF_VERSION if version == self.version else _CACHE_OF_OTHERS
@@ -53,7 +53,7 @@ class StaticFile:
 
 @cache
 def static_file(path: Path) -> StaticFile:
-    """A module or a language. Modules go without their comments and indents: browsers need neither."""
+    """A module or a language. Modules are sent without comments and indentation."""
     text = path.read_text("utf-8")
     if path.suffix == ".js":
         text = _IMPORTED.sub(lambda found: _versioned(path.with_name(found[1])), _COMMENT_OR_INDENT.sub("", text))

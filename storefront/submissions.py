@@ -1,4 +1,4 @@
-"""The endpoint of a review that is written on a page."""
+"""The endpoint for reviews that are written on a page."""
 
 from typing import Annotated, Final
 
@@ -39,7 +39,7 @@ Long = Annotated[NoNull, StringConstraints(max_length=2_048)]
 
 
 class PageReview(ClosedMessage):
-    """A review as a page sends it. Its author is whom the token proves, else nobody; its id is chosen here."""
+    """A review as a page sends it. Its author is the customer of the token, else nobody; its id is assigned here."""
 
     rating: Rating
     title: Title | None = None
@@ -53,7 +53,7 @@ class PageReview(ClosedMessage):
     check: Annotated[Long | None, Field(description="The solved challenge of `form`, as JSON in base64")] = None
 
     def submitted(self, shopper: Shopper) -> SubmittedReview:
-        """The review, of the object and the store whose page it is."""
+        """The submission, for the object and the store of the page."""
         of_form = {"stamp", "website", "check"}
         return SubmittedReview(
             store_id=shopper.store.id,
@@ -98,7 +98,7 @@ async def submit_page_review(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Submit a review from a page: by the author whom its token proves, or by nobody where the store takes that."""
+    """Submit a review from a page: by the customer of its token, or anonymously if the store accepts that."""
     if given.website:
         reason: FormRefusal | None = FormRefusal.WEBSITE_FILLED
     else:
@@ -108,12 +108,12 @@ async def submit_page_review(
         raise refused(reason)
     rates_of(request).reviews.take(shopper.address, shopper.store.id, *shopper.entity)
     review = given.submitted(shopper)
-    # Sent again after a lost answer, it may come with another stamp: the first one is too old by then.
+    # A request repeated after a lost response may have another stamp, as the first one may have expired.
     command = command.saying(review.model_dump_json().encode())
     try:
         return await submit_reviews(services, shopper.caller, command, [review], Source.WIDGET)
     except ProblemError as problem:
         for error in problem.errors:
-            # The review came by itself, not in an array.
+            # The page sent a single review, not an array.
             error["pointer"] = error["pointer"].removeprefix("/0")
         raise

@@ -1,4 +1,4 @@
-"""Endpoints of ratings for pages: of one object, and of those of a list."""
+"""Endpoints for ratings on pages: of one object, and of several for lists."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -21,15 +21,15 @@ from storefront.door import kept
 from storefront.shoppers import Reading, Visited, store_of
 
 MOST_OBJECTS: Final = 100
-"""So many objects in one request."""
+"""Maximum number of objects in one request."""
 
 _MOST_CHARACTERS: Final = MOST_OBJECTS * (ID_LENGTH + 1) - 1
-"""Those of as many ids, with the commas between them."""
+"""Maximum length of that many ids, with commas between them."""
 
 
 class Summary(TypedDict):
-    """The rating of an object in a store. `value` is by the store's method, `average` the plain one, both 0 without
-    reviews; `histogram` has the number of reviews by stars, null where that isn't known."""
+    """The rating of an object in a store. `value` follows the store's method, `average` is the arithmetic mean; both
+    are 0 without reviews. `histogram` has the number of reviews by stars, null if that is unknown."""
 
     value: float
     average: float
@@ -55,7 +55,7 @@ async def read_summaries(
     entity_type: Annotated[Id, Query(alias="entityType")],
     ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, with commas")],
 ) -> Response:
-    """The ratings of several objects by id, for lists; an id with a comma in it can't be asked for so."""
+    """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
     wanted = _ids(ids)
     load = partial(_loaded_summaries, services, store.id, entity_type, wanted)
     return await kept(request, load)
@@ -106,7 +106,7 @@ async def _summaries(
 
 
 def summary(tally: RatingTally, method: RatingMethod) -> Summary:
-    """A tally as pages show it."""
+    """The summary of a tally, as pages show it."""
     return {
         "value": rating_value(tally, method),
         "average": rating_value(tally, RatingMethod.AVERAGE),

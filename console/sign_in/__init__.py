@@ -1,1 +1,1 @@
-"""Sign-in of the console: a credential becomes a session, kept in a sealed cookie."""
+"""Sign-in to the console: a credential becomes a session, kept in a sealed cookie."""

@@ -1,4 +1,4 @@
-"""Sign-ins at an OpenID provider that have begun, each in the browser of its visitor."""
+"""Pending sign-ins at an OpenID provider, each kept in its visitor's browser."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from typing import Final, Protocol
 from console.sign_in.cookies import SealedCookie
 
 ATTEMPT: Final = SealedCookie("__Host-plaudit-sign-in", timedelta(minutes=10))
-"""The cookie of a sign-in that has begun, until the provider sends the visitor back."""
+"""The cookie of a pending sign-in, until the provider redirects the visitor back."""
 
 _SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A sign-in that has begun at that moment: what the answer must match, and where the visitor wants to go."""
+    """A pending sign-in: the values that the answer must match, the page to return to, and its start in POSIX time."""
 
     state: str
     nonce: str
@@ -27,7 +27,7 @@ class Attempt:
 
     @classmethod
     def begin(cls, way_back: str, at: datetime) -> "Attempt":
-        """A new one, with secrets of its own."""
+        """A new attempt with fresh secrets."""
         state, nonce, verifier = (token_urlsafe(_SECRET_BYTES) for _ in range(3))
         return cls(state, nonce, verifier, way_back, at.timestamp())
 
@@ -37,7 +37,7 @@ class Attempt:
 
 
 def opened_attempt(value: str, keys: Sequence[bytes], at: datetime) -> Attempt | None:
-    """The attempt of a cookie; None where we didn't seal it, or it took too long."""
+    """The attempt in the value of a cookie; None if we didn't seal it, or it has expired."""
     content = ATTEMPT.open(value, keys)
     attempt = Attempt(*json.loads(content)) if content else None
     is_late = attempt is not None and at.timestamp() - attempt.begun >= ATTEMPT.lifetime.total_seconds()
@@ -45,15 +45,15 @@ def opened_attempt(value: str, keys: Sequence[bytes], at: datetime) -> Attempt |
 
 
 class Provider(Protocol):
-    """The place where visitors sign in, and what it lets in by."""
+    """An OpenID provider, at which visitors sign in."""
 
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
-        """The page at which the visitor signs in. Raises ProblemError: the provider is away."""
+        """The address at which the visitor signs in. Raises ProblemError: the provider is unavailable."""
         ...
 
     async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
-        """The access token for the query that the visitor came back with.
+        """The access token for the query with which the provider redirected the visitor back.
 
-        Raises ProblemError: it isn't an answer to this attempt (403), or the provider is away (503).
+        Raises ProblemError: it isn't an answer to this attempt (403), or the provider is unavailable (503).
         """
         ...

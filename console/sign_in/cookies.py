@@ -1,6 +1,6 @@
-"""Sealed cookies: nobody but us can read or change them, and each is good under its own name alone.
+"""Sealed cookies: encrypted, authenticated, and valid only under their own name.
 
-Sealed is `1 || nonce || AES-256-GCM(content)` in base64url, with the version and the cookie's name as associated data.
+A value is `1 || nonce || AES-256-GCM(content)` in base64url, with the version and the cookie's name as associated data.
 """
 
 import json
@@ -19,19 +19,19 @@ from domain import base64url
 from domain.sessions import LIFETIME, Session
 
 MOST_CHARACTERS: Final = 4_000
-"""Of a value: browsers keep 4,096 bytes of name and value together, and drop a longer cookie without a word."""
+"""Maximum length of a value: browsers store 4,096 bytes of name and value, and silently drop a longer cookie."""
 
 _VERSION: Final = b"\x01"
 _NONCE_BYTES: Final = 12
 
 
 class TooLargeError(Exception):
-    """A credential, sealed, is longer than a cookie may be."""
+    """A sealed credential is longer than a cookie may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealedCookie:
-    """A cookie that a browser keeps for so long, and sends to us alone."""
+    """A sealed cookie that a browser keeps for its lifetime, and sends only to us."""
 
     name: str
     lifetime: timedelta
@@ -46,7 +46,7 @@ class SealedCookie:
         return value
 
     def open(self, value: str, keys: Sequence[bytes]) -> bytes | None:
-        """The content; None where none of the keys has sealed it under this name."""
+        """The content; None if none of the keys has sealed it under this name."""
         try:
             sealed = base64url.decoded(value)
         except ValueError:
@@ -62,12 +62,12 @@ class SealedCookie:
         return None
 
     def put(self, response: Response, value: str) -> None:
-        """Have the browser keep the cookie."""
+        """Set the cookie."""
         seconds = int(self.lifetime.total_seconds())
         response.set_cookie(self.name, value, seconds, path="/", secure=True, httponly=True, samesite="lax")
 
     def remove(self, response: Response) -> None:
-        """Have the browser drop the cookie."""
+        """Delete the cookie."""
         response.delete_cookie(self.name, path="/", secure=True, httponly=True, samesite="lax")
 
     @property
@@ -76,17 +76,17 @@ class SealedCookie:
 
 
 SESSION: Final = SealedCookie("__Host-plaudit", LIFETIME)
-"""Browsers take `__Host-` from us alone, over TLS or from this machine, and for no other host."""
+"""Browsers accept a `__Host-` cookie only from the host itself, over TLS or from localhost, and send it to no other."""
 
 
 def sealed_session(session: Session, keys: Sequence[bytes]) -> str:
-    """The value of the cookie of a session. Raises TooLargeError."""
+    """The value of a session's cookie. Raises TooLargeError."""
     fields = [session.id, session.credential, session.subject, session.issued.timestamp()]
     return SESSION.seal(zlib.compress(json.dumps(fields).encode(), 9), keys)
 
 
 def opened_session(value: str, keys: Sequence[bytes], at: datetime) -> Session | None:
-    """The session of a cookie; None where we didn't seal it, or its time has passed at that moment."""
+    """The session in the value of a cookie; None if we didn't seal it, or it has expired at that moment."""
     content = SESSION.open(value, keys)
     if content is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules about requests of browsers: whose page asks, and where a visitor goes back to."""
+"""Checks of requests from browsers: the site that sent them, and the page to return to."""
 
 import re
 from typing import Final
@@ -15,15 +15,15 @@ _BELOW_CONSOLE: Final = re.compile(r"/console(/[\w.~!$&'()*+,;=:@%-]+)*/?(\?[!-~
 
 
 def is_own_request(method: str, sec_fetch_site: str | None) -> bool:
-    """True if a request may use the visitor's cookie: it changes nothing, or a page of ours asks for it.
+    """True if a request may use the visitor's cookie: its method is safe, or one of our pages sent it.
 
-    Every browser of today sends `Sec-Fetch-Site`, and no page can set it; what comes without it is refused.
+    All current browsers send `Sec-Fetch-Site`, and no page can set it; unsafe requests without it are refused.
     """
     return method in SAFE_METHODS or sec_fetch_site == "same-origin"
 
 
 def way_back(wanted: str | None) -> str:
-    """The address below /console that a visitor wanted to see; the first page where it is anything else."""
+    """The requested address if it is a page below /console, else the start page."""
     if not wanted or len(wanted) > _LONGEST_WAY or not _BELOW_CONSOLE.fullmatch(wanted):
         return HOME
     path = wanted.partition("?")[0]

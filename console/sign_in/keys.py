@@ -1,4 +1,4 @@
-"""The keys by which cookies are sealed."""
+"""The keys that seal cookies."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,15 +11,15 @@ _KEY: Final = "The key of cookies, which a worker makes up when it first starts,
 
 
 class CookieKeys:
-    """The configured keys, the first of which seals; without any the one that is kept in the database."""
+    """The configured keys, the first of which seals; without any, the one stored in the database."""
 
     def __init__(self, configured: Sequence[bytes], made_up: MadeUpKey) -> None:
         self._keys = tuple(configured)
         self._made_up = made_up
 
     async def all(self) -> Sequence[bytes]:
-        """The keys that open cookies, the one to seal by first. Raises ProblemError: there is none
-        yet, because a worker, which makes it up when it starts, has never run."""
+        """The keys that open cookies, the sealing one first. Raises ProblemError: there is none yet, as a worker, which
+        generates it when it starts, has never run."""
         if not self._keys:
             made_up = await self._made_up.get()
             if made_up is None:

@@ -1,4 +1,4 @@
-"""Sign-in at an OpenID provider: authorization code with PKCE (S256), state and nonce."""
+"""Sign-in at an OpenID provider: authorization code flow with PKCE (S256), state and nonce."""
 
 import asyncio
 import hmac
@@ -31,8 +31,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class OpenIdClient:
-    """Plaudit, as the provider knows it. Without a secret it is a public client; without the addresses of the
-    endpoints the provider is asked for them. `parameters` go to both endpoints, such as `resource` or `audience`."""
+    """Plaudit's registration with the provider. Without a secret it is a public client; without the addresses of both
+    endpoints these are discovered. `parameters`, such as `resource` or `audience`, are sent to both endpoints."""
 
     id: str
     secret: str | None
@@ -50,10 +50,10 @@ class _Endpoints:
 
 
 class OpenIdProvider(Provider):
-    """Sends visitors to an OpenID provider, and takes its access tokens for the codes that they come back with."""
+    """Redirects visitors to an OpenID provider, and exchanges the codes that they come back with for access tokens."""
 
     def __init__(self, client: OpenIdClient, id_tokens: Tokens) -> None:
-        """`id_tokens` checks tokens of the issuer for the client's id."""
+        """`id_tokens` validates ID tokens of the issuer, with the client's id as audience."""
         self._client = client
         self._id_tokens = id_tokens
         self._found: _Endpoints | None = None
@@ -63,7 +63,7 @@ class OpenIdProvider(Provider):
             self._found, self._found_at = _Endpoints(client.authorize_url, client.token_url), float("inf")
 
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
-        """The provider's page, with everything that it has to give back."""
+        """The provider's authorization endpoint, with the parameters of this attempt."""
         async with self._asked(redirect_uri) as client:
             endpoints = await self._endpoints(client)
             address, _ = client.create_authorization_url(
@@ -76,7 +76,7 @@ class OpenIdProvider(Provider):
             return str(address)
 
     async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
-        """The access token, once answer and id token have been found to be of this attempt."""
+        """The access token, if both the answer and the ID token belong to this attempt."""
         self._check_answer(attempt, answer)
         async with self._asked(redirect_uri) as client:
             endpoints = await self._endpoints(client)
@@ -109,7 +109,7 @@ class OpenIdProvider(Provider):
             raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
 
     async def _check_identity(self, attempt: Attempt, id_token: Any) -> None:
-        """Refuse tokens that weren't made for this attempt, or for another client."""
+        """Raises ProblemError unless the ID token was issued for this attempt and this client."""
         try:
             claims = await self._id_tokens.claims(id_token if isinstance(id_token, str) else "")
         except RefusedCredentialError as error:
@@ -124,7 +124,7 @@ class OpenIdProvider(Provider):
 
     @asynccontextmanager
     async def _asked(self, redirect_uri: str) -> AsyncIterator[AsyncOAuth2Client]:
-        """A client of the provider. Raises ProblemError for what goes wrong between us and it."""
+        """An HTTP client for the provider. Raises ProblemError: the provider can't be reached, or answers nonsense."""
         ours = self._client
         client = AsyncOAuth2Client(
             ours.id,
@@ -143,7 +143,7 @@ class OpenIdProvider(Provider):
             raise unavailable(_PROVIDER) from error
 
     async def _endpoints(self, client: AsyncOAuth2Client) -> _Endpoints:
-        """The endpoints, as the provider publishes them. Raises ValueError for a document of no use."""
+        """The endpoints, as the provider publishes them, cached. Raises ValueError: its document is unusable."""
         if self._found is None or monotonic() - self._found_at >= _DISCOVERED_S:
             issuer = self._client.issuer
             response = await client.request("GET", issuer.rstrip("/") + _DISCOVERY, withhold_token=True)

@@ -1,4 +1,4 @@
-"""The page at which visitors sign in."""
+"""The sign-in page."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,9 +15,9 @@ _OPENS_NOTHING = "You signed in, but that opens nothing here."
 def sign_in_page(
     request: Request, mode: str, back: str | None, problem: ProblemError | None = None, *, offers: bool = True
 ) -> Response:
-    """The page with the way to sign in of this mode, `back` to where the visitor wanted to go.
+    """The sign-in page of an authentication mode; `back` is the page to return to.
 
-    A problem is told by its status and its sentence. `offers` is False where trying again is of no use.
+    A problem sets the status and the error message. `offers` is False if trying again is of no use.
     """
     visit = Visit(request, Facade(request, None, ("", 0)), STRANGER, is_open=False)
     status, error, headers = 200, "", {}

@@ -1,4 +1,4 @@
-"""Sign-in and sign-out, by the way in that the service has."""
+"""Sign-in and sign-out in the service's authentication mode."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ CALLBACK: Final = f"{SIGN_IN}/callback"
 _ID_BYTES: Final = 16
 _MOST_FORM_BYTES: Final = 64 * 1024
 _FAILURES: Final = 30
-"""So many answers of the provider that aren't valid one address may bring in a minute: it is asked about each."""
+"""Maximum number of invalid provider answers from one address in a minute: each costs a request to the provider."""
 
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
@@ -52,7 +52,7 @@ _LATE: Final = "The sign-in took longer than 10 minutes, or was begun in another
 
 
 class SignIn(Door):
-    """Knows the visitors of the console by their sealed cookies, and gives these out.
+    """Identifies the visitors of the console by sealed cookies, and issues these.
 
     `provider` is for the mode `jwt`. In the mode `none` nobody signs in: there are no sessions.
     """
@@ -73,9 +73,9 @@ class SignIn(Door):
         )
 
     async def credential(self, request: Request) -> str | None:
-        """The credential of a visitor's session; None where there is none. Raises Refused while that can't be told.
+        """The credential of a visitor's session; None without one. Raises Refused: that can't be determined now.
 
-        It may have expired or been revoked since: the API tells that.
+        The credential may have expired or been revoked since: the API checks that.
         """
         try:
             session = await self.session(request)
@@ -88,9 +88,9 @@ class SignIn(Door):
         return session.credential if session else None
 
     async def session(self, request: Request) -> Session | None:
-        """The session of a visitor; None where there is none, it has ended, or its time has passed.
+        """The session of a visitor; None if there is none, or it has ended or expired.
 
-        Raises ProblemError, or what MongoDB's being away raises: in doubt nobody is let in.
+        Raises ProblemError, or PyMongo's error if MongoDB is unavailable: in doubt nobody is let in.
         """
         value = request.cookies.get(SESSION.name)
         if not value or self.is_open:
@@ -99,8 +99,8 @@ class SignIn(Door):
         return None if session is None or await self._ended.contains(session.id) else session
 
     def _patient(self, handler: Handler) -> Handler:
-        """The handler, with a page of ours while MongoDB is unavailable. Requests are counted by their address: nobody
-        has said yet who they are."""
+        """The handler, with a page of ours while MongoDB is unavailable. Requests are rate-limited by address, as their
+        sender isn't identified yet."""
 
         async def serve(request: Request) -> Response:
             try:
@@ -189,12 +189,12 @@ class SignIn(Door):
         return response
 
     async def _let_in(self, request: Request, credential: str, back: str) -> Response:
-        """Give out a new session for a credential that the API accepts. Raises ProblemError."""
-        request.app.state.rate_limit.give_back(address_of(request))  # here it is counted by its credential
+        """Issue a session for a credential that the API accepts. Raises ProblemError."""
+        request.app.state.rate_limit.give_back(address_of(request))  # from here on, its credential is counted instead
         caller = await identified(request, credential)
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)
-        withdraw(response)  # somebody else may have decided here before
+        withdraw(response)  # another user of this browser may have decided before
         try:
             SESSION.put(response, sealed_session(session, await self._keys.all()))
         except TooLargeError as error:
@@ -202,7 +202,7 @@ class SignIn(Door):
         return response
 
     def _check(self, request: Request) -> None:
-        """Raises ProblemError for a request by which nobody may sign in or out."""
+        """Raises ProblemError if nobody can sign in or out by this request."""
         if not keeps_cookies(request.url.scheme, request.url.hostname or ""):
             raise forbidden(_EAVESDROPPED)
         if not is_own_request(request.method, request.headers.get("sec-fetch-site")):
