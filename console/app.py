@@ -71,7 +71,7 @@ SCREENS: Final[Sequence[Screen]] = (
     *health.screens,
     *keys.screens,
 )
-_MOST_SIGNED_OUT: Final = 256 * 1024
+_SIGNED_OUT_FORM_BYTES: Final = 256 * 1024
 """Maximum bytes of a form that is returned to a signed-out visitor: more than the longest review or reply."""
 
 _SIGNED_OUT: Final = {
@@ -84,8 +84,8 @@ def add_console(
     app: FastAPI, door: Door | None = None, options: Options | None = None, queue_news: QueueNews | None = None
 ) -> None:
     """Add the console to the facade's application. Without `queue_news`, open pages receive no news."""
-    rooms = _Console(door or OpenDoor(), options or Options(), queue_news)
-    app.router.routes.extend(rooms.routes())
+    console = _Console(door or OpenDoor(), options or Options(), queue_news)
+    app.router.routes.extend(console.routes())
 
 
 class _Console:
@@ -99,14 +99,14 @@ class _Console:
     def routes(self) -> list[BaseRoute]:
         """All routes; the last one answers unknown paths with 404."""
         return [
-            PageRoute("/", _front),
+            PageRoute("/", _front_page),
             PageRoute("/favicon.ico", _icon),
             static_files.route(),
             *self._door.routes,
             PageRoute("/console", partial(self._serve, Screen("GET", "", (), _start))),
             PageRoute("/console/", _home),
             *(PageRoute(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
-            PageRoute("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _nowhere))),
+            PageRoute("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _unknown_page))),
         ]
 
     async def _serve(self, screen: Screen, request: Request) -> Response:
@@ -116,7 +116,7 @@ class _Console:
             if credential is None and not self._door.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
-            return await self._turned_away(self._visit(request, Facade(request, None, client), STRANGER), refused)
+            return await self._turn_away(self._visit(request, Facade(request, None, client), STRANGER), refused)
         async with Facade(request, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
@@ -128,7 +128,7 @@ class _Console:
             except Exception as error:
                 return await self._refusal(visit, refusal_by(problem_of(request.scope, error)))
 
-    async def _turned_away(self, visit: Visit, refused: Refused) -> Response:
+    async def _turn_away(self, visit: Visit, refused: Refused) -> Response:
         """The page for a visitor without a valid session. These are rate-limited by address."""
         try:
             visit.request.app.state.rate_limit.take(address_of(visit.request))
@@ -139,12 +139,12 @@ class _Console:
     async def _refusal(self, visit: Visit, refused: Refused) -> Response:
         """The page for a refused request. A form that can be sent again keeps its content: nothing is typed twice."""
         if refused.status == 401:
-            kept = await self._kept(visit, _MOST_SIGNED_OUT)
+            kept = await self._form_to_keep(visit, _SIGNED_OUT_FORM_BYTES)
             return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
-        is_passing = refused.status == 429 or refused.status >= 500
-        return visit.problem(refused, kept=await self._kept(visit, MAX_FORM_BYTES) if is_passing else None)
+        is_temporary = refused.status == 429 or refused.status >= 500
+        return visit.problem(refused, kept=await self._form_to_keep(visit, MAX_FORM_BYTES) if is_temporary else None)
 
-    async def _kept(self, visit: Visit, most_bytes: int) -> FormData | None:
+    async def _form_to_keep(self, visit: Visit, most_bytes: int) -> FormData | None:
         """The form sent by one of our pages; None if there is none, it has too many bytes, or a script sent it."""
         request = visit.request
         site = request.headers.get("sec-fetch-site")
@@ -202,13 +202,13 @@ def _to_sign_in(visit: Visit) -> Response:
     if visit.is_fragment:
         return HTMLResponse(PAGES.get_template("signed_out.html").render(), 401)
     # Our pages require a session, so it has ended since. Only the sign-in page, which leads to HOME, does without one.
-    was_in = request.headers.get("sec-fetch-site") == "same-origin" and request.url.path != HOME
-    told = {"to": visit.address} if request.method == "GET" else {}
-    query = urlencode({**told, **({"done": "ended"} if was_in else {})})
+    was_signed_in = request.headers.get("sec-fetch-site") == "same-origin" and request.url.path != HOME
+    target = {"to": visit.address} if request.method == "GET" else {}
+    query = urlencode({**target, **({"done": "ended"} if was_signed_in else {})})
     return RedirectResponse(f"{SIGN_IN}?{query}" if query else SIGN_IN, 303)
 
 
-async def _front(request: Request) -> Response:
+async def _front_page(request: Request) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise HTTPException(404)
     return await _home(request)
@@ -229,5 +229,5 @@ async def _start(visit: Visit) -> Response:
     return RedirectResponse(path, 303)
 
 
-async def _nowhere(visit: Visit) -> Response:
+async def _unknown_page(visit: Visit) -> Response:
     return visit.problem(Refused(404, _NO_SUCH_PAGE))

@@ -35,7 +35,7 @@ async def audit(visit: Visit) -> Response:
     return visit.page(
         "audit.html",
         rows=rows,
-        next=_behind(rows, skip, until) if len(found["results"]) > ROWS else None,
+        next=_position_after(rows, skip, until) if len(found["results"]) > ROWS else None,
         kinds=_KINDS,
         most=MOST_EXPORTED,
     )
@@ -51,7 +51,7 @@ async def export(visit: Visit) -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-def _behind(rows: Sequence[Mapping[str, Any]], skip: int, until: str | None) -> str:
+def _position_after(rows: Sequence[Mapping[str, Any]], skip: int, until: str | None) -> str:
     """The position after the rows of a page. Entries written later don't shift it."""
     last = rows[-1]["at"]
     same = sum(row["at"] == last for row in rows)

@@ -72,14 +72,14 @@ async def done(visit: Visit) -> Response:
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def all_results(visit: Visit) -> Response:
     """The number of results, and a choice of decisions. Opening the page decides nothing."""
-    return await _progress(visit, {}, {}, goes_on=False)
+    return await _progress_page(visit, {}, {}, goes_on=False)
 
 
 @screens.post("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def decide_some(visit: Visit) -> Response:
     """Decide about a batch of the results. The page goes on with the next by itself while decisions take effect."""
     form = await visit.form()
-    shown, texts, left = await _some(visit)
+    shown, texts, left = await _next_batch(visit)
     counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
     if shown:
@@ -88,13 +88,15 @@ async def decide_some(visit: Visit) -> Response:
         except Refused as refused:
             if refused.kind != KEY_REUSED:
                 raise
-            return await _progress(visit, counts, sent, goes_on=False, is_repeat=True)
+            return await _progress_page(visit, counts, sent, goes_on=False, is_repeat=True)
         now = outcomes(results, visit.caller.subject)
         counts.update(now)
-    return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
+    return await _progress_page(
+        visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"]
+    )
 
 
-async def _some(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
+async def _next_batch(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
     """The next batch: statuses by id, empty once all results are decided about; hashes of their texts by id; and the
     number of skipped reviews, changed or reported since the page of all results was opened. Raises Refused."""
     until = visit.query.get("until") or timestamp(datetime.now(UTC))
@@ -117,7 +119,7 @@ async def _some(visit: Visit) -> tuple[dict[str, str], dict[str, str], int]:
         body["after"] = found["next"]
 
 
-async def _progress(
+async def _progress_page(
     visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool, is_repeat: bool = False
 ) -> Response:
     """The page with the number of remaining results, and of those done by outcome. `sent`: form fields of the next

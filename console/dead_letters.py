@@ -85,7 +85,7 @@ async def mend(visit: Visit) -> Response:
         order["value"] = typed if editable == letter["value"] else await asyncio.to_thread(_in_one_line, typed)
     try:
         tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
-        refusal, hindrance = tried.get("refusal"), _told(tried) if tried["outcome"] != "applied" else None
+        refusal, hindrance = tried.get("refusal"), _message(tried) if tried["outcome"] != "applied" else None
         is_tried = form.get("action") == "try"
         if is_tried or hindrance or (refusal and form.get("action") != "anyway"):
             is_refused = bool(refusal or hindrance)
@@ -97,7 +97,7 @@ async def mend(visit: Visit) -> Response:
             raise
         return _page(visit, letter, status=refused.status, typed=typed, refused=refused)
     if results is not None and results[0]["outcome"] != "applied":
-        return _page(visit, letter, status=409, typed=typed, hindrance=_told(results[0]))
+        return _page(visit, letter, status=409, typed=typed, hindrance=_message(results[0]))
     return visit.back(f"{PATH}/{letter['place']}", "accepted" if results is None else "replayed")
 
 
@@ -143,7 +143,7 @@ def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown
     return visit.page("dead_letter.html", status=status, letter=letter, editable=letter["editable"], **defaults | shown)
 
 
-def _told(result: Mapping[str, Any]) -> str:
+def _message(result: Mapping[str, Any]) -> str:
     name = str(result.get("reason") or result["outcome"])
     return _WORDS.get(name, name)
 

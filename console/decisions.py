@@ -21,7 +21,7 @@ from domain.permissions import Permission
 DECISIONS: Final = {"approve": "approved", "reject": "rejected", "reset": "reset"}
 """The decisions about a review, each with its key in `console.visits.DONE`."""
 _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
-_BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
+_RESTORING: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that restores a status."""
 
 _STATUS_CHANGED: Final = "status-changed"
@@ -43,16 +43,16 @@ async def decide(visit: Visit) -> Response:
     back = _way_back(str(form.get("back", "")), id)
     try:
         seen = {id: str(form.get("seen", ""))}
-        await _check_seen(visit, seen, action, _undone(form))
+        await _check_seen(visit, seen, action, _undone_status(form))
         answer = await command(visit, form, [id], expected, texts_seen(seen), wait=WAIT_S)
     except Refused as refused:
-        return _told(visit, refused, back)
+        return _explain(visit, refused, back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     response = visit.back(back, done)
     # A decision that only settles reports can't be undone, as the status is the same. Nor can an undo.
-    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action] and "undoing" not in form
+    can_undo = expected in _RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
     if can_undo and back.partition("?")[0] == PATH:
-        undo = {"id": id, "action": _BACK_TO[expected], "expected": _STATUS_AFTER[action]}
+        undo = {"id": id, "action": _RESTORING[expected], "expected": _STATUS_AFTER[action]}
         offer(response, {**undo, "seen": str(form.get("seen", ""))})
     return response
 
@@ -64,7 +64,7 @@ async def decide_together(visit: Visit) -> Response:
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
     seen = marks_in(form, given)
-    other = await stale(visit, seen, str(form.get("action", "")), _undone(form))
+    other = await stale(visit, seen, str(form.get("action", "")), _undone_status(form))
     results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
@@ -81,10 +81,10 @@ async def delete(visit: Visit) -> Response:
     query = {"reason": form.get("reason"), "expectedStatus": form.get("expected")}
     try:
         await _check_seen(visit, seen, "delete")
-        named = _named([id], texts_seen(seen))
-        answer = await visit.facade.command("DELETE", "/api/customerReviews", named, query, key=key_of(form))
+        body = _body([id], texts_seen(seen))
+        answer = await visit.facade.command("DELETE", "/api/customerReviews", body, query, key=key_of(form))
     except Refused as refused:
-        return _told(visit, refused, _way_back("", id))
+        return _explain(visit, refused, _way_back("", id))
     return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
 
 
@@ -110,13 +110,13 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
         return {}
     results: dict[str, dict[str, Any]] = {}
     for row in found["results"]:
-        told = {"id": row["id"], "outcome": "refused"}
+        result = {"id": row["id"], "outcome": "refused"}
         if reason := staleness(marked[row["id"]], row, action):
-            results[row["id"]] = {**told, "reason": reason}
+            results[row["id"]] = {**result, "reason": reason}
         elif undone == row["reviewStatus"] and _is_of_others(visit, row):
             # Somebody else has decided the same: for the API the review is as expected.
             status = {"status": row["reviewStatus"], "moderator": row["moderator"]}
-            results[row["id"]] = {**told, "reason": _STATUS_CHANGED, **status}
+            results[row["id"]] = {**result, "reason": _STATUS_CHANGED, **status}
     return results
 
 
@@ -156,12 +156,12 @@ async def command(
         if query["reasonCode"] == "":
             raise Refused(422, {"detail": "Choose a reason for the rejection, and send it again."})
     path = f"/api/customerReviews/{action}"
-    key, named = key or key_of(form), _named(ids, texts)
-    answer: dict[str, Any] = await visit.facade.command("POST", path, named, query, key=key, wait=wait)
+    key, body = key or key_of(form), _body(ids, texts)
+    answer: dict[str, Any] = await visit.facade.command("POST", path, body, query, key=key, wait=wait)
     return answer
 
 
-def _named(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
+def _body(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
     """The request body of a decision about these reviews."""
     return {"ids": ids, "textHashes": {id: texts[id] for id in ids if id in texts}}
 
@@ -176,7 +176,7 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         return dict(refused.problem)
 
 
-def _undone(form: FormData) -> str:
+def _undone_status(form: FormData) -> str:
     """The status set by the decision that a form undoes; empty if it is no undo."""
     return str(form.get("expected", "")) if "undoing" in form else ""
 
@@ -192,7 +192,7 @@ async def _check_seen(visit: Visit, seen: Mapping[str, str], action: str, undone
         raise Refused(409, {"results": [*other.values()]})
 
 
-def _told(visit: Visit, refused: Refused, back: str) -> Response:
+def _explain(visit: Visit, refused: Refused, back: str) -> Response:
     """The page that explains why a decision about one review changed nothing, with a link back. Raises Refused: any
     other refusal, or the script sent the request."""
     if refused.status != 409 or visit.wants_json:
@@ -204,15 +204,15 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
     """The refusal of a decision about one review, worded for moderators."""
     if not refused.results:
         return refused
-    told = refused.results[0]
-    if detail := _STALE.get(told.get("reason", "")):
+    result = refused.results[0]
+    if detail := _STALE.get(result.get("reason", "")):
         return Refused(409, {"detail": detail})
-    if told.get("reason") == _STATUS_CHANGED:
-        by, status = told.get("moderator"), told.get("status") or "decided"
-        if _is_own(told, caller):
+    if result.get("reason") == _STATUS_CHANGED:
+        by, status = result.get("moderator"), result.get("status") or "decided"
+        if _is_own(result, caller):
             return Refused(409, {"detail": f"It is {status} already: you have decided so."})
         return Refused(409, {"detail": f"{by or 'Somebody else'} was faster: it is {status}. Nothing was changed."})
-    if told["outcome"] == "not-found":
+    if result["outcome"] == "not-found":
         return Refused(409, {"detail": "It isn't there any more: somebody has deleted it."})
     return refused
 

@@ -17,7 +17,7 @@ screens = Screens()
 async def entity_types(visit: Visit) -> Response:
     """The registered types, and the object named in the query."""
     types = await visit.facade.ask("GET", "/api/entityTypes")
-    found, refused = await _tried(visit)
+    found, refused = await _look_up(visit)
     picture = str((found or {}).get("imageUrl") or "")
     return visit.page(
         "entity_types.html",
@@ -29,7 +29,7 @@ async def entity_types(visit: Visit) -> Response:
     )
 
 
-async def _tried(visit: Visit) -> tuple[dict[str, Any] | None, Refused | None]:
+async def _look_up(visit: Visit) -> tuple[dict[str, Any] | None, Refused | None]:
     type, id = visit.query.get("type"), visit.query.get("id")
     if not type or not id:
         return None, None

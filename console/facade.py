@@ -25,7 +25,7 @@ _SENT_BEFORE: Final = (
     "This form was sent before with something else in it, and that was accepted. Look at what came of it; send this "
     "only if it is to be done as well."
 )
-_TOO_MUCH: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
+_OVERLOADED: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 
@@ -65,15 +65,15 @@ async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
     try:
         return await answer
     except Refused as refused:
-        if refused.kind not in _TOO_MUCH:
+        if refused.kind not in _OVERLOADED:
             raise
         return otherwise
 
 
 def refusal_by(problem: ProblemError) -> Refused:
     """A problem raised by the console itself, as its pages show it."""
-    told = {**problem.kind.members, "detail": problem.detail}
-    return Refused(problem.kind.status, told, problem.headers.get("Retry-After"))
+    members = {**problem.kind.members, "detail": problem.detail}
+    return Refused(problem.kind.status, members, problem.headers.get("Retry-After"))
 
 
 class Facade:
@@ -128,12 +128,12 @@ class Facade:
     async def _send(
         self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
-        given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         # An id of dots is escaped, or it would be resolved as a relative path.
         path = _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), path)
         if body is None:
-            return await self._http.request(method, path, params=given, headers=headers)
-        return await self._http.request(method, path, json=body, params=given, headers=headers)
+            return await self._http.request(method, path, params=parameters, headers=headers)
+        return await self._http.request(method, path, json=body, params=parameters, headers=headers)
 
 
 def _read(response: httpx.Response) -> Json:

@@ -221,12 +221,12 @@ def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     # A leading index says nothing: the console sends one item at a time, also where the API takes a list.
     parts = parts[1:] if parts and parts[0].isdecimal() else parts
-    named = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in (labels or {})), 0)
-    said = [(labels or {})[".".join(parts[:named])]] if named else []
-    for part in parts[named:]:
-        if part.isdecimal() and said:
-            said[-1] += f" {int(part[:9]) + 1}"
+    labelled = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in (labels or {})), 0)
+    names = [(labels or {})[".".join(parts[:labelled])]] if labelled else []
+    for part in parts[labelled:]:
+        if part.isdecimal() and names:
+            names[-1] += f" {int(part[:9]) + 1}"
         else:
-            said.append(_NEW_WORD.sub(" ", part).lower())
-    words = ", ".join(said)
+            names.append(_NEW_WORD.sub(" ", part).lower())
+    words = ", ".join(names)
     return words[:1].upper() + words[1:]

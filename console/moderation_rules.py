@@ -62,33 +62,33 @@ async def rules(visit: Visit) -> Response:
     """The rules in force, as a form."""
     store = await _store(visit)
     current = store["settings"]["moderationRules"]
-    return _form(visit, store, current, loaded=current)
+    return _form_page(visit, store, current, loaded=current)
 
 
 @screens.post("/stores/{id}/rules", Permission.READ_SETTINGS)
 async def change_rules(visit: Visit) -> Response:
     """Try the submitted rules, or save them if those in force are still the ones that the form was rendered with."""
     form, store = await visit.form(), await _store(visit)
-    wanted, loaded = _typed(form), _loaded(form)
+    wanted, loaded = _submitted_rules(form), _loaded_rules(form)
     current = store["settings"]["moderationRules"]
     here = f"{PATH}/{quote(store['id'], safe='')}/rules"
     if form.get("step") == "edit":
-        return _form(visit, store, wanted, loaded=loaded)
+        return _form_page(visit, store, wanted, loaded=loaded)
     try:
         is_conflict = current not in (loaded, wanted)
         if form.get("step") != "save":
-            return await _trial(visit, store, wanted, is_conflict=is_conflict)
+            return await _trial_page(visit, store, wanted, is_conflict=is_conflict)
         # Also true for a form that is sent twice.
         if current == wanted:
             return visit.back(here, "saved")
         if is_conflict:
-            return await _trial(visit, store, wanted, is_conflict=True, status=409)
+            return await _trial_page(visit, store, wanted, is_conflict=True, status=409)
         body = {"settings": {"moderationRules": wanted}}
         answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
             raise
-        return _form(visit, store, wanted, loaded=loaded, refused=refused)
+        return _form_page(visit, store, wanted, loaded=loaded, refused=refused)
     return visit.after(answer, here, "saved")
 
 
@@ -97,7 +97,7 @@ async def _store(visit: Visit) -> dict[str, Any]:
     return answer
 
 
-def _form(
+def _form_page(
     visit: Visit, store: Rule, rules: Sequence[Rule], *, loaded: Sequence[Rule], refused: Refused | None = None
 ) -> Response:
     errors: dict[int, list[str]] = {}
@@ -119,10 +119,14 @@ def _form(
     )
 
 
-async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool, status: int = 200) -> Response:
+async def _trial_page(
+    visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool, status: int = 200
+) -> Response:
     current = store["settings"]["moderationRules"]
-    latest = await _reviews(visit, store["id"])
-    reviews, now, then = await _tried(visit, store, [each for each in latest if _can_be_tried(each)], current, rules)
+    latest = await _latest_reviews(visit, store["id"])
+    reviews, now, then = await _try_rules(
+        visit, store, [each for each in latest if _can_be_tried(each)], current, rules
+    )
     rows = [
         {"review": review, "now": before, "then": after}
         for review, before, after in zip(reviews, now["results"], then["results"], strict=False)
@@ -149,7 +153,7 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
     )
 
 
-async def _tried(
+async def _try_rules(
     visit: Visit, store: Rule, reviews: list[dict[str, Any]], current: Sequence[Rule], rules: Sequence[Rule]
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any], Mapping[str, Any]]:
     """The reviews that were tried, and their results by the current rules and by `rules`. If the reviews are too large
@@ -176,7 +180,7 @@ def _can_be_tried(review: Mapping[str, Any]) -> bool:
     return True
 
 
-async def _reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
+async def _latest_reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
     """The store's latest reviews in the form of a trial; none for visitors who may not read reviews."""
     if not visit.may("customerReviews:read"):
         return []
@@ -191,7 +195,7 @@ def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Differen
     return [Difference(id, old.get(id), new.get(id)) for id in {**old, **new} if old.get(id) != new.get(id)]
 
 
-def _typed(form: FormData) -> list[dict[str, Any]]:
+def _submitted_rules(form: FormData) -> list[dict[str, Any]]:
     """The rules of a form: as JSON in `rules`, or field by field. Removed rules are left out, and so is the empty one
     that the form offers, if it is untouched; other rules without a name stay, and the API refuses them."""
     if "rules" in form:
@@ -213,7 +217,7 @@ def _details(form: FormData, index: int) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value not in (None, [])}
 
 
-def _loaded(form: FormData) -> list[dict[str, Any]]:
+def _loaded_rules(form: FormData) -> list[dict[str, Any]]:
     return _list_in(form, "loaded")
 
 

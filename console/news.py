@@ -14,7 +14,7 @@ from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission
 
-_CHECKED_S: Final = 4.0
+_CHECK_S: Final = 4.0
 """Seconds between checks that the visitor may still read the stream."""
 
 screens = Screens()
@@ -41,8 +41,8 @@ async def claim(visit: Visit) -> Response:
 async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:
     checked = monotonic()
     yield b"retry: 1000\n\n"
-    async for each in queue_news.news(visit.caller, _CHECKED_S):
-        if monotonic() - checked >= _CHECKED_S:
+    async for each in queue_news.news(visit.caller, _CHECK_S):
+        if monotonic() - checked >= _CHECK_S:
             if visit.is_still_in is None or not await visit.is_still_in():
                 return
             checked = monotonic()
@@ -52,5 +52,5 @@ async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:
 def _event(news: News) -> bytes:
     who = {"by": news.by, "desk": news.desk}
     decided = {"status": news.status, "reason": news.reason_code}
-    told = {"id": news.review_id, "store": news.store_id, "at": news.at, **who, **decided}
-    return b"event: %s\ndata: %s\n\n" % (news.kind.encode(), orjson.dumps(told))
+    data = {"id": news.review_id, "store": news.store_id, "at": news.at, **who, **decided}
+    return b"event: %s\ndata: %s\n\n" % (news.kind.encode(), orjson.dumps(data))

@@ -12,7 +12,7 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 MOST_LINES: Final = 300
-_MOST_TOLD: Final = 20_000
+_MAX_EVENT_CHARACTERS: Final = 20_000
 """Maximum characters of an order's last event on its page."""
 
 screens = Screens()
@@ -38,15 +38,15 @@ async def order(visit: Visit) -> Response:
     """One order: its lines with returnable quantities, its returns, and its last event."""
     row = await visit.facade.ask("GET", f"/api/orders/{quote(visit.path['id'], safe='')}")
     returned = await returns_of(visit, row["id"])
-    told = json.dumps(row["order"], indent=2, ensure_ascii=False)
+    event = json.dumps(row["order"], indent=2, ensure_ascii=False)
     return visit.page(
         "order.html",
         row=row,
         lines=row["lineItems"][:MOST_LINES],
         returned=returned,
         is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
-        told=told[:_MOST_TOLD],
-        is_cut=len(told) > _MOST_TOLD,
+        told=event[:_MAX_EVENT_CHARACTERS],
+        is_cut=len(event) > _MAX_EVENT_CHARACTERS,
     )
 
 

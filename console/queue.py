@@ -65,7 +65,7 @@ async def queue(visit: Visit) -> Response:
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     undo = offered(visit.request)
     searched = visit.facade.ask("POST", "/api/customerReviews/search", body)
-    found, undone = await asyncio.gather(searched, _undone(visit, undo))
+    found, undone = await asyncio.gather(searched, _review_to_undo(visit, undo))
     focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     page = visit.page(
         "queue.html",
@@ -85,7 +85,7 @@ async def queue(visit: Visit) -> Response:
     return page
 
 
-async def _undone(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:
+async def _review_to_undo(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:
     """The review whose decision can be undone; None without one, or if it can't be looked up in time."""
     if undo is None:
         return None
@@ -103,19 +103,19 @@ async def since(visit: Visit) -> Response:
     wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
     lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
     found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
-    came = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
+    new_ids = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
     if "missed" in form:
         known = {*heard, *(str(id) for id in form.getlist("rows"))}
-        came += await _changed(visit, body, since, known)
-    return JSONResponse({"ids": [*dict.fromkeys(came)]})
+        new_ids += await _changed(visit, body, since, known)
+    return JSONResponse({"ids": [*dict.fromkeys(new_ids)]})
 
 
 async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
     """Ids of reviews that a filter finds and that were changed since or, with the filter REPORTED, reported since;
     without the `known` ones, and those that can't be looked up in time. Raises Refused."""
     latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
-    asked = visit.facade.ask("POST", "/api/customerReviews/search", latest)
-    rows = [row for row in (await if_in_time(asked, {"results": []}))["results"] if row["id"] not in known]
+    answer = visit.facade.ask("POST", "/api/customerReviews/search", latest)
+    rows = [row for row in (await if_in_time(answer, {"results": []}))["results"] if row["id"] not in known]
     changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
     if visit.query.get("only") != REPORTED:
         return changed
@@ -143,7 +143,7 @@ async def rows_now(visit: Visit) -> Response:
     search = {"ids": ids, "take": len(ids), "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
     by_id = {row["id"]: row for row in found["results"]}
-    return JSONResponse({"results": [_now(id, by_id.get(id), str(form.get(f"seen-{id}", ""))) for id in ids]})
+    return JSONResponse({"results": [_current_state(id, by_id.get(id), str(form.get(f"seen-{id}", ""))) for id in ids]})
 
 
 @screens.get("/queue/state", Permission.READ_REVIEWS)
@@ -177,14 +177,14 @@ async def _waiting(visit: Visit) -> int | None:
 
 
 async def _total(visit: Visit, search: Mapping[str, Any]) -> int | None:
-    asked = visit.facade.ask("POST", "/api/customerReviews/search", {**search, "take": 0})
-    found = await if_in_time(asked, {"totalCount": None})
+    answer = visit.facade.ask("POST", "/api/customerReviews/search", {**search, "take": 0})
+    found = await if_in_time(answer, {"totalCount": None})
     return None if found["totalCount"] is None else int(found["totalCount"])
 
 
-def _now(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
+def _current_state(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
     if row is None:
         return {"id": id, "status": None, "by": None, "reason": None, "isChanged": False}
     is_changed = staleness(seen, row, "") is not None
-    told = {"status": row["reviewStatus"], "by": row["moderator"], "reason": row["reasonCode"]}
-    return {"id": id, **told, "isChanged": is_changed}
+    decided = {"status": row["reviewStatus"], "by": row["moderator"], "reason": row["reasonCode"]}
+    return {"id": id, **decided, "isChanged": is_changed}

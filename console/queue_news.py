@@ -27,7 +27,7 @@ MOST_CLAIMS: Final = 10_000
 
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
-_TOLD: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited", "ReviewReported": "reported"}
+_KINDS: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited", "ReviewReported": "reported"}
 _TYPE: Final = "ce_type"
 
 
@@ -102,7 +102,7 @@ class QueueNews:
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._by_number: dict[int, _Listener] = {}
+        self._listeners: dict[int, _Listener] = {}
         self._claims = _Claims()
         self._reading: asyncio.Task[None] | None = None
         self._next = 0
@@ -135,11 +135,11 @@ class QueueNews:
     def _listening(self) -> Iterator[_Listener]:
         self._next += 1
         number, listener = self._next, _Listener()
-        self._by_number[number] = listener
+        self._listeners[number] = listener
         try:
             yield listener
         finally:
-            del self._by_number[number]
+            del self._listeners[number]
 
     async def _read(self) -> None:
         try:
@@ -147,7 +147,7 @@ class QueueNews:
         except Exception:
             log.exception("The news of the queue can't be read on; open pages ask anew")
         finally:
-            for listener in self._by_number.values():
+            for listener in self._listeners.values():
                 listener.is_behind = True
 
     async def _pass_on(self) -> None:
@@ -160,14 +160,14 @@ class QueueNews:
                 continue
             # Reading starts earlier for the claims alone: pages show the reviews of that time already.
             if news is not None and not (news.kind == "new" and news.at < begin.timestamp() * 1_000):
-                self._tell(news)
+                self._deliver(news)
 
-    def _tell(self, news: News) -> None:
+    def _deliver(self, news: News) -> None:
         if news.kind == "claimed":
             self._claims.take(news)
         elif news.kind == "decided":
             self._claims.drop(news.review_id)
-        for listener in self._by_number.values():
+        for listener in self._listeners.values():
             if listener.news.full():
                 listener.is_behind = True
             else:
@@ -177,15 +177,17 @@ class QueueNews:
 def _news_in(record: Any) -> News | None:
     """The news in a record; None if it doesn't concern queues. Raises ValueError, KeyError or TypeError."""
     kind = (dict(record.headers).get(_TYPE) or b"").decode().removeprefix("plaudit.")
-    if record.value is None or kind not in {*_DECISIONS, *_TOLD, "ReviewClaimed"}:
+    if record.value is None or kind not in {*_DECISIONS, *_KINDS, "ReviewClaimed"}:
         return None
-    told = orjson.loads(record.value)
-    id, store_id = str(told["reviewId"]), told["storeId"]
-    news = News(_TOLD.get(kind, "decided"), id, store_id, record.timestamp)
+    content = orjson.loads(record.value)
+    id, store_id = str(content["reviewId"]), content["storeId"]
+    news = News(_KINDS.get(kind, "decided"), id, store_id, record.timestamp)
     if kind == "ReviewClaimed":
-        return replace(news, kind="claimed", by=told["subject"], desk=told["desk"])
+        return replace(news, kind="claimed", by=content["subject"], desk=content["desk"])
     if kind == "ReviewEdited":
-        return replace(news, status=told["statusAfter"]) if told["statusAfter"] != told["statusBefore"] else news
-    if kind in _TOLD:
+        return (
+            replace(news, status=content["statusAfter"]) if content["statusAfter"] != content["statusBefore"] else news
+        )
+    if kind in _KINDS:
         return news
-    return replace(news, by=told.get("moderator"), status=told["status"], reason_code=told.get("reasonCode"))
+    return replace(news, by=content.get("moderator"), status=content["status"], reason_code=content.get("reasonCode"))

@@ -33,7 +33,7 @@ MOST_COUNTED: Final = 1_000
 
 PATH: Final = "/console/returns"
 ALL: Final = "all"
-_PAGES_OF_THEIR_OWN: Final = (401, 403, 404)
+_STATUSES_WITH_OWN_PAGE: Final = (401, 403, 404)
 
 screens = Screens()
 
@@ -86,7 +86,7 @@ async def new_return(visit: Visit) -> Response:
     """The form to create a return of an order; without an order, a search for one."""
     id = visit.query.get("orderId")
     order = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}") if id else None
-    return _new(visit, order, lines_of_order(order) if order else [])
+    return _new_page(visit, order, lines_of_order(order) if order else [])
 
 
 @screens.post("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
@@ -101,10 +101,10 @@ async def create(visit: Visit) -> Response:
     try:
         answer = await visit.facade.command("POST", "/api/return", wanted, key=key_of(form))
     except Refused as refused:
-        if refused.status in _PAGES_OF_THEIR_OWN:
+        if refused.status in _STATUSES_WITH_OWN_PAGE:
             raise
         order = await visit.facade.ask("GET", f"/api/orders/{quote(str(wanted['orderId']), safe='')}")
-        return _new(visit, order, typed(lines_of_order(order), form, refused), form, refused)
+        return _new_page(visit, order, typed(lines_of_order(order), form, refused), form, refused)
     if answer["outcome"] == "accepted":
         return visit.back(f"{PATH}?status={ALL}", "accepted")
     return visit.back(f"{PATH}/{quote(answer['id'], safe='')}", "created")
@@ -113,7 +113,7 @@ async def create(visit: Visit) -> Response:
 @screens.get("/returns/{id}", Permission.READ_RETURNS)
 async def one_return(visit: Visit) -> Response:
     """One return with the forms that change it."""
-    row, order = await _stored(visit)
+    row, order = await _load(visit)
     return await _page(visit, row, order, lines_of_return(row, order))
 
 
@@ -151,7 +151,7 @@ async def delete(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status != 409 or not visit.may("return:read"):
             raise
-        row, order = await _stored(visit)
+        row, order = await _load(visit)
         return await _page(visit, row, order, lines_of_return(row, order), refused=refused)
     return visit.after(answer, PATH, "deleted")
 
@@ -180,9 +180,9 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
         check_seen(form, mark_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
     except Refused as refused:
-        if refused.status in _PAGES_OF_THEIR_OWN:
+        if refused.status in _STATUSES_WITH_OWN_PAGE:
             raise
-        row, order = await _stored(visit)
+        row, order = await _load(visit)
         lines = typed(lines_of_return(row, order), form, refused, is_late=refused.status == 409)
         return await _page(visit, row, order, lines, form, refused)
     return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
@@ -193,14 +193,14 @@ def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
     if "lineItems" not in changes:
         wanted = (changes["status"], changes["resolution"] or None)
         return wanted == (row["status"], row["resolution"] or None)
-    return _said(row["lineItems"]) == _said(changes["lineItems"])
+    return _line_values(row["lineItems"]) == _line_values(changes["lineItems"])
 
 
-def _said(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+def _line_values(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [(line["orderLineItemId"], line["quantity"], line["reason"]) for line in lines]
 
 
-async def _stored(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
+async def _load(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The return and its order. Raises Refused."""
     row = await visit.facade.ask("GET", f"/api/return/{quote(visit.path['id'], safe='')}")
     return row, await order_or_none(visit, row["orderId"])
@@ -231,11 +231,11 @@ async def _page(
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
         has_more="next" in others,
-        **_shown_again(form, refused),
+        **_refused_form(form, refused),
     )
 
 
-def _new(
+def _new_page(
     visit: Visit,
     order: Mapping[str, Any] | None,
     lines: Sequence[LineField],
@@ -248,11 +248,11 @@ def _new(
         order=order,
         lines=lines[:MOST_LINES],
         more_lines=max(0, len(lines) - MOST_LINES),
-        **_shown_again(form, refused),
+        **_refused_form(form, refused),
     )
 
 
-def _shown_again(form: FormData | None, refused: Refused | None) -> dict[str, Any]:
+def _refused_form(form: FormData | None, refused: Refused | None) -> dict[str, Any]:
     """The template values of a refused form. After a server error it keeps its key, as the same is to be sent again."""
     key = key_of(form) if form and refused and refused.status >= 500 else None
     return {"typed": form or {}, "refused": refused, "form_key": (lambda: key) if key else token_urlsafe}

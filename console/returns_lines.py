@@ -96,9 +96,9 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
     new line go into the line that somebody else has added since; a reason without a quantity is put beside their
     quantity."""
     messages: dict[int, str] = {}
-    for told in refused.errors:
-        if line := _LINE.match(told["pointer"]):
-            messages.setdefault(int(line[1]), told["message"])
+    for each in refused.errors:
+        if line := _LINE.match(each["pointer"]):
+            messages.setdefault(int(line[1]), each["message"])
     sent, known = count(), {line.own for line in lines}
     rows: dict[tuple[str, str], tuple[str, str, str]] = {}
     for id, own, quantity, reason in _rows(form):
@@ -106,22 +106,24 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_la
         # A line that has been removed since counts as a new one.
         rows[id, own if own in known else ""] = (quantity, reason, error)
     added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
-    found = ((line, rows.get((line.id, line.own)) or _added(line, added.pop(line.id, None))) for line in lines)
-    return [_retyped(line, *row, is_late=is_late) if row else line for line, row in found]
+    found = (
+        (line, rows.get((line.id, line.own)) or _row_for_added_line(line, added.pop(line.id, None))) for line in lines
+    )
+    return [_with_input(line, *row, is_late=is_late) if row else line for line, row in found]
 
 
-def _added(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
+def _row_for_added_line(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
     """The row submitted for a new line, as it is shown in the line that somebody else has added."""
     return (line.quantity, *row[1:]) if row and row[0] in ("", "0") else row
 
 
-def _retyped(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
+def _with_input(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
     is_other = (quantity, reason) != (line.quantity, in_one_line(line.reason).strip())
-    now = _now(line) if is_late and is_other else ""
+    now = _stored_values(line) if is_late and is_other else ""
     return replace(line, quantity=quantity, reason=reason, error=error, now=now)
 
 
-def _now(line: LineField) -> str:
+def _stored_values(line: LineField) -> str:
     return f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}"
 
 

@@ -54,7 +54,7 @@ async def reviews(visit: Visit) -> Response:
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)
 async def review(visit: Visit) -> Response:
     """One review with its forms and its context."""
-    return await _whole(visit)
+    return await _page(visit)
 
 
 @screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
@@ -71,12 +71,12 @@ async def reply(visit: Visit) -> Response:
     path, key = f"/api/customerReviews/{id}/reply", key_of(form)
     is_removal = form.get("action") == "remove"
     text = str(form.get("text") or "").replace("\r\n", "\n")  # browsers send CRLF, and count it as one character
-    told = None if is_removal else {"text": text, "author": form.get("author") or None}
+    body = None if is_removal else {"text": text, "author": form.get("author") or None}
     try:
-        await _check_reply(visit, form, told)
-        answer = await visit.facade.command("DELETE" if is_removal else "POST", path, told, key=key)
+        await _check_reply(visit, form, body)
+        answer = await visit.facade.command("DELETE" if is_removal else "POST", path, body, key=key)
     except Refused as refused:
-        return await _whole(visit, "reply", form, refused)
+        return await _page(visit, "reply", form, refused)
     return visit.after(answer, f"/console/reviews/{id}", "removed" if is_removal else "replied")
 
 
@@ -85,25 +85,25 @@ async def edit(visit: Visit) -> Response:
     """Edit a review as a moderator; its status stays."""
     form, id = await visit.form(), visit.segment("id")
     row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
-    told = {
+    body = {
         "id": row["id"],
         "entityId": row["entityId"],
         "entityType": row["entityType"],
         "storeId": row["storeId"],
         # No author: where nobody signs in, it would count as the author's own edit.
-        "title": _changed(form, "title", row),
-        "review": row["review"] if (text := _changed(form, "review", row)) is None else text,
+        "title": _new_text(form, "title", row),
+        "review": row["review"] if (text := _new_text(form, "review", row)) is None else text,
         "rating": number(str(form.get("rating", ""))),
-        "userName": _changed(form, "userName", row),
+        "userName": _new_text(form, "userName", row),
     }
     # Also true for a form that is sent twice.
-    if told["rating"] == row["rating"] and all(_changed(form, name, row) is None for name in _TEXTS):
+    if body["rating"] == row["rating"] and all(_new_text(form, name, row) is None for name in _TEXTS):
         return visit.back(f"/console/reviews/{id}", "saved")
     try:
         check_seen(form, mark_of_review(row), "this review")
-        answer = await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
+        answer = await visit.facade.command("POST", "/api/customerReviews", [body], key=key_of(form))
     except Refused as refused:
-        return await _whole(visit, "edit", form, refused)
+        return await _page(visit, "edit", form, refused)
     return visit.after(answer, f"/console/reviews/{id}", "saved")
 
 
@@ -125,17 +125,17 @@ async def image(visit: Visit) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _check_reply(visit: Visit, form: Mapping[str, Any], told: Mapping[str, Any] | None) -> None:
+async def _check_reply(visit: Visit, form: Mapping[str, Any], body: Mapping[str, Any] | None) -> None:
     """Raises Refused if the reply isn't as the form showed it. Not for visitors who may not read reviews."""
     if "seen" not in form or not visit.may("customerReviews:read"):
         return
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     reply = row["reply"]
-    is_done = told == ({"text": reply["text"], "author": reply["author"]} if reply else None)
+    is_done = body == ({"text": reply["text"], "author": reply["author"]} if reply else None)
     check_seen(form, mark_of_reply(row), "the reply", is_done=is_done)
 
 
-async def _whole(
+async def _page(
     visit: Visit, sent: str = "", form: Mapping[str, Any] | None = None, refused: Refused | None = None
 ) -> Response:
     """A review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
@@ -176,7 +176,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
-    asked: dict[str, Awaitable[Any] | None] = {
+    requests: dict[str, Awaitable[Any] | None] = {
         "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact") if visit.may("customerReviews:read") else None,
         "flags": facade.ask("GET", f"/api/customerReviews/{id}/flags") if row["flags"] else None,
         "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
@@ -188,18 +188,18 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
         if row["reports"] and visit.may("customerReviews:update")
         else None,
     }
-    wanted = {name: each for name, each in asked.items() if each is not None}
+    wanted = {name: each for name, each in requests.items() if each is not None}
     answers = dict(zip(wanted, await asyncio.gather(*map(_or_refusal, wanted.values())), strict=True))
-    found = {name: None if isinstance(answers.get(name), Refused) else answers.get(name) for name in asked}
+    found = {name: None if isinstance(answers.get(name), Refused) else answers.get(name) for name in requests}
     away = [name for name, each in answers.items() if isinstance(each, Refused) and each.status == 503]
     if found["others"] is not None:
         found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
-    told = found["flags"] or {"results": [{"flag": flag, "found": [], "duplicateOf": None} for flag in row["flags"]]}
-    found["flags"] = told["results"]
+    flags = found["flags"] or {"results": [{"flag": flag, "found": [], "duplicateOf": None} for flag in row["flags"]]}
+    found["flags"] = flags["results"]
     return {**found, "away": [_PARTS[name] for name in away]}
 
 
-def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
+def _new_text(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
     """The text in a field, empty to remove the stored one; None if it is unchanged."""
     if name not in form:
         return None

@@ -28,13 +28,13 @@ class Screens(list[Screen]):
 
     def get(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
         """Register a page."""
-        return self._registered("GET", path, permissions)
+        return self._decorator("GET", path, permissions)
 
     def post(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
         """Register an action: a submitted form."""
-        return self._registered("POST", path, permissions)
+        return self._decorator("POST", path, permissions)
 
-    def _registered(self, method: str, path: str, permissions: tuple[Permission, ...]) -> Callable[[Handler], Handler]:
+    def _decorator(self, method: str, path: str, permissions: tuple[Permission, ...]) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
             self.append(Screen(method, path, permissions, handler))
             return handler

@@ -24,8 +24,8 @@ CHANGED: Final = "text-changed"
 KEPT: Final = "kept"
 """The reason for leaving a reported review alone: somebody has kept it since, which settled its reports."""
 
-_REPORTED: Final = "!"
-_TEXT: Final = 64
+_REPORTED_SUFFIX: Final = "!"
+_HASH_LENGTH: Final = 64
 """Length of a mark's first part, the hash of title and text."""
 
 
@@ -48,20 +48,20 @@ def text_of_row(row: Mapping[str, Any]) -> str:
 
 def texts_seen(seen: Mapping[str, str]) -> dict[str, str]:
     """The hashes of the texts that pages showed, by review id; `seen` has the marks."""
-    return {id: mark[:_TEXT] for id, mark in seen.items() if len(mark) >= _TEXT}
+    return {id: mark[:_HASH_LENGTH] for id, mark in seen.items() if len(mark) >= _HASH_LENGTH}
 
 
 def mark_for_decision(row: Mapping[str, Any]) -> str:
     """The mark of a review in forms that decide about it, with a suffix if it is public and has open reports."""
-    return mark_of_review(row) + (_REPORTED if row["reports"] and row["reviewStatus"] == "Approved" else "")
+    return mark_of_review(row) + (_REPORTED_SUFFIX if row["reports"] and row["reviewStatus"] == "Approved" else "")
 
 
 def staleness(seen: str, row: Mapping[str, Any], action: str) -> str | None:
     """The reason for leaving a review alone that a page showed with this mark; None if it may be decided about. A
     visitor may approve what somebody else has kept since: both agree."""
-    if seen.removesuffix(_REPORTED) != mark_of_review(row):
+    if seen.removesuffix(_REPORTED_SUFFIX) != mark_of_review(row):
         return CHANGED
-    is_kept = seen.endswith(_REPORTED) and row["reviewStatus"] == "Approved" and not row["reports"]
+    is_kept = seen.endswith(_REPORTED_SUFFIX) and row["reviewStatus"] == "Approved" and not row["reports"]
     return KEPT if is_kept and action != "approve" else None
 
 

@@ -21,11 +21,11 @@ SCRIPTS: Final = sorted(path.name for path in (FOLDER / "console").glob("*.js"))
 """The modules that `console.js` starts."""
 
 _BYTES_OF_VERSION: Final = 6
-_KEPT: Final = "public, max-age=31536000, immutable"
-_NOT_KEPT: Final = "no-store"
+_CACHED: Final = "public, max-age=31536000, immutable"
+_UNCACHED: Final = "no-store"
 """For requests of another version, while processes of two versions run: this version is the best available answer."""
 
-_LIKE_A_VERSION: Final = re.compile("[0-9a-f]{12}")
+_VERSION_FORMAT: Final = re.compile("[0-9a-f]{12}")
 
 
 def _version() -> str:
@@ -43,10 +43,10 @@ PREFIX: Final = f"/console/static/{VERSION}"
 
 class _Files(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
-        if not _LIKE_A_VERSION.fullmatch(scope["path_params"]["version"]):
+        if not _VERSION_FORMAT.fullmatch(scope["path_params"]["version"]):
             raise HTTPException(404)
         response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = _KEPT if scope["path_params"]["version"] == VERSION else _NOT_KEPT
+        response.headers["Cache-Control"] = _CACHED if scope["path_params"]["version"] == VERSION else _UNCACHED
         return response
 
 

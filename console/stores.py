@@ -83,7 +83,7 @@ screens = Screens()
 @screens.get("/stores", Permission.READ_SETTINGS)
 async def stores(visit: Visit) -> Response:
     """All stores that the visitor may see."""
-    return await _all(visit)
+    return await _list_page(visit)
 
 
 @screens.post("/stores", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
@@ -99,7 +99,7 @@ async def register(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status == 401:
             raise
-        return await _all(visit, form, refused)
+        return await _list_page(visit, form, refused)
     if answer["outcome"] == "accepted":
         return visit.back(PATH, "accepted")
     return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
@@ -118,7 +118,7 @@ async def change_store(visit: Visit) -> Response:
     return await change(visit, await _store(visit))
 
 
-async def _all(visit: Visit, form: FormData | None = None, refused: Refused | None = None) -> Response:
+async def _list_page(visit: Visit, form: FormData | None = None, refused: Refused | None = None) -> Response:
     """The list, with the form to register a store as it was submitted. Raises Refused."""
     found = await visit.facade.ask("GET", "/api/stores")
     status = refused.status if refused else 200

@@ -15,7 +15,7 @@ from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_
 from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
-_ONCE: Final = "done"
+_CONFIRMATION: Final = "done"
 """The parameter that confirms the last action: other addresses don't inherit it."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -23,7 +23,7 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 def age(moment: str, now: datetime | None = None) -> str:
     """The time since a moment in its two largest units: `1 d 4 h`, `12 min`."""
-    seconds = int(((now or datetime.now(UTC)) - _parsed(moment)).total_seconds())
+    seconds = int(((now or datetime.now(UTC)) - _parse(moment)).total_seconds())
     parts: list[str] = []
     for name, size in _UNITS:
         number, seconds = divmod(max(0, seconds), size)
@@ -36,7 +36,7 @@ def age(moment: str, now: datetime | None = None) -> str:
 
 def moment(text: str) -> str:
     """A moment as `21 Nov 2026, 11:02`, in UTC."""
-    return f"{_parsed(text):%-d %b %Y, %H:%M}"
+    return f"{_parse(text):%-d %b %Y, %H:%M}"
 
 
 def at(text: str) -> Markup:
@@ -57,12 +57,12 @@ def clip(text: str, length: int) -> str:
 
 def day(text: str) -> str:
     """The day of a moment as `21 Nov 2026`, in UTC."""
-    return f"{_parsed(text):%-d %b %Y}"
+    return f"{_parse(text):%-d %b %Y}"
 
 
 def is_before(text: str, other: datetime) -> bool:
     """True if a moment is before `other`."""
-    return _parsed(text) < other
+    return _parse(text) < other
 
 
 def stars(rating: float) -> int:
@@ -72,12 +72,12 @@ def stars(rating: float) -> int:
 
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
     """An address with query parameters; `changes` replace them, and None removes one."""
-    given = {**query, **changes}
-    said = {name: value for name, value in given.items() if value not in (None, "") and name != _ONCE}
-    return f"{path}?{urlencode(said)}" if said else path
+    merged = {**query, **changes}
+    parameters = {name: value for name, value in merged.items() if value not in (None, "") and name != _CONFIRMATION}
+    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
-def _parsed(text: str) -> datetime:
+def _parse(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 

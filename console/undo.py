@@ -20,7 +20,7 @@ COOKIE: Final = "plaudit-undo"
 PATH: Final = "/console/queue"
 """Path of the queue, the only page that offers an undo."""
 
-_KEPT_S: Final = 300
+_MAX_AGE_S: Final = 300
 _ACTIONS: Final = frozenset({"approve", "reject", "reset"})
 _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 
@@ -28,15 +28,15 @@ _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 def offer(response: Response, undo: Mapping[str, str]) -> None:
     """Have the next page of the queue offer this undo: the id of the review, the action, its expected status and mark,
     and the reason code of a rejection."""
-    response.set_cookie(COOKIE, quote(json.dumps(undo), safe=""), _KEPT_S, path=PATH, samesite="strict")
+    response.set_cookie(COOKIE, quote(json.dumps(undo), safe=""), _MAX_AGE_S, path=PATH, samesite="strict")
 
 
 def offered(request: Request) -> dict[str, str] | None:
     """The undo to offer, unknown fields as empty strings. None if there is none, or it lacks an id, a known action or a
     mark: other hosts of the same domain can set the cookie, too."""
     try:
-        told = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses lone surrogates
-        undo = {name: str(told.get(name) or "") for name in _FIELDS}
+        fields = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses lone surrogates
+        undo = {name: str(fields.get(name) or "") for name in _FIELDS}
     except (ValueError, AttributeError):
         return None
     is_whole = 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS and undo["seen"]

@@ -19,16 +19,16 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 AGE_S: Final = 0.9
 """Maximum age of an answer in seconds, counted from before its database queries."""
 
-_EARLY_S: Final = 0.45
+_RELOAD_S: Final = 0.45
 """Age in seconds from which a request for an answer also reloads it in the background."""
 
-_OVERHEAD: Final = 1_536
+_OVERHEAD_BYTES: Final = 1_536
 """Approximate bytes of an entry without its bodies and its address."""
 
-_OF_ADDRESS: Final = 5
+_BYTES_PER_ADDRESS_BYTE: Final = 5
 """Bytes per byte of an address: itself, and the parameters parsed from it, of which a character can take four."""
 
-_WORTH_IT: Final = 500
+_MIN_GZIP_BYTES: Final = 500
 """Minimum bytes of a body that is compressed."""
 
 _DIGEST_BYTES: Final = 12
@@ -50,12 +50,12 @@ class Answer:
     @cached_property
     def compressed(self) -> bytes | None:
         """The gzipped body; None if the body is too small for that."""
-        return gzip.compress(self.body, 6, mtime=0) if len(self.body) >= _WORTH_IT else None
+        return gzip.compress(self.body, 6, mtime=0) if len(self.body) >= _MIN_GZIP_BYTES else None
 
     @property
     def size(self) -> int:
         """Approximate bytes in memory."""
-        return _OVERHEAD + len(self.body) + len(self.compressed or b"") + getsizeof(self.origins)
+        return _OVERHEAD_BYTES + len(self.body) + len(self.compressed or b"") + getsizeof(self.origins)
 
 
 Load = Callable[[], Awaitable[Answer]]
@@ -98,8 +98,8 @@ class Answers:
         if age > AGE_S:
             return None
         self._entries.move_to_end(address)
-        if age > _EARLY_S and address not in self._loading:
-            self._begin(address, entry.load)
+        if age > _RELOAD_S and address not in self._loading:
+            self._start_load(address, entry.load)
         return entry.answer
 
     async def of(self, address: bytes, load: Load) -> Answer:
@@ -109,22 +109,22 @@ class Answers:
             return answer
         loading = self._loading.get(address)
         if loading is None or self._clock() - loading.asked > AGE_S:
-            loading = self._begin(address, load)
+            loading = self._start_load(address, load)
         return await asyncio.shield(loading.task)
 
-    def _begin(self, address: bytes, load: Load) -> _Loading:
+    def _start_load(self, address: bytes, load: Load) -> _Loading:
         asked = self._clock()
         task = asyncio.create_task(self._load(address, load, asked))
         loading = self._loading[address] = _Loading(task, asked)
-        task.add_done_callback(lambda _: self._over(address, loading))
+        task.add_done_callback(lambda _: self._finish(address, loading))
         return loading
 
     async def _load(self, address: bytes, load: Load, asked: float) -> Answer:
         answer = await load()
-        self._keep(address, _Entry(answer, asked, load, answer.size + _OF_ADDRESS * len(address)))
+        self._keep(address, _Entry(answer, asked, load, answer.size + _BYTES_PER_ADDRESS_BYTE * len(address)))
         return answer
 
-    def _over(self, address: bytes, loading: _Loading) -> None:
+    def _finish(self, address: bytes, loading: _Loading) -> None:
         if self._loading.get(address) is loading:
             del self._loading[address]
         # Waiting requests receive the error. Without any, the next request loads again.

@@ -23,7 +23,7 @@ _CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
 _VARY: Final = b"Origin, Accept-Encoding"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", f"{PREFIX}* (kept)", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
-_OF_NO_STORE: Final = frozenset({408, 413, 429, 503})
+_STATUSES_BEFORE_STORE: Final = frozenset({408, 413, 429, 503})
 """Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
 
 
@@ -58,18 +58,18 @@ class StorefrontDoor:
         elif method == "OPTIONS":
             await self._preflights(scope, receive, send)
         else:
-            await self._app(scope, receive, _allowing(scope, origin, send))
+            await self._app(scope, receive, _with_cors(scope, origin, send))
 
     async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         try:
             request.app.state.rate_limit.take(permissions.address_of(request))
-            response = await self._permission(scope, request.headers["origin"])
+            response = await self._preflight_response(scope, request.headers["origin"])
         except ProblemError as problem:
             response = problem_response(scope, problem)
         await response(scope, receive, send)
 
-    async def _permission(self, scope: Scope, origin: str) -> Response:
+    async def _preflight_response(self, scope: Scope, origin: str) -> Response:
         """The response to a CORS preflight request."""
         store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
         store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
@@ -99,9 +99,9 @@ def allow(request: Request, origins: Collection[str]) -> None:
     request.scope[_ORIGINS] = origins
 
 
-def _allowing(scope: Scope, origin: str, send: Send) -> Send:
+def _with_cors(scope: Scope, origin: str, send: Send) -> Send:
     def is_allowed(status: int) -> bool:
-        return origin in scope[_ORIGINS] if _ORIGINS in scope else status in _OF_NO_STORE
+        return origin in scope[_ORIGINS] if _ORIGINS in scope else status in _STATUSES_BEFORE_STORE
 
     async def with_origin(message: Message) -> None:
         if message["type"] == "http.response.start" and is_allowed(message["status"]):

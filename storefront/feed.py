@@ -23,26 +23,26 @@ from storefront.feed_files import Elements, one_file, zipped
 from storefront.reviews import whole
 from storefront.shoppers import Visited
 
-_AT_ONCE: Final = 100
+_BATCH: Final = 100
 """Reviews per batch. Between batches other requests get their turn, and no cursor is open."""
 
 _ZIP: Final = "product-reviews.zip"
 
-Written = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
+FeedFiles = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
 
 router: Final = routes(
     "/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
 )
 
 
-def _answer(media_type: str) -> dict[int | str, dict[str, Any]]:
+def _response_schema(media_type: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {media_type: {"schema": {"type": "string"}}}}}
 
 
 @router.get(
     "/product-reviews.xml",
     response_class=StreamingResponse,
-    responses={**_answer("application/xml"), 307: {"description": f"Too large for one file: {_ZIP}"}},
+    responses={**_response_schema("application/xml"), 307: {"description": f"Too large for one file: {_ZIP}"}},
     openapi_extra=OPEN_TO_ALL,
 )
 async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
@@ -51,30 +51,35 @@ async def read_feed(request: Request, store: Visited, services: Injected) -> Res
     extent = await services.lookups.extent_of_feed(store.id)
     if feed_bytes(*extent) > MOST_BYTES:
         return RedirectResponse(_ZIP)
-    return await _streamed(request, store, services, one_file, "application/xml")
+    return await _stream_feed(request, store, services, one_file, "application/xml")
 
 
 @router.get(
-    f"/{_ZIP}", response_class=StreamingResponse, responses=_answer("application/zip"), openapi_extra=OPEN_TO_ALL
+    f"/{_ZIP}",
+    response_class=StreamingResponse,
+    responses=_response_schema("application/zip"),
+    openapi_extra=OPEN_TO_ALL,
 )
 async def read_zipped_feed(request: Request, store: Visited, services: Injected) -> Response:
     """Google's feed of product reviews in a zip of files of at most 100 MB each."""
-    return await _streamed(request, store, services, zipped, "application/zip")
+    return await _stream_feed(request, store, services, zipped, "application/zip")
 
 
-async def _streamed(request: Request, store: Store, services: Services, written: Written, media_type: str) -> Response:
+async def _stream_feed(
+    request: Request, store: Store, services: Services, files: FeedFiles, media_type: str
+) -> Response:
     batches = _batches(services, store, f"{request.base_url}api/images/")
     with ExitStack() as held:
         if not held.enter_context(services.feeds.take(address_of(request))):
             raise NoRoomError("As many feeds as there may be are on their way.")
-        with await services.pages.rows(_AT_ONCE) as room:
+        with await services.pages.rows(_BATCH) as room:
             # Read before the response begins, so that an error can still be answered.
             first = await anext(batches)
-            content = written(store.name or store.id, _joined(first, batches))
+            content = files(store.name or store.id, _join(first, batches))
             return services.pages.stream(room, content, media_type, {}, held.pop_all())
 
 
-async def _joined(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterator[Elements]:
+async def _join(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterator[Elements]:
     yield first
     try:
         async for batch in others:
@@ -85,7 +90,7 @@ async def _joined(first: Elements, others: AsyncIterator[Elements]) -> AsyncIter
 
 async def _batches(services: Services, store: Store, image_root: str) -> AsyncIterator[Elements]:
     """All approved reviews in batches, newest first."""
-    search = _approved(store)
+    search = _approved_search(store)
     while True:
         async with services.pages.turns:
             page = await services.reviews.search(search)
@@ -110,5 +115,5 @@ async def _elements(services: Services, reviews: Sequence[Review], image_root: s
     return Elements("".join(elements).encode(), len(of_products) - len(elements))
 
 
-def _approved(store: Store) -> ReviewSearch:
-    return ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store.id, take=_AT_ONCE)
+def _approved_search(store: Store) -> ReviewSearch:
+    return ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store.id, take=_BATCH)

@@ -40,8 +40,8 @@ async def zipped(
     publisher: str, batches: AsyncIterator[Elements], most_bytes: int = MOST_BYTES
 ) -> AsyncIterator[bytes]:
     """The feed in a zip of files of at most `most_bytes` each."""
-    written = _Written()
-    with ZipFile(written, "w", ZIP_DEFLATED) as archive, ExitStack() as opened:
+    buffer = _WriteBuffer()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive, ExitStack() as opened:
         number, file = 0, None
         async for piece in files(publisher, batches, most_bytes):
             if file is None or piece.file != number:
@@ -49,9 +49,9 @@ async def zipped(
                 number = piece.file
                 file = opened.enter_context(archive.open(f"product-reviews-{number}.xml", "w"))
             file.write(piece.text)
-            if data := written.taken():
+            if data := buffer.take():
                 yield data
-    yield written.taken()
+    yield buffer.take()
 
 
 async def files(publisher: str, batches: AsyncIterator[Elements], most_bytes: int) -> AsyncIterator[Piece]:
@@ -75,7 +75,7 @@ def _end(size: int, left_out: int) -> bytes:
     return ((_CLOSE if size else "") + feed_foot(left_out)).encode()
 
 
-class _Written(RawIOBase):
+class _WriteBuffer(RawIOBase):
     """A write-only file whose content is removed as it is taken."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Written(RawIOBase):
         self._parts.append(part)
         return len(part)
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         data = b"".join(self._parts)
         self._parts.clear()
         return data

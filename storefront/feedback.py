@@ -76,8 +76,8 @@ async def vote_on_page(
     services: Injected,
 ) -> Response:
     """Say whether a review is helpful. The last vote of a browser counts."""
-    told = {"helpful": given.helpful}
-    return await _send_vote(request, shopper, given, command, services, FeedbackAction.VOTE, told)
+    content = {"helpful": given.helpful}
+    return await _send_vote(request, shopper, given, command, services, FeedbackAction.VOTE, content)
 
 
 @router.delete("/votes", **_ANSWERS)
@@ -102,8 +102,8 @@ async def report_on_page(
 ) -> Response:
     """Report a review to the moderators. The report hides nothing by itself."""
     rates_of(request).reports.take(shopper.address, given.review_id)
-    told = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
-    return await _send(services, shopper, command, given.review_id, FeedbackAction.REPORT, told)
+    content = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
+    return await _send(services, shopper, command, given.review_id, FeedbackAction.REPORT, content)
 
 
 async def _send_vote(
@@ -113,18 +113,18 @@ async def _send_vote(
     command: Command,
     services: Services,
     action: FeedbackAction,
-    told: Mapping[str, Any],
+    content: Mapping[str, Any],
 ) -> Response:
     rates_of(request).votes.take(shopper.address, given.review_id)
-    told = {"userId": visitor_id(shopper.store.id, given.voter), **told}
-    return await _send(services, shopper, command, given.review_id, action, told)
+    content = {"userId": visitor_id(shopper.store.id, given.voter), **content}
+    return await _send(services, shopper, command, given.review_id, action, content)
 
 
 async def _send(
-    services: Services, shopper: Shopper, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+    services: Services, shopper: Shopper, command: Command, id: str, action: FeedbackAction, content: dict[str, Any]
 ) -> Response:
     check = partial(_check_shown, services, shopper, id)
-    return await send_checked(services, shopper.caller, command, id, action, told, check)
+    return await send_checked(services, shopper.caller, command, id, action, content, check)
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:

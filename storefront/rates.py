@@ -8,14 +8,14 @@ from api.web.limits import RateLimit
 from storefront.options import StorefrontOptions
 
 _HOUR_S: Final = 3_600
-_OF_ALL: Final = 10
+_ALL_FACTOR: Final = 10
 
 
 class HourlyRate:
     """An hourly limit on one address about one thing, and ten times as much about all things."""
 
     def __init__(self, most: int, name: str) -> None:
-        of_all = _OF_ALL * most
+        of_all = _ALL_FACTOR * most
         self._of_one = RateLimit(most / _HOUR_S, most, f"{most} {name} an hour about the same")
         self._of_all = RateLimit(of_all / _HOUR_S, of_all, f"{of_all} {name} an hour")
 

@@ -28,7 +28,7 @@ from storefront.door import OF_OBJECT, kept
 from storefront.shoppers import Reading, store_of
 
 MOST_REVIEWS: Final = 50
-_USUAL: Final = 10
+_DEFAULT_TAKE: Final = 10
 
 
 class SortOrder(StrEnum):
@@ -117,13 +117,15 @@ class Wanted:
         )
         if after is None:
             return search
-        return replace(search, after=position_in_order(after, self._list(store_id, entity), order(search), TYPES))
+        return replace(
+            search, after=position_in_order(after, self._cursor_scope(store_id, entity), order(search), TYPES)
+        )
 
     def next_page(self, store_id: str, entity: Entity, page: ReviewPage) -> str | None:
         """`after` of the next page; None on the last one."""
-        return None if page.end is None else cursor(page.end, self._list(store_id, entity))
+        return None if page.end is None else cursor(page.end, self._cursor_scope(store_id, entity))
 
-    def _list(self, store_id: str, entity: Entity) -> Any:
+    def _cursor_scope(self, store_id: str, entity: Entity) -> Any:
         return [store_id, *entity, self.sort, self.stars, self.photos, self.verified, self.language]
 
 
@@ -135,7 +137,7 @@ async def wanted_reviews(
     photos: Annotated[bool | None, Query(description="true: with images; false: without")] = None,
     verified: Annotated[bool | None, Query(description="true: of buyers alone, false: of others alone")] = None,
     language: Annotated[Language, Query(description="BCP 47; `en` finds `en-US`, too")] = None,
-    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS)] = _USUAL,
+    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS)] = _DEFAULT_TAKE,
 ) -> Wanted:
     """The criteria in the query."""
     return Wanted(sort, stars, photos, verified, language, take)
@@ -156,10 +158,10 @@ async def list_reviews(
 ) -> Response:
     """Approved reviews of an object, one page at a time."""
     search = wanted.search(shopper.store.id, shopper.entity, after)
-    return await kept(request, partial(_loaded, services, shopper.store.id, shopper.entity, wanted, search))
+    return await kept(request, partial(_load, services, shopper.store.id, shopper.entity, wanted, search))
 
 
-async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wanted, search: ReviewSearch) -> Answer:
+async def _load(services: Services, store_id: str, entity: Entity, wanted: Wanted, search: ReviewSearch) -> Answer:
     store = await store_of(services, store_id)
     with await services.pages.rows(search.take) as room:
         page = await services.reviews.search(search)

@@ -23,7 +23,7 @@ FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
 _BYTES_OF_TAG: Final = 12
 _LENGTH_OF_VERSION: Final = 8
-_IMPORTED: Final = re.compile(r"'\./(plaudit-\w+\.js)'")
+_IMPORT: Final = re.compile(r"'\./(plaudit-\w+\.js)'")
 _LANGUAGE: Final = re.compile(r"`languages/[^`]*\.json(?=`)")
 _CACHE_OF_VERSION: Final = "public, max-age=31536000, immutable"
 _CACHE_OF_OTHERS: Final = "no-store"
@@ -56,7 +56,7 @@ def static_file(path: Path) -> StaticFile:
     """A module or a language. Modules are sent without comments and indentation."""
     text = path.read_text("utf-8")
     if path.suffix == ".js":
-        text = _IMPORTED.sub(lambda found: _versioned(path.with_name(found[1])), _COMMENT_OR_INDENT.sub("", text))
+        text = _IMPORT.sub(lambda found: _versioned_import(path.with_name(found[1])), _COMMENT_OR_INDENT.sub("", text))
         text = _LANGUAGE.sub(lambda found: f"{found[0]}?v={_version_of_languages()}", text)
     body = text.encode()
     tag = _digest(body)
@@ -64,7 +64,7 @@ def static_file(path: Path) -> StaticFile:
     return StaticFile(body, gzip.compress(body, 9, mtime=0), _MEDIA_TYPES[path.suffix], tag, version)
 
 
-def _versioned(path: Path) -> str:
+def _versioned_import(path: Path) -> str:
     return f"'./{path.name}?v={static_file(path).version}'"
 
 

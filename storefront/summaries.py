@@ -57,7 +57,7 @@ async def read_summaries(
 ) -> Response:
     """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
     wanted = _ids(ids)
-    load = partial(_loaded_summaries, services, store.id, entity_type, wanted)
+    load = partial(_load_summaries, services, store.id, entity_type, wanted)
     return await kept(request, load)
 
 
@@ -65,7 +65,7 @@ async def read_summaries(
 async def read_summary(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object."""
     entity = shopper.entity
-    load = partial(_loaded_summary, services, shopper.store.id, entity.type, entity.id)
+    load = partial(_load_summary, services, shopper.store.id, entity.type, entity.id)
     return await kept(request, load)
 
 
@@ -81,12 +81,12 @@ def _ids(text: str) -> Sequence[str]:
     return ids
 
 
-async def _loaded_summary(services: Services, store_id: str, entity_type: str, entity_id: str) -> Answer:
+async def _load_summary(services: Services, store_id: str, entity_type: str, entity_id: str) -> Answer:
     summaries, store = await _summaries(services, store_id, entity_type, [entity_id])
     return _answer(summaries[entity_id], store)
 
 
-async def _loaded_summaries(services: Services, store_id: str, entity_type: str, ids: Collection[str]) -> Answer:
+async def _load_summaries(services: Services, store_id: str, entity_type: str, ids: Collection[str]) -> Answer:
     summaries, store = await _summaries(services, store_id, entity_type, ids)
     return _answer(summaries, store)
 

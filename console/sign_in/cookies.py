@@ -39,7 +39,7 @@ class SealedCookie:
     def seal(self, content: bytes, keys: Sequence[bytes]) -> str:
         """The value of the cookie, sealed by the first key. Raises TooLargeError."""
         nonce = urandom(_NONCE_BYTES)
-        sealed = _VERSION + nonce + AESGCM(keys[0]).encrypt(nonce, content, self._bound_to)
+        sealed = _VERSION + nonce + AESGCM(keys[0]).encrypt(nonce, content, self._associated_data)
         value = base64url.encoded(sealed)
         if len(value) > MOST_CHARACTERS:
             raise TooLargeError
@@ -56,7 +56,7 @@ class SealedCookie:
         nonce, content = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         for key in keys:
             try:
-                return AESGCM(key).decrypt(nonce, content, self._bound_to)
+                return AESGCM(key).decrypt(nonce, content, self._associated_data)
             except InvalidTag:
                 continue
         return None
@@ -71,7 +71,7 @@ class SealedCookie:
         response.delete_cookie(self.name, path="/", secure=True, httponly=True, samesite="lax")
 
     @property
-    def _bound_to(self) -> bytes:
+    def _associated_data(self) -> bytes:
         return _VERSION + self.name.encode()
 
 

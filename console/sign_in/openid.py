@@ -22,7 +22,7 @@ from console.sign_in.attempts import Attempt, Provider
 from domain.origins import is_confidential
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_DISCOVERED_S: Final = 3_600.0
+_DISCOVERY_CACHE_S: Final = 3_600.0
 _TIMEOUT_S: Final = 10.0
 _PROVIDER: Final = "The sign-in page of your organisation"
 
@@ -64,7 +64,7 @@ class OpenIdProvider(Provider):
 
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
         """The provider's authorization endpoint, with the parameters of this attempt."""
-        async with self._asked(redirect_uri) as client:
+        async with self._open_client(redirect_uri) as client:
             endpoints = await self._endpoints(client)
             address, _ = client.create_authorization_url(
                 endpoints.authorize,
@@ -78,7 +78,7 @@ class OpenIdProvider(Provider):
     async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """The access token, if both the answer and the ID token belong to this attempt."""
         self._check_answer(attempt, answer)
-        async with self._asked(redirect_uri) as client:
+        async with self._open_client(redirect_uri) as client:
             endpoints = await self._endpoints(client)
             try:
                 token: Mapping[str, Any] = await client.fetch_token(
@@ -123,7 +123,7 @@ class OpenIdProvider(Provider):
             raise forbidden("The sign-in page's answer is for another client.")
 
     @asynccontextmanager
-    async def _asked(self, redirect_uri: str) -> AsyncIterator[AsyncOAuth2Client]:
+    async def _open_client(self, redirect_uri: str) -> AsyncIterator[AsyncOAuth2Client]:
         """An HTTP client for the provider. Raises ProblemError: the provider can't be reached, or answers nonsense."""
         ours = self._client
         client = AsyncOAuth2Client(
@@ -144,16 +144,16 @@ class OpenIdProvider(Provider):
 
     async def _endpoints(self, client: AsyncOAuth2Client) -> _Endpoints:
         """The endpoints, as the provider publishes them, cached. Raises ValueError: its document is unusable."""
-        if self._found is None or monotonic() - self._found_at >= _DISCOVERED_S:
+        if self._found is None or monotonic() - self._found_at >= _DISCOVERY_CACHE_S:
             issuer = self._client.issuer
             response = await client.request("GET", issuer.rstrip("/") + _DISCOVERY, withhold_token=True)
             response.raise_for_status()
-            self._found = _published(response.json(), issuer)
+            self._found = _endpoints_in(response.json(), issuer)
             self._found_at = monotonic()
         return self._found
 
 
-def _published(document: Any, issuer: str) -> _Endpoints:
+def _endpoints_in(document: Any, issuer: str) -> _Endpoints:
     """The endpoints of a discovery document. Raises ValueError."""
     if not isinstance(document, dict) or document.get("issuer") != issuer:
         raise ValueError("the document is not that of the configured issuer")

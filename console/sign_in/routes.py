@@ -65,11 +65,11 @@ class SignIn(Door):
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"
         self.routes: Sequence[BaseRoute] = (
-            PageRoute(SIGN_IN, self._patient(self._show), methods=["GET"]),
-            PageRoute(SIGN_IN, self._patient(self._enter_key), methods=["POST"]),
-            PageRoute(START, self._patient(self._start), methods=["GET"]),
-            PageRoute(CALLBACK, self._patient(self._come_back), methods=["GET"]),
-            PageRoute(SIGN_OUT, self._patient(self._sign_out), methods=["POST"]),
+            PageRoute(SIGN_IN, self._guard(self._show), methods=["GET"]),
+            PageRoute(SIGN_IN, self._guard(self._enter_key), methods=["POST"]),
+            PageRoute(START, self._guard(self._start), methods=["GET"]),
+            PageRoute(CALLBACK, self._guard(self._handle_callback), methods=["GET"]),
+            PageRoute(SIGN_OUT, self._guard(self._sign_out), methods=["POST"]),
         )
 
     async def credential(self, request: Request) -> str | None:
@@ -98,7 +98,7 @@ class SignIn(Door):
         session = opened_session(value, await self._keys.all(), datetime.now(UTC))
         return None if session is None or await self._ended.contains(session.id) else session
 
-    def _patient(self, handler: Handler) -> Handler:
+    def _guard(self, handler: Handler) -> Handler:
         """The handler, with a page of ours while MongoDB is unavailable. Requests are rate-limited by address, as their
         sender isn't identified yet."""
 
@@ -153,7 +153,7 @@ class SignIn(Door):
             return sign_in_page(request, self._mode, back, problem)
         return response
 
-    async def _come_back(self, request: Request) -> Response:
+    async def _handle_callback(self, request: Request) -> Response:
         if self._provider is None:
             return RedirectResponse(SIGN_IN, 303)
         back = None
