@@ -4,7 +4,7 @@ and claims."""
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -114,22 +114,23 @@ class QueueNews:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
-        """Yield the claims in force, then the news of this caller's stores; None after `pause_s` seconds without any.
-        Ends if the page doesn't keep up, or Kafka can't be read any more."""
+        """Yield the claims in force, then the news of this caller's stores; None after `pause_s` seconds without any,
+        however much happens in other stores. Ends if the page doesn't keep up, or Kafka can't be read any more."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
             for claim in self._claims.held():
                 if caller.may_touch(claim.store_id):
                     yield claim
+            yielded_at = monotonic()
             while not listener.is_behind:
-                try:
-                    news = await asyncio.wait_for(listener.news.get(), pause_s)
-                except TimeoutError:
-                    yield None
-                    continue
-                if caller.may_touch(news.store_id):
+                news, left_s = None, yielded_at + pause_s - monotonic()
+                if left_s > 0:
+                    with suppress(TimeoutError):
+                        news = await asyncio.wait_for(listener.news.get(), left_s)
+                if news is None or caller.may_touch(news.store_id):
                     yield news
+                    yielded_at = monotonic()
 
     @contextmanager
     def _listening(self) -> Iterator[_Listener]:

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
+import pytest
 
+from console import queue_news
 from console.queue_news import MOST_CLAIMS, QueueNews
-from domain.permissions import ANYBODY, STRANGER
+from domain.permissions import ANYBODY, STRANGER, Caller
 from messaging.kafka.tail import Tail
+from tests.support.clock import Clock
 
 
 class BrokenTail(AsyncIterator[Any]):
@@ -50,6 +53,25 @@ class TailOfClaims(BrokenTail):
         return SimpleNamespace(topic="review-claims", headers=headers, value=value, timestamp=1)
 
 
+class BusyTail(BrokenTail):
+    """Reports ten reviews of one store, a minute apart by the clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.left = 10
+
+    async def __anext__(self) -> Any:
+        if not self.left:
+            return await super().__anext__()
+        await asyncio.sleep(0)
+        self.left -= 1
+        self.clock.now += 60
+        value = orjson.dumps({"reviewId": "1", "storeId": "busy"})
+        headers = [("ce_type", b"plaudit.ReviewReported")]
+        return SimpleNamespace(topic="events", headers=headers, value=value, timestamp=1)
+
+
 async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]:
     """What a page that opens hears of them, in its order."""
     tail = TailOfClaims(claims)
@@ -77,6 +99,15 @@ async def test_a_desk_holds_one_review_and_a_review_is_held_by_one_desk() -> Non
 async def test_made_up_desks_leave_the_newest_claims() -> None:
     claims = [(f"desk {n}", f"review {n}") for n in range(MOST_CLAIMS + 7)]
     assert await claims_after(*claims) == claims[7:]
+
+
+async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(0)
+    monkeypatch.setattr(queue_news, "monotonic", clock)
+    news = QueueNews(cast(Tail, BusyTail(clock)))
+    async with asyncio.timeout(60):
+        assert await anext(news.news(Caller("anna", frozenset(), frozenset({"quiet"})), 300)) is None
+    await news.stop()
 
 
 async def test_pages_that_wait_for_news_begin_again_where_their_reader_ended() -> None:
