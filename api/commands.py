@@ -14,7 +14,7 @@ from starlette.types import Scope
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
-from api.auth.permissions import address_of
+from api.auth.permissions import client_name
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.bodies import check_no_body
@@ -145,7 +145,7 @@ def _command(request: Request) -> Command:
     key = idempotency_key(request.headers.getlist("idempotency-key"))
     # By caller, so that nobody can repeat another caller's command, or read its outcome.
     subject = request.state.caller.subject
-    client = address_of(request) if subject is None else f"subject {subject}"
+    client = client_name(request, subject)
     if key is None:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))

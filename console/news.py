@@ -7,8 +7,11 @@ from urllib.parse import quote
 
 import orjson
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from console.facade import Refused
+from api.auth.permissions import client_name
+from api.web.budgets import NoRoomError
+from console.facade import Refused, refusal_by
 from console.queue_news import News, QueueNews
 from console.screens import Screens
 from console.visits import Visit
@@ -22,11 +25,10 @@ screens = Screens()
 
 @screens.get("/queue/news", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def news(visit: Visit) -> Response:
-    """The stream of news about the visitor's stores."""
+    """The stream of news about the visitor's stores; 503 if no slot is left for one."""
     if visit.queue_news is None:
         raise Refused(503, {"detail": "There are no news at the moment."})
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(visit.queue_news, visit), media_type="text/event-stream", headers=headers)
+    return _Stream(visit.queue_news, visit)
 
 
 @screens.post("/queue/claims", Permission.MODERATE_REVIEWS)
@@ -36,6 +38,25 @@ async def claim(visit: Visit) -> Response:
     id = quote(str(form.get("id")), safe="")
     await visit.facade.ask("POST", f"/api/customerReviews/{id}/claim", {"desk": form.get("desk") or None})
     return JSONResponse({})
+
+
+class _Stream(StreamingResponse):
+    """The stream of an open page. Its slot is taken when it begins, so that it is given back however it ends."""
+
+    def __init__(self, queue_news: QueueNews, visit: Visit) -> None:
+        headers = {"X-Accel-Buffering": "no"}
+        super().__init__(_events(queue_news, visit), media_type="text/event-stream", headers=headers)
+        self._slot = queue_news.slots.take(client_name(visit.request, visit.caller.subject))
+        self._visit = visit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the news, or the refusal if there is no slot."""
+        with self._slot as has_slot:
+            if has_slot:
+                await super().__call__(scope, receive, send)
+            else:
+                refused = refusal_by(NoRoomError("Too many pages are open to receive news."))
+                await self._visit.problem(refused)(scope, receive, send)
 
 
 async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:

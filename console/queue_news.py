@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from api.web.limits import Slots
 from domain.permissions import Caller
 from messaging.kafka.tail import Tail
 from messaging.review_claims import CLAIM_S
@@ -25,6 +26,10 @@ TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
 MOST_CLAIMS: Final = 10_000
 """Maximum number of claims that a process keeps: more than there are moderators at work."""
 
+MOST_STREAMS: Final = 500
+"""Maximum number of open pages to which a process sends news."""
+
+MOST_STREAMS_PER_CLIENT: Final = 20
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
 _KINDS: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited", "ReviewReported": "reported"}
@@ -98,9 +103,11 @@ class _Claims:
 
 
 class QueueNews:
-    """Passes news on to open pages. Reading from Kafka starts with the first page."""
+    """Passes news on to open pages. Reading from Kafka starts with the first page. A page's stream takes one of the
+    `slots`."""
 
     def __init__(self, tail: Tail) -> None:
+        self.slots = Slots(most=MOST_STREAMS, most_per_client=MOST_STREAMS_PER_CLIENT)
         self._tail = tail
         self._listeners: dict[int, _Listener] = {}
         self._claims = _Claims()

@@ -42,7 +42,7 @@ async def identified(request: Request, credential: str | None) -> Caller:
         raise unavailable("The token's issuer") from error
     if is_guess:
         rate_limit.give_back(address)
-    rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
+    rate_limit.take(client_name(request, caller.subject))
     return caller
 
 
@@ -102,6 +102,11 @@ def forbidden(detail: str) -> ProblemError:
 def address_of(request: Request) -> str:
     """The key under which requests without a subject are rate-limited: the client's address."""
     return f"address {network_of(request)}"
+
+
+def client_name(request: Request, subject: str | None) -> str:
+    """The client as its requests, waits and streams are counted: by its subject, else by its address."""
+    return address_of(request) if subject is None else f"subject {subject}"
 
 
 def _credential(request: Request) -> str | None:

@@ -1,7 +1,7 @@
 """Telemetry of requests: the routes by which they are counted, and the times that are measured."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from console import static_files
 from console.app import add_console
 from console.facade import Facade
 from console.queue_news import News, QueueNews
+from messaging.kafka.tail import Tail
 from messaging.metrics import REGISTRY
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
@@ -30,7 +31,7 @@ class ShortNews(QueueNews):
     """News of which there are none; a page hears so once."""
 
     def __init__(self) -> None:
-        pass
+        super().__init__(cast(Tail, None))
 
     async def news(self, *_: Any) -> AsyncIterator[News | None]:
         yield None

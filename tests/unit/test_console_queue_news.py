@@ -2,18 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import httpx
 import orjson
 import pytest
 
 from console import queue_news
-from console.queue_news import MOST_CLAIMS, QueueNews
+from console.app import add_console
+from console.queue_news import MOST_CLAIMS, MOST_STREAMS_PER_CLIENT, QueueNews
 from domain.permissions import ANYBODY, STRANGER, Caller
 from messaging.kafka.tail import Tail
+from tests.support.app import app_without_servers, client_of
 from tests.support.clock import Clock
+from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
 
 class BrokenTail(AsyncIterator[Any]):
@@ -107,6 +112,29 @@ async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pyte
     news = QueueNews(cast(Tail, BusyTail(clock)))
     async with asyncio.timeout(60):
         assert await anext(news.news(Caller("anna", frozenset(), frozenset({"quiet"})), 300)) is None
+    await news.stop()
+
+
+async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
+    tail = BrokenTail()
+    tail.ends.set()
+    news = QueueNews(cast(Tail, tail))
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app, client_of(app) as http:
+        add_console(app, HeaderDoor(), queue_news=news)
+
+        async def stream_of(subject: str) -> httpx.Response:
+            token = ISSUER_OF_ALL.token(["customerReviews:read", "customerReviews:update"], subject=subject)
+            return await http.get("/console/queue/news", headers={"x-credential": token})
+
+        with ExitStack() as others:
+            for _ in range(MOST_STREAMS_PER_CLIENT - 1):
+                others.enter_context(news.slots.take("subject anna"))
+            # Each stream gives its slot back.
+            assert [(await stream_of("anna")).status_code for _ in range(2)] == [200, 200]
+            others.enter_context(news.slots.take("subject anna"))
+            refused = await stream_of("anna")
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert (await stream_of("bert")).status_code == 200
     await news.stop()
 
 

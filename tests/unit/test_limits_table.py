@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.web.forms import MAX_FORM_BYTES
+from console.queue_news import MOST_STREAMS, MOST_STREAMS_PER_CLIENT
 from messaging.schemas import MAX_ITEMS
 from plaudit.http_settings import HttpSettings
 
@@ -40,7 +41,11 @@ def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("what", "limit"),
-    [("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"), ("items of an array", f"{MAX_ITEMS:,}")],
+    [
+        ("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"),
+        ("items of an array", f"{MAX_ITEMS:,}"),
+        ("open pages of the queue", f"{MOST_STREAMS}; {MOST_STREAMS_PER_CLIENT}"),
+    ],
 )
 def test_a_limit_without_a_setting_is_that_of_the_code(what: str, limit: str) -> None:
     (told,) = [row[1] for row in ROWS if row[0].startswith(what)]
