@@ -72,7 +72,7 @@ class Visit:
     queue_news: QueueNews | None = None
     is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
-    _form: FormData | None = None
+    _form: FormData | Refused | None = None
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -105,12 +105,15 @@ class Visit:
         return "application/json" in self.request.headers.get("accept", "")
 
     async def form(self, most_bytes: int = MAX_FORM_BYTES) -> FormData:
-        """The fields of the submitted form. Raises Refused: it is too large, or there is no room for it now."""
+        """The fields of the submitted form. Raises Refused: it is too large, can't be read, or has no room now."""
         if self._form is None:
             try:
                 self._form = await read_form(self.request, most_bytes, _MAX_FIELDS)
             except ProblemError as problem:
-                raise refusal_by(problem) from problem
+                # Kept: nobody may wait for a body that has been read.
+                self._form = refusal_by(problem)
+        if isinstance(self._form, Refused):
+            raise self._form
         return self._form
 
     def may(self, permission: str) -> bool:

@@ -3,7 +3,8 @@
 from typing import Final
 
 from starlette.datastructures import FormData
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from api.web.problems import ProblemError, ProblemKind
@@ -17,7 +18,7 @@ three."""
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> FormData:
-    """The fields of a form without files. Raises ProblemError if it has more than `most_bytes`."""
+    """The fields of a form without files. Raises ProblemError if it has more than `most_bytes`, or can't be read."""
     size = 0
 
     async def received() -> Message:
@@ -28,4 +29,14 @@ async def read_form(request: Request, most_bytes: int, most_fields: int) -> Form
             raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have {most_bytes} bytes here.")
         return message
 
-    return await Request(request.scope, received).form(max_files=0, max_fields=most_fields, max_part_size=most_bytes)
+    form = Request(request.scope, received)
+    try:
+        return await form.form(max_files=0, max_fields=most_fields, max_part_size=most_bytes)
+    except HTTPException as error:
+        raise _unreadable(error.detail) from error
+    except ClientDisconnect as gone:
+        raise _unreadable("The connection ended before the form did.") from gone
+
+
+def _unreadable(why: str) -> ProblemError:
+    return ProblemError(ProblemKind.MALFORMED_BODY, f"The form can't be read. {why}")

@@ -2,15 +2,22 @@
 
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
+from api.web.budgets import NoRoomError
+from api.web.forms import read_form
+from api.web.problems import ProblemError
 from console.app import add_console
+from console.facade import Facade, Refused
 from console.fields import place_in_words
-from domain.permissions import Permission
+from console.visits import Visit
+from domain.permissions import STRANGER, Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import ROW, faked
@@ -441,3 +448,49 @@ async def test_a_refusal_leads_back_to_its_screen() -> None:
     async with client_of(faked(nobody, {})) as http:
         page = await http.post("/console/dead-letters", data={"action": "try"})
         assert (page.status_code, TO_THE_START in page.text) == (403, True)
+
+
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+FORM = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", URLENCODED.encode())]}
+FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r\n\r\nk\r\n--b--\r\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        (URLENCODED, b"&".join(b"field=1" for _ in range(2_001)), "Too many fields. Maximum number of fields is 2000."),
+        (MULTIPART, FILE, "Too many files. Maximum number of files is 0."),
+        ("multipart/form-data", FILE, "Missing boundary in multipart."),
+        (MULTIPART, b"field=1", "Invalid multipart data."),
+    ],
+)
+async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content: bytes, said: str) -> None:
+    async with app_without_servers() as app, client_of(app) as http:
+        add_console(app)
+        answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
+    assert answer.status_code == 400
+    assert said in text_of(answer.text)
+
+
+async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(ProblemError, match="The connection ended before the form did"):
+        await read_form(Request(FORM, gone), 1_000, 10)
+
+
+async def test_a_form_that_could_not_be_read_is_not_read_again() -> None:
+    reads = 0
+
+    async def crowded() -> Message:
+        nonlocal reads
+        reads += 1
+        raise NoRoomError("Others have it.")
+
+    request = Request(FORM, crowded)
+    visit = Visit(request, cast(Facade, None), STRANGER, is_open=False)
+    for _ in range(2):
+        with pytest.raises(Refused, match="Others have it"):
+            await visit.form()
+    assert reads == 1
