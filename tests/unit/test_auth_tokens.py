@@ -107,6 +107,8 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "no subject": lambda i: i.token(sub=None),
     "empty subject": lambda i: i.token(subject=""),
     "blank subject": lambda i: i.token(subject=" "),
+    "subject of a rule": lambda i: i.token(subject="rule:links"),
+    "subject of a classifier": lambda i: i.token(subject="verdict:toxicity"),
     "endless subject": lambda i: i.token(subject="a" * 129),
     "subject with a line break": lambda i: i.token(subject="anna\nadmin"),
     "unknown key id": lambda i: i.token(kid="second", key=rsa_key()),
