@@ -42,7 +42,7 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
         Entry("/console/templates", "Templates", (Permission.READ_TEMPLATES,)),
         Entry("/console/entity-types", "Object types", (Permission.READ_REVIEWS,)),
         Entry("/console/audit", "Audit", (Permission.READ_AUDIT,)),
-        Entry("/console/keys", "Keys", (Permission.READ_KEYS,)),
+        Entry("/console/keys", "Keys", (Permission.READ_KEYS,), is_of_all_stores=True),
         Entry("/console/dead-letters", "Dead letters", (Permission.READ_DEAD_LETTERS,), is_of_all_stores=True),
         Entry("/console/health", "Health", (Permission.READ_METRICS,), is_of_all_stores=True),
     ),

@@ -17,10 +17,11 @@ from api.web.limits import RateLimit
 from console import static_files
 from console.app import SCREENS, add_console
 from console.fields import number
+from console.navigation import start_page
 from console.screens import Screen
 from console.templating import address, age, legible, moment
 from console.visits import Options
-from domain.permissions import ALL_PERMISSIONS
+from domain.permissions import ALL_PERMISSIONS, Caller, Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
@@ -86,6 +87,12 @@ async def test_who_is_not_known_is_counted_by_address_before_a_form_is_read() ->
     assert [answer.status_code for answer in answers] == [401, 401, 429]
     assert ["typed by hand" in answer.text for answer in answers] == [True, True, False]
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("permission", [Permission.READ_KEYS, Permission.READ_DEAD_LETTERS, Permission.READ_METRICS])
+def test_what_concerns_all_stores_is_offered_to_nobody_who_is_bound_to_some(permission: Permission) -> None:
+    assert start_page(Caller("anna", frozenset({permission}), frozenset({"Electronics"}))) is None
+    assert start_page(Caller("anna", frozenset({permission}), None)) is not None
 
 
 async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:
