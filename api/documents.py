@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from jinja2 import Environment
 from markupsafe import Markup, escape
 from starlette.responses import FileResponse, HTMLResponse, Response
 
+from api.auth.permissions import address_of
 from api.services import Injected
 from api.web.documents import OPEN_TO_ALL, problems
 from messaging.asyncapi import asyncapi_document
@@ -24,7 +25,19 @@ _STYLE: Final = "swagger-ui.css"
 _ICON: Final = "favicon-32x32.png"
 _CACHED: Final = {"Cache-Control": "public, max-age=3600"}
 
-router = APIRouter(tags=["documents"], responses=problems())
+
+async def _count(request: Request) -> None:
+    """Count the request for its address. Raises ProblemError (429)."""
+    request.app.state.rate_limit.take(address_of(request))
+
+
+router = APIRouter(tags=["documents"], responses=problems(), dependencies=[Depends(_count)])
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi_json(request: Request) -> Response:
+    """The OpenAPI document of the routes."""
+    return Response(request.app.state.openapi_json(), media_type="application/json")
 
 
 @router.get(

@@ -9,7 +9,7 @@ import pytest
 
 from api.web.process_limits import Limits
 from domain.permissions import ALL_PERMISSIONS
-from tests.support.app import REVIEW, client_without_servers, problem_of
+from tests.support.app import REVIEW, app_without_servers, client_of, client_without_servers, problem_of
 
 
 @pytest.fixture
@@ -134,6 +134,13 @@ async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
         *("id", "entityId", "entityName", "entityType", "reviewStatus", "reviewStatusId", "title", "review"),
         *("rating", "userName", "storeName", "createdDate"),
     ]
+
+
+async def test_the_document_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with app_without_servers() as app, client_of(app) as http:
+        before = (await http.get("/openapi.json")).content
+        monkeypatch.setattr(app, "openapi", lambda: {})
+        assert (await http.get("/openapi.json")).content == before
 
 
 def _references(value: Any) -> Iterator[str]:

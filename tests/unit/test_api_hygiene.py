@@ -239,6 +239,12 @@ def test_clients_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     rate.take("client 0")  # forgotten
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/asyncapi.json", "/asyncapi", "/docs", "/docs/swagger-ui.css"])
+async def test_documents_count_for_the_address_that_reads_them(path: str) -> None:
+    async with client_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}) as http:
+        assert [(await http.get(path)).status_code for _ in range(2)] == [200, 429]
+
+
 def test_no_rate_limits_nobody() -> None:
     rate = RateLimit()
     for _ in range(10_000):
