@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -15,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
-from api.auth.permissions import AuditReader
+from api.auth.permissions import AuditReader, Client
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
@@ -124,6 +125,7 @@ async def read_audit_log(
 @router.get("/export", response_class=StreamingResponse, responses=_EXPORTED)
 async def export_audit_log(
     caller: AuditReader,
+    client: Client,
     services: Injected,
     criteria: Criteria,
     format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
@@ -136,12 +138,14 @@ async def export_audit_log(
     entries = services.audit.every(_within(caller, criteria), take)
     batches = in_batches(entries, _AT_ONCE)
     written = _WRITERS[format]
-    with await services.pages.rows(_AT_ONCE) as room:
-        # Read before the response starts, so that an error can still become a problem.
-        first: list[AuditEntry] = await anext(batches, [])
-        content = _exported(first, batches, written)
-        headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
-        return services.pages.stream(room, content, _MEDIA_TYPES[format], headers)
+    with ExitStack() as held:
+        services.pages.take_export(client, held)
+        with await services.pages.rows(_AT_ONCE) as room:
+            # Read before the response starts, so that an error can still become a problem.
+            first: list[AuditEntry] = await anext(batches, [])
+            content = _exported(first, batches, written)
+            headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
+            return services.pages.stream(room, content, _MEDIA_TYPES[format], headers, held.pop_all())
 
 
 def _within(caller: Caller, search: AuditSearch) -> AuditSearch:

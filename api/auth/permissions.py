@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 import structlog
-from fastapi import Request, Security
+from fastapi import Depends, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
@@ -109,6 +109,11 @@ def client_name(request: Request, subject: str | None) -> str:
     return address_of(request) if subject is None else f"subject {subject}"
 
 
+async def _client(request: Request) -> str:
+    """The client of a request whose caller is known."""
+    return client_name(request, request.state.caller.subject)
+
+
 def _credential(request: Request) -> str | None:
     """The credential in the request's headers, or None."""
     authenticator: Authenticator = request.app.state.services.authenticator
@@ -119,6 +124,8 @@ def _credential(request: Request) -> str | None:
     return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
 
 
+Client = Annotated[str, Depends(_client)]
+"""The name of the client, by which slots are counted; after the parameter with the caller."""
 Visitor = Annotated[Caller, Security(_OptionalGuard())]
 """Anyone: for an endpoint that is open to all, and shows some callers more."""
 AnyCaller = Annotated[Caller, needs()]

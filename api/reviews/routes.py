@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
-from api.auth.permissions import ReviewAuthor, ReviewReader, ReviewWriter
+from api.auth.permissions import Client, ReviewAuthor, ReviewReader, ReviewWriter
 from api.commands import Commanded, command_answers
 from api.reviews.changes import CHANGES_BYTES, changed_objects, json_array
 from api.reviews.counts import count_reviews, counts_by_status
@@ -163,15 +164,17 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
 
 @router.post("/changes", response_model=list[str])
 async def list_changes(
-    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
+    caller: ReviewReader, client: Client, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
 ) -> Response:
     """The ids of objects whose reviews changed at that moment or later."""
-    with await services.pages.take(CHANGES_BYTES) as room:
-        changed = await changed_objects(services, request.modified_date, caller.stores)
-        batches = in_batches(changed, IDS_AT_ONCE)
-        # Read before the response starts, so that an error can still become a problem.
-        first: list[str] = await anext(batches, [])
-        return services.pages.stream(room, json_array(first, batches), JsonResponse.media_type, {})
+    with ExitStack() as held:
+        services.pages.take_export(client, held)
+        with await services.pages.take(CHANGES_BYTES) as room:
+            changed = await changed_objects(services, request.modified_date, caller.stores)
+            batches = in_batches(changed, IDS_AT_ONCE)
+            # Read before the response starts, so that an error can still become a problem.
+            first: list[str] = await anext(batches, [])
+            return services.pages.stream(room, json_array(first, batches), JsonResponse.media_type, {}, held.pop_all())
 
 
 @router.get("/canLeaveFeedback", response_model=FeedbackPermission)

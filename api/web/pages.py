@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Final, TypeVar
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from api.web.budgets import Budget, Share, StalledError
+from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.limits import Slots
 from api.web.problems import ProblemError
 from api.web.responses import JsonResponse
 
@@ -21,6 +22,11 @@ ROW_BYTES: Final = 8 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """Stored bytes of a piece of a page, unless one row has more: other requests wait while it is rendered."""
 
+MOST_EXPORTS: Final = 8
+"""Maximum number of lists of any length that a process writes while their clients read."""
+
+MOST_EXPORTS_PER_CLIENT: Final = 2
+
 _AT_ONCE: Final = 2
 """Number of pieces that are read and written at a time: small requests wait for no more than those."""
 
@@ -31,11 +37,13 @@ _ROW_WITHOUT_TEXT: Final = 2 * 1024
 
 
 class PageBudget(Budget):
-    """The budget for what MongoDB returns for lists, and turns for the pieces of large pages."""
+    """The budget for what MongoDB returns for lists, turns for the pieces of large pages, and slots for `exports`, which
+    hold their bytes for as long as a client reads."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most, "pages of")
         self.turns = asyncio.Semaphore(_AT_ONCE)
+        self.exports = Slots(most=MOST_EXPORTS, most_per_client=MOST_EXPORTS_PER_CLIENT)
 
     async def rows(self, count: int) -> Share:
         """A share for this many rows, until their true size is known. Raises NoRoomError."""
@@ -45,6 +53,11 @@ class PageBudget(Budget):
         """A share to read and write this many stored bytes. Raises NoRoomError."""
         # The share of its page is held meanwhile.
         return await self.take(stored_bytes * _COPIES, has_begun=True)
+
+    def take_export(self, client: str, held: ExitStack) -> None:
+        """Hold a slot for a list that is written while this client reads it. Raises NoRoomError."""
+        if not held.enter_context(self.exports.take(client)):
+            raise NoRoomError("As many exports as there may be are on their way.")
 
     async def response(
         self,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.web.forms import MAX_FORM_BYTES
+from api.web.pages import MOST_EXPORTS, MOST_EXPORTS_PER_CLIENT
 from console.queue_news import MOST_STREAMS, MOST_STREAMS_PER_CLIENT
 from messaging.schemas import MAX_ITEMS
 from plaudit.http_settings import HttpSettings
@@ -44,6 +45,7 @@ def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
     [
         ("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"),
         ("items of an array", f"{MAX_ITEMS:,}"),
+        ("exports of the audit log", f"{MOST_EXPORTS}; {MOST_EXPORTS_PER_CLIENT}"),
         ("open pages of the queue", f"{MOST_STREAMS}; {MOST_STREAMS_PER_CLIENT}"),
     ],
 )
