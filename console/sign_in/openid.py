@@ -23,6 +23,9 @@ from domain.origins import is_confidential
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DISCOVERY_CACHE_S: Final = 3_600.0
+PAUSE_S: Final = 5.0
+"""Seconds between a discovery that failed and the next one."""
+
 _TIMEOUT_S: Final = 10.0
 _PROVIDER: Final = "The sign-in page of your organisation"
 
@@ -57,15 +60,16 @@ class OpenIdProvider(Provider):
         self._client = client
         self._id_tokens = id_tokens
         self._found: _Endpoints | None = None
-        self._found_at = float("-inf")
+        self._found_at = self._failed_at = float("-inf")
+        self._discovery: asyncio.Task[_Endpoints | None] | None = None
         self._tls = httpx2.create_ssl_context()
         if client.authorize_url and client.token_url:
             self._found, self._found_at = _Endpoints(client.authorize_url, client.token_url), float("inf")
 
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
         """The provider's authorization endpoint, with the parameters of this attempt."""
+        endpoints = await self._endpoints()
         async with self._open_client(redirect_uri) as client:
-            endpoints = await self._endpoints(client)
             address, _ = client.create_authorization_url(
                 endpoints.authorize,
                 state=attempt.state,
@@ -78,8 +82,8 @@ class OpenIdProvider(Provider):
     async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """The access token, if both the answer and the ID token belong to this attempt."""
         self._check_answer(attempt, answer)
+        endpoints = await self._endpoints()
         async with self._open_client(redirect_uri) as client:
-            endpoints = await self._endpoints(client)
             try:
                 token: Mapping[str, Any] = await client.fetch_token(
                     endpoints.token,
@@ -139,18 +143,40 @@ class OpenIdProvider(Provider):
             async with asyncio.timeout(_TIMEOUT_S), client:
                 yield client
         except (httpx2.HTTPError, TimeoutError, ValueError) as error:
-            log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
+            _log_failure(error)
             raise unavailable(_PROVIDER) from error
 
-    async def _endpoints(self, client: AsyncOAuth2Client) -> _Endpoints:
-        """The endpoints, as the provider publishes them, cached. Raises ValueError: its document is unusable."""
-        if self._found is None or monotonic() - self._found_at >= _DISCOVERY_CACHE_S:
-            issuer = self._client.issuer
-            response = await client.request("GET", issuer.rstrip("/") + _DISCOVERY, withhold_token=True)
-            response.raise_for_status()
-            self._found = _endpoints_in(response.json(), issuer)
-            self._found_at = monotonic()
-        return self._found
+    async def _endpoints(self) -> _Endpoints:
+        """The endpoints, as the provider publishes them, cached; one request serves all who wait for them. Raises
+        ProblemError: they can't be had, or couldn't less than PAUSE_S ago."""
+        if self._found is not None and monotonic() - self._found_at < _DISCOVERY_CACHE_S:
+            return self._found
+        if self._discovery is None and monotonic() - self._failed_at >= PAUSE_S:
+            self._discovery = asyncio.create_task(self._discover())
+        found = await asyncio.shield(self._discovery) if self._discovery is not None else None
+        if found is None:
+            raise unavailable(_PROVIDER)
+        return found
+
+    async def _discover(self) -> _Endpoints | None:
+        """Request the provider's document; None if it can't be had, which is logged."""
+        issuer = self._client.issuer
+        try:
+            async with asyncio.timeout(_TIMEOUT_S), httpx2.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
+                response = await client.get(issuer.rstrip("/") + _DISCOVERY)
+                response.raise_for_status()
+                self._found, self._found_at = _endpoints_in(response.json(), issuer), monotonic()
+            return self._found
+        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+            self._failed_at = monotonic()
+            _log_failure(error)
+            return None
+        finally:
+            self._discovery = None
+
+
+def _log_failure(error: Exception) -> None:
+    log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
 
 
 def _endpoints_in(document: Any, issuer: str) -> _Endpoints:

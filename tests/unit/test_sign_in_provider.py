@@ -1,0 +1,86 @@
+"""The endpoints of an OpenID provider: requested once for all who wait, and rarely while it is away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from api.auth.tokens import Tokens
+from api.web.problems import ProblemError
+from console.sign_in import openid
+from console.sign_in.attempts import Attempt
+from console.sign_in.openid import OpenIdClient, OpenIdProvider
+from tests.support.clock import Clock
+from tests.support.issuer import Issuer
+from tests.support.sockets import listening
+
+VISITORS = 10
+
+
+@dataclass
+class Publisher(Issuer):
+    """Publishes its endpoints."""
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def published_keys(self) -> dict[str, Any]:
+        endpoints = {f"{name}_endpoint": f"https://provider.test/{name}" for name in ("authorization", "token")}
+        return {"issuer": self.address, **endpoints}
+
+
+@pytest.fixture
+async def publisher() -> AsyncIterator[Publisher]:
+    publisher = Publisher()
+    async with listening(publisher.serve) as publisher.port:
+        yield publisher
+
+
+@pytest.fixture
+def provider(publisher: Publisher) -> OpenIdProvider:
+    client = OpenIdClient("console", None, publisher.address, "openid", {})
+    return OpenIdProvider(client, cast(Tokens, None))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock(1_000)
+    monkeypatch.setattr(openid, "monotonic", clock)
+    # A provider that is there answers in time, however busy the machine is.
+    monkeypatch.setattr(openid, "_TIMEOUT_S", 60.0)
+    return clock
+
+
+async def addresses(provider: OpenIdProvider) -> list[str | BaseException]:
+    """The address that each of several visitors who come at once is sent to, or why there is none."""
+    attempt = Attempt.begin("/console", datetime.now(UTC))
+    begun = (provider.address(attempt, "https://plaudit.test/callback") for _ in range(VISITORS))
+    return await asyncio.gather(*begun, return_exceptions=True)
+
+
+async def test_one_request_serves_all_visitors(publisher: Publisher, provider: OpenIdProvider, clock: Clock) -> None:
+    for _ in range(2):
+        found = await addresses(provider)
+        assert [str(each).partition("?")[0] for each in found] == ["https://provider.test/authorization"] * VISITORS
+        assert publisher.asked == 1
+    clock.now += 3_600
+    await addresses(provider)
+    assert publisher.asked == 2
+
+
+async def test_a_provider_that_is_away_is_left_alone_for_a_while(
+    publisher: Publisher, provider: OpenIdProvider, clock: Clock
+) -> None:
+    publisher.mood = "fails"
+    for _ in range(2):
+        refused = await addresses(provider)
+        assert [isinstance(each, ProblemError) and each.kind.status for each in refused] == [503] * VISITORS
+        assert publisher.asked == 1
+    publisher.mood = "answers"
+    clock.now += openid.PAUSE_S
+    assert all(isinstance(each, str) for each in await addresses(provider))
+    assert publisher.asked == 2
