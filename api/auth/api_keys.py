@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
-from api.auth.authentication import RefusedCredentialError, required
+from api.auth.authentication import Authenticator, RefusedCredentialError, required
 from api.auth.timed_cache import TimedCache
 from domain.permissions import Caller
 from storage.keys import ApiKey, ApiKeyRepository
@@ -24,7 +24,7 @@ _NO_DIGEST: Final = bytes(32)
 _REFUSED: Final = "This API key is unknown, revoked or expired."
 
 
-class ApiKeys:
+class ApiKeys(Authenticator):
     """Authenticates callers by their API keys.
 
     A secret has 256 random bits, so one round of SHA-256 protects it as well as a slow hash would.

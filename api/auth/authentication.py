@@ -18,9 +18,11 @@ class KeysAwayError(Exception):
 
 
 class Authenticator(Protocol):
-    """Identifies callers. `mode` is its name in the configuration."""
+    """Identifies callers. `mode` is its name in the configuration; `asks_issuer`: it may wait for a server of somebody
+    else, and for none of ours."""
 
     mode: str
+    asks_issuer: bool = False
 
     def would_look_up(self, credential: str | None) -> bool:
         """True if checking the credential takes a look-up in the database."""

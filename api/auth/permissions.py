@@ -1,5 +1,6 @@
 """Permissions in the signatures of endpoints: dependencies that identify the caller and check what it may do."""
 
+from contextlib import nullcontext
 from typing import Annotated, Any, Final
 
 import structlog
@@ -9,6 +10,7 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
+from api.web.in_hand import outside
 from api.web.limits import RateLimit, network_of
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.queries import check_query
@@ -32,7 +34,8 @@ async def identified(request: Request, credential: str | None) -> Caller:
     if is_guess:
         rate_limit.take(address)
     try:
-        caller = await authenticator.caller(credential)
+        with outside(request.scope) if authenticator.asks_issuer else nullcontext():
+            caller = await authenticator.caller(credential)
     except RefusedCredentialError as error:
         if not is_guess:
             rate_limit.take(address)

@@ -57,6 +57,7 @@ class Tokens(Authenticator):
     """Authenticates callers by the tokens of one issuer; the configuration allows asymmetric algorithms only."""
 
     mode = "jwt"
+    asks_issuer = True
 
     def __init__(self, keys: IssuerKeys, rules: TokenRules) -> None:
         self._keys = keys

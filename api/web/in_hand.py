@@ -6,7 +6,7 @@ the same way, with 503.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.forms import FORMS, MAX_FORM_BYTES
 from api.web.problems import ProblemError, problem_response
-from api.web.telemetry import note_wait
+from api.web.telemetry import note_wait, outer_of
 
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are limited, and small requests needn't wait."""
@@ -47,11 +47,11 @@ log = structlog.get_logger()
 class RequestsInHand:
     """Answers 503 to too many concurrent requests, or to too many bytes of theirs.
 
-    A request doesn't count while it waits for its client (to send its body, to read its answer), or for the outcome of
-    its command. Commands may have half of the places: while Kafka is slow or unavailable, the others are left for
-    queries. The memory of a body is reserved before it is read, and returned with the answer, or when the command waits
-    for its outcome. That of an answer is returned once the client has read it; a client that doesn't read while others
-    need the memory is cut off.
+    A request doesn't count while it waits for its client (to send its body, to read its answer), for the outcome of its
+    command, or for an OpenID provider. Commands may have half of the places: while Kafka is slow or unavailable, the
+    others are left for queries. The memory of a body is reserved before it is read, and returned with the answer, or when
+    the command waits for its outcome. That of an answer is returned once the client has read it; a client that doesn't
+    read while others need the memory is cut off.
     `larger`: the maximum bytes of bodies that may exceed `max_body_bytes`, by last path segment; forms of the console
     may, too.
     """
@@ -235,6 +235,16 @@ class RequestInHand:
                 start, self._start = self._start, None
                 await self._send(start)
             await self._send(message)
+
+
+@contextmanager
+def outside(scope: Scope) -> Iterator[None]:
+    """Don't count a request, nor the one that it is a part of, in this block, where it waits for somebody else's
+    server."""
+    request: RequestInHand = scope[_KEY]
+    outer = outer_of(scope)
+    with request.outside(), outside(outer) if outer else nullcontext():
+        yield
 
 
 async def take_room(scope: Scope, size: int) -> None:

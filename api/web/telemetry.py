@@ -89,11 +89,17 @@ def within(app: ASGIApp, outer: Scope) -> ASGIApp:
     return serve
 
 
+def outer_of(scope: Scope) -> Scope | None:
+    """The request that this one is a part of; None if there is none."""
+    outer: Scope | None = scope.get(_OUTER)
+    return outer
+
+
 def note_wait(scope: Scope) -> None:
     """Note that the answer to this request, and to the outer one, waits for the outcome of a command."""
     scope[_WAITED] = True
-    if _OUTER in scope:
-        note_wait(scope[_OUTER])
+    if outer := outer_of(scope):
+        note_wait(outer)
 
 
 @cache

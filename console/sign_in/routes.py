@@ -11,8 +11,10 @@ from starlette.routing import BaseRoute
 
 from api.auth.permissions import address_of, forbidden, identified
 from api.services import Services
+from api.web.budgets import NoRoomError
 from api.web.forms import read_form
-from api.web.limits import RateLimit
+from api.web.in_hand import outside
+from api.web.limits import RateLimit, Slots
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.routes import PageRoute
 from console.doors import SIGN_IN, Door
@@ -36,6 +38,10 @@ CALLBACK: Final = f"{SIGN_IN}/callback"
 
 _ID_BYTES: Final = 16
 _MOST_FORM_BYTES: Final = 64 * 1024
+MOST_EXCHANGES: Final = 100
+"""Maximum number of codes about which a process asks the provider at a time."""
+
+MOST_EXCHANGES_PER_CLIENT: Final = 20
 _FAILURES: Final = 30
 """Maximum number of invalid provider answers from one address in a minute: each costs a request to the provider."""
 
@@ -62,6 +68,7 @@ class SignIn(Door):
         self._ended = EndedSessions(services)
         self._provider = provider
         self._failures = RateLimit(_FAILURES / 60, _FAILURES, f"{_FAILURES} sign-ins a minute that came to nothing")
+        self._exchanges = Slots(most=MOST_EXCHANGES, most_per_client=MOST_EXCHANGES_PER_CLIENT)
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"
         self.routes: Sequence[BaseRoute] = (
@@ -147,7 +154,9 @@ class SignIn(Door):
         try:
             self._check(request)
             attempt = Attempt.begin(way_back(back), datetime.now(UTC))
-            response = RedirectResponse(await self._provider.address(attempt, _callback(request)), 303)
+            with outside(request.scope):
+                address = await self._provider.address(attempt, _callback(request))
+            response = RedirectResponse(address, 303)
             ATTEMPT.put(response, attempt.sealed(await self._keys.all()))
         except ProblemError as problem:
             return sign_in_page(request, self._mode, back, problem)
@@ -163,14 +172,23 @@ class SignIn(Door):
             if attempt is None:
                 raise forbidden(_LATE)
             back = attempt.way_back
-            self._failures.take(address_of(request))
-            token = await self._provider.access_token(attempt, request.query_params, _callback(request))
-            self._failures.give_back(address_of(request))
+            token = await self._access_token(request, self._provider, attempt)
             response = await self._let_in(request, token, back)
         except ProblemError as problem:
             response = sign_in_page(request, self._mode, back, problem)
         ATTEMPT.remove(response)
         return response
+
+    async def _access_token(self, request: Request, provider: Provider, attempt: Attempt) -> str:
+        """The token of a visitor who has come back. Raises ProblemError."""
+        address = address_of(request)
+        with self._exchanges.take(address) as has_slot, outside(request.scope):
+            if not has_slot:
+                raise NoRoomError("Too many visitors are signing in.")
+            self._failures.take(address)
+            token = await provider.access_token(attempt, request.query_params, _callback(request))
+        self._failures.give_back(address)
+        return token
 
     async def _sign_out(self, request: Request) -> Response:
         if self.is_open:

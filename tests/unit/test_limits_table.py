@@ -8,6 +8,7 @@ import pytest
 from api.web.forms import MAX_FORM_BYTES
 from api.web.pages import MOST_EXPORTS, MOST_EXPORTS_PER_CLIENT
 from console.queue_news import MOST_STREAMS, MOST_STREAMS_PER_CLIENT
+from console.sign_in.routes import MOST_EXCHANGES, MOST_EXCHANGES_PER_CLIENT
 from messaging.schemas import MAX_ITEMS
 from plaudit.http_settings import HttpSettings
 
@@ -46,6 +47,7 @@ def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
         ("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"),
         ("items of an array", f"{MAX_ITEMS:,}"),
         ("exports of the audit log", f"{MOST_EXPORTS}; {MOST_EXPORTS_PER_CLIENT}"),
+        ("sign-ins that a process", f"{MOST_EXCHANGES}; {MOST_EXCHANGES_PER_CLIENT}"),
         ("open pages of the queue", f"{MOST_STREAMS}; {MOST_STREAMS_PER_CLIENT}"),
     ],
 )

@@ -1,0 +1,119 @@
+"""Requests that wait for an OpenID provider leave their places to others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.auth import keys_of_issuer
+from api.auth.authentication import Authenticator
+from api.auth.keys_of_issuer import FetchedKeys
+from api.auth.tokens import TokenRules, Tokens
+from api.web.process_limits import Limits
+from console.app import add_console
+from console.sign_in.attempts import Attempt, Provider
+from console.sign_in.keys import CookieKeys
+from console.sign_in.routes import MOST_EXCHANGES_PER_CLIENT, SignIn
+from storage.made_up_keys import MadeUpKey
+from tests.support.app import app_without_servers, client_of
+from tests.support.guarded import AUTHENTICATOR, HeaderDoor
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, running_issuer
+from tests.support.waiting import eventually
+
+SIGN_IN = "https://plaudit.test/console/sign-in"
+OPEN_TO_ALL = "/asyncapi.json"
+
+
+class SlowProvider(Provider):
+    """Sends visitors on, and lets nobody in, both once it `answers`."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    async def address(self, attempt: Attempt, redirect_uri: str) -> str:
+        self.asked += 1
+        await self.answers.wait()
+        return "https://provider.test/authorize"
+
+    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+        self.asked += 1
+        await self.answers.wait()
+        return "nonsense"
+
+
+@asynccontextmanager
+async def waiting(*requests: Awaitable[httpx.Response]) -> AsyncIterator[None]:
+    """Requests that are not answered in this block."""
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    try:
+        yield
+        assert not any(task.done() for task in tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def narrow_app(places: int, authenticator: Authenticator) -> AsyncIterator[FastAPI]:
+    """A facade with so many places."""
+    limits = Limits(max_concurrent_requests=places)
+    async with app_without_servers(limits=limits, authenticator=authenticator) as app:
+        yield app
+
+
+@pytest.fixture
+async def issuer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Issuer]:
+    """An issuer that doesn't answer, and is waited for."""
+    monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", 60.0)
+    async with running_issuer() as issuer:
+        issuer.mood = "hangs"
+        yield issuer
+
+
+def tokens_of(issuer: Issuer) -> Tokens:
+    return Tokens(FetchedKeys(issuer.jwks_url, ["RS256"], lifetime=300), TokenRules(ISSUER, AUDIENCE, ["RS256"]))
+
+
+async def test_requests_whose_issuer_is_away(issuer: Issuer) -> None:
+    async with narrow_app(1, tokens_of(issuer)) as app, client_of(app) as http:
+        headers = {"authorization": f"Bearer {issuer.token()}"}
+        async with waiting(*(http.get("/api/me", headers=headers) for _ in range(3))):
+            await eventually(lambda: issuer.asked == 1)
+            assert (await http.get(OPEN_TO_ALL)).status_code == 200
+
+
+async def test_pages_of_the_console_whose_issuer_is_away(issuer: Issuer) -> None:
+    async with narrow_app(2, tokens_of(issuer)) as app, client_of(app) as http:
+        add_console(app, HeaderDoor())
+        headers = {"x-credential": issuer.token()}
+        async with waiting(http.get("/console/queue", headers=headers)):
+            await eventually(lambda: issuer.asked == 1)
+            async with waiting(http.get("/console/queue", headers=headers)):
+                # Turns enough for a page without a place to be refused.
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                assert (await http.get(OPEN_TO_ALL)).status_code == 200
+
+
+async def test_visitors_whose_provider_is_slow() -> None:
+    provider = SlowProvider()
+    async with narrow_app(1, AUTHENTICATOR) as app, client_of(app) as http:
+        services = app.state.services
+        add_console(app, SignIn(services, CookieKeys([bytes(32)], MadeUpKey(services.database, "none")), provider))
+        async with waiting(*(http.get(f"{SIGN_IN}/start") for _ in range(3))):
+            await eventually(lambda: provider.asked == 3)
+            assert (await http.get(OPEN_TO_ALL)).status_code == 200
+        provider.answers.set()
+        assert (await http.get(f"{SIGN_IN}/start")).status_code == 303
+        provider.answers.clear()
+        provider.asked = 0
+        async with waiting(*(http.get(f"{SIGN_IN}/callback") for _ in range(MOST_EXCHANGES_PER_CLIENT))):
+            await eventually(lambda: provider.asked == MOST_EXCHANGES_PER_CLIENT)
+            assert (await http.get(OPEN_TO_ALL)).status_code == 200
+            refused = await http.get(f"{SIGN_IN}/callback")
+            assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
