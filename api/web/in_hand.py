@@ -49,9 +49,9 @@ class RequestsInHand:
 
     A request doesn't count while it waits for its client (to send its body, to read its answer), for the outcome of its
     command, or for an OpenID provider. Commands may have half of the places: while Kafka is slow or unavailable, the
-    others are left for queries. The memory of a body is reserved before it is read, and returned with the answer, or when
-    the command waits for its outcome. That of an answer is returned once the client has read it; a client that doesn't
-    read while others need the memory is cut off.
+    others are left for queries. The memory of a body is reserved before it is read, and returned with the answer, or
+    when the command waits for its outcome. That of an answer is returned once the client has read it; a client that
+    doesn't read while others need the memory is cut off.
     `larger`: the maximum bytes of bodies that may exceed `max_body_bytes`, by last path segment; forms of the console
     may, too.
     """

@@ -37,8 +37,8 @@ _ROW_WITHOUT_TEXT: Final = 2 * 1024
 
 
 class PageBudget(Budget):
-    """The budget for what MongoDB returns for lists, turns for the pieces of large pages, and slots for `exports`, which
-    hold their bytes for as long as a client reads."""
+    """The budget for what MongoDB returns for lists, turns for the pieces of large pages, and slots for `exports`,
+    which hold their bytes for as long as a client reads."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most, "pages of")
