@@ -15,7 +15,8 @@ export interface paths {
         put?: never;
         /**
          * List Entity Ratings
-         * @description The ratings of objects: one for each store in which an object has approved reviews, and one without a store.
+         * @description The ratings of objects: one for each store in which an object has approved reviews, and one for those without a
+         *     store.
          */
         post: operations["listEntityRatings"];
         delete?: never;
@@ -35,7 +36,7 @@ export interface paths {
         put?: never;
         /**
          * Calculate Store
-         * @description Count the ratings of a store anew, from its reviews.
+         * @description Recount the ratings of a store from its reviews.
          */
         post: operations["calculateStore"];
         delete?: never;
@@ -55,7 +56,7 @@ export interface paths {
         put?: never;
         /**
          * Approve
-         * @description Approve reviews, in whatever state they are; the ratings of their objects follow.
+         * @description Approve reviews, whatever their status; the ratings of their objects follow.
          */
         post: operations["approveReviews"];
         delete?: never;
@@ -75,7 +76,7 @@ export interface paths {
         put?: never;
         /**
          * Reject
-         * @description Reject reviews, in whatever state they are; the ratings of their objects follow.
+         * @description Reject reviews, whatever their status; the ratings of their objects follow.
          */
         post: operations["rejectReviews"];
         delete?: never;
@@ -95,7 +96,7 @@ export interface paths {
         put?: never;
         /**
          * Reset
-         * @description Roll back the moderation of reviews: they are New again, and the ratings of their objects follow.
+         * @description Undo the moderation of reviews: they are New again, and the ratings of their objects follow.
          */
         post: operations["resetReviews"];
         delete?: never;
@@ -115,13 +116,13 @@ export interface paths {
         put?: never;
         /**
          * Submit
-         * @description Submit reviews for moderation: all of them, or none when one can't be taken. With the id of a stored review: edit
-         *     that one, as its author, or as a moderator (`customerReviews:update`). What is left out stays.
+         * @description Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
+         *     one, as its author or as a moderator (`customerReviews:update`). What is left out stays.
          */
         post: operations["submitReviews"];
         /**
          * Delete
-         * @description Delete reviews and everything that the person wrote, for good.
+         * @description Delete reviews, and everything that their authors wrote in them, for good.
          */
         delete: operations["deleteReviews"];
         options?: never;
@@ -140,7 +141,7 @@ export interface paths {
         put?: never;
         /**
          * Note Viewed
-         * @description Note that the customer has seen the request for reviews of an order: no further reminder for it.
+         * @description Note that the customer has seen the request for reviews of an order: no further reminder is sent for it.
          */
         post: operations["noteRequestViewed"];
         delete?: never;
@@ -160,7 +161,7 @@ export interface paths {
         put?: never;
         /**
          * Reply
-         * @description Reply to a review for its store, or change the reply that there is. It is shown with the review.
+         * @description Reply to a review for its store, or change its reply. The reply is shown with the review.
          */
         post: operations["replyToReview"];
         /**
@@ -184,7 +185,7 @@ export interface paths {
         put?: never;
         /**
          * Vote
-         * @description Say whether an approved review is helpful, for oneself or, with the permission, for others.
+         * @description Vote on whether an approved review is helpful, for yourself or, with the permission, for others.
          *
          *     The last vote of a voter counts.
          */
@@ -208,13 +209,13 @@ export interface paths {
         };
         /**
          * List Reports
-         * @description The reports about a review, the newest first.
+         * @description The reports about a review, newest first.
          */
         get: operations["listReports"];
         put?: never;
         /**
          * Report
-         * @description Object to an approved review: moderators see it in their lists. It hides nothing by itself.
+         * @description Report an approved review: moderators see it in their lists. A report hides nothing by itself.
          */
         post: operations["reportReview"];
         delete?: never;
@@ -234,8 +235,8 @@ export interface paths {
         put?: never;
         /**
          * Upload
-         * @description Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
-         *     removed after 24 hours if no review has it by then.
+         * @description Upload an image for a review, which then names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata,
+         *     and removed after 24 hours unless a review has it by then.
          */
         post: operations["uploadImage"];
         delete?: never;
@@ -253,8 +254,8 @@ export interface paths {
         };
         /**
          * Read Image
-         * @description An image as JPEG: of an approved review for everybody, unless a moderator has hidden it; any other for those who
-         *     may read reviews of its store (`customerReviews:read`).
+         * @description An image as JPEG. Images of approved reviews are public unless a moderator has hidden them; all others are for
+         *     callers who may read reviews of their store (`customerReviews:read`).
          */
         get: operations["readImage"];
         put?: never;
@@ -276,7 +277,7 @@ export interface paths {
         put?: never;
         /**
          * Hide
-         * @description Hide an image of a review: nobody but those who may read reviews sees it any more.
+         * @description Hide an image of a review: only callers who may read reviews see it from then on.
          */
         post: operations["hideImage"];
         delete?: never;
@@ -314,7 +315,8 @@ export interface paths {
         };
         /**
          * Read Flags
-         * @description Why a review is held back or flagged: its flags, and what in its text they are about by the rules of now.
+         * @description The reasons why a review is held back or flagged: its flags, and the parts of its text that match the current
+         *     rules.
          */
         get: operations["readFlags"];
         put?: never;
@@ -334,7 +336,7 @@ export interface paths {
         };
         /**
          * Read Impact
-         * @description The rating of a review's object as it is, and as it would be by each decision about the review.
+         * @description The rating of a review's object now, and after each decision about the review.
          */
         get: operations["readImpact"];
         put?: never;
@@ -356,8 +358,8 @@ export interface paths {
         put?: never;
         /**
          * Claim
-         * @description Tell other moderators that one looks at a review. It is advice: it keeps nobody from deciding, is shown for two
-         *     minutes, and is gone with any decision.
+         * @description Show other moderators that you are looking at a review. A claim is advisory: it stops nobody from deciding, is
+         *     shown for two minutes, and ends with any decision.
          */
         post: operations["claimReview"];
         delete?: never;
@@ -397,7 +399,7 @@ export interface paths {
         put?: never;
         /**
          * Search Reviews
-         * @description List whole reviews: as `reviewList`, with all that is known of them.
+         * @description List reviews as `reviewList` does, with all their fields.
          */
         post: operations["searchReviews"];
         delete?: never;
@@ -417,7 +419,7 @@ export interface paths {
         put?: never;
         /**
          * Count By Status
-         * @description Count reviews by status; `reviewStatus`, `sort` and the page don't matter.
+         * @description Count reviews by status; `reviewStatus`, `sort` and paging are ignored.
          */
         post: operations["countReviewsByStatus"];
         delete?: never;
@@ -455,7 +457,7 @@ export interface paths {
         };
         /**
          * Can Leave Feedback
-         * @description Tell if this author may review this object in this store; without a store, everybody may.
+         * @description Check if this author may review this object in this store; without a store, everybody may.
          */
         get: operations["canLeaveFeedback"];
         put?: never;
@@ -517,7 +519,7 @@ export interface paths {
         put?: never;
         /**
          * Count By Status
-         * @description Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and the page don't matter.
+         * @description Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored.
          */
         post: operations["countReturnsByStatus"];
         delete?: never;
@@ -535,7 +537,7 @@ export interface paths {
         };
         /**
          * Read Available Quantities
-         * @description The quantities of an order that are still returnable, by the id of its line items.
+         * @description The quantities of an order that are still returnable, by line item id.
          */
         get: operations["readAvailableQuantities"];
         put?: never;
@@ -576,18 +578,18 @@ export interface paths {
         get?: never;
         /**
          * Save
-         * @description Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id:
-         *     create one. Waits for five seconds at most until it has been applied, unless `Prefer` says otherwise.
+         * @description Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id,
+         *     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise.
          */
         put: operations["saveReturn"];
         /**
          * Create
-         * @description Store a return against an order, as long as its quantities are available.
+         * @description Create a return for an order, as long as its quantities are available.
          */
         post: operations["createReturn"];
         /**
          * Delete
-         * @description Delete returns for good; their quantities can be returned again.
+         * @description Delete returns for good; their quantities become returnable again.
          */
         delete: operations["deleteReturns"];
         options?: never;
@@ -606,7 +608,7 @@ export interface paths {
         put?: never;
         /**
          * Search Orders
-         * @description List the orders that were received, the newest first, one page at a time. They aren't counted.
+         * @description List the received orders, newest first, one page at a time, without their total number.
          */
         post: operations["searchOrders"];
         delete?: never;
@@ -646,7 +648,8 @@ export interface paths {
         put?: never;
         /**
          * List Rated Objects
-         * @description List rated objects by name, with the ratings by both methods: a row for each store. Names follow in seconds.
+         * @description List rated objects by name, with the ratings by both methods: a row for each store. Changes of names take
+         *     seconds.
          */
         post: operations["listRatedObjects"];
         delete?: never;
@@ -684,12 +687,12 @@ export interface paths {
         };
         /**
          * Read Settings
-         * @description The settings that hold for all stores. Not for callers bound to some.
+         * @description The settings that apply to all stores. Not for callers bound to some.
          */
         get: operations["readSettings"];
         /**
          * Change Settings
-         * @description Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some.
+         * @description Change settings that apply to all stores; what is left out stays as it is. Not for callers bound to some.
          */
         put: operations["changeSettings"];
         post?: never;
@@ -708,7 +711,7 @@ export interface paths {
         };
         /**
          * List Stores
-         * @description Every registered store, by id.
+         * @description All registered stores, by id.
          */
         get: operations["listStores"];
         put?: never;
@@ -774,7 +777,7 @@ export interface paths {
         put?: never;
         /**
          * Try Rules
-         * @description Try rules on these reviews: those that are given, or else those of the store. Nothing is written.
+         * @description Try rules on these reviews: the given rules, or else those of the store. Nothing is written.
          */
         post: operations["tryRules"];
         delete?: never;
@@ -792,7 +795,7 @@ export interface paths {
         };
         /**
          * List Templates
-         * @description The built-in templates, and all that were saved.
+         * @description The built-in templates, and all saved ones.
          */
         get: operations["listTemplates"];
         put?: never;
@@ -812,9 +815,9 @@ export interface paths {
         };
         /**
          * Read Template
-         * @description The template that mails of a store in a language are written by.
+         * @description The template in effect for mails of a store in a language.
          *
-         *     The store's own comes first: in the language, in its base language, in any; then the same for all stores; then
+         *     The store's own takes precedence: in the language, in its base language, in any; then the same for all stores; then
          *     the built-in one.
          */
         get: operations["readTemplate"];
@@ -826,7 +829,8 @@ export interface paths {
         post?: never;
         /**
          * Delete Template
-         * @description Delete the template that was saved for exactly this store and language; the next best takes its place.
+         * @description Delete the template saved for exactly this store and language; the next in order of precedence takes its
+         *     place.
          */
         delete: operations["deleteTemplate"];
         options?: never;
@@ -845,7 +849,7 @@ export interface paths {
         put?: never;
         /**
          * Preview Template
-         * @description Render a mail with sample data, by the template in effect with the changes of the body.
+         * @description Render a mail with sample data, from the template in effect with the changes of the body.
          */
         post: operations["previewTemplate"];
         delete?: never;
@@ -863,7 +867,7 @@ export interface paths {
         };
         /**
          * List Entity Types
-         * @description Every registered object type. Objects of other types can be reviewed, too.
+         * @description All registered object types. Objects of other types can be reviewed, too.
          */
         get: operations["listEntityTypes"];
         put?: never;
@@ -883,7 +887,7 @@ export interface paths {
         };
         /**
          * Read Entity
-         * @description The name and the picture of an object, from the resolver of its type.
+         * @description The name and picture of an object, from the resolver of its type.
          */
         get: operations["readEntity"];
         put?: never;
@@ -903,7 +907,7 @@ export interface paths {
         };
         /**
          * Read Command
-         * @description The outcome of a command so far, for 24 hours. A caller sees its own commands.
+         * @description The outcome of a command so far, for 24 hours. Callers see only their own commands.
          */
         get: operations["readCommand"];
         put?: never;
@@ -923,8 +927,8 @@ export interface paths {
         };
         /**
          * Read Audit Log
-         * @description The log of who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed
-         *     dead letters, when and why; the newest first.
+         * @description The audit log, newest first: who moderated or edited reviews, deleted returns, changed settings, stores and
+         *     templates, or replayed dead letters, when and why.
          */
         get: operations["readAuditLog"];
         put?: never;
@@ -944,9 +948,9 @@ export interface paths {
         };
         /**
          * Export Audit Log
-         * @description All entries that match, over all pages, the newest first: as CSV with a header row, or as a JSON object a line.
+         * @description All matching entries, newest first, without paging: as CSV with a header row, or as one JSON object per line.
          *
-         *     Text that a spreadsheet would obey stands in CSV behind an apostrophe.
+         *     In CSV, text that a spreadsheet would run as a formula starts with an apostrophe.
          */
         get: operations["exportAuditLog"];
         put?: never;
@@ -966,7 +970,8 @@ export interface paths {
         };
         /**
          * Preview Reminders
-         * @description The decisions of a run now on orders that are due and on the latest others in the status. Sends nothing.
+         * @description The decisions of a run at this moment on orders that are due, and on the latest others in the status. Sends
+         *     nothing.
          */
         get: operations["previewReminders"];
         put?: never;
@@ -986,7 +991,7 @@ export interface paths {
         };
         /**
          * List Keys
-         * @description Every API key, also those that are revoked or have expired. Not for callers bound to stores.
+         * @description All API keys, including revoked and expired ones. Not for callers bound to stores.
          */
         get: operations["listKeys"];
         put?: never;
@@ -1026,7 +1031,7 @@ export interface paths {
         };
         /**
          * List Dead Letters
-         * @description Dead letters, the newest first. A search by code or state may find fewer than `take` and still have a `next`.
+         * @description Dead letters, newest first. A search by code or state may find fewer than `take` and still have a `next`.
          */
         get: operations["listDeadLetters"];
         put?: never;
@@ -1046,7 +1051,7 @@ export interface paths {
         };
         /**
          * Read Dead Letter
-         * @description One dead letter with its value and headers, and what its consumer would say of it now.
+         * @description One dead letter with its value and headers, and the reason why its consumer would refuse it now.
          */
         get: operations["readDeadLetter"];
         put?: never;
@@ -1068,8 +1073,8 @@ export interface paths {
         put?: never;
         /**
          * Replay Dead Letters
-         * @description Publish letters to the topics that they came from, each once, or tell what would happen. A letter that was
-         *     replayed before is unchanged; what is refused again comes back at another place.
+         * @description Publish letters again to the topics that they came from, each once, or report what would happen. A letter that is
+         *     already replayed is unchanged; one that is refused again becomes a new letter at another place.
          */
         post: operations["replayDeadLetters"];
         delete?: never;
@@ -1107,8 +1112,8 @@ export interface paths {
         };
         /**
          * Ready
-         * @description Readiness: queries are answered, for which MongoDB is enough, or commands are taken, for which Kafka is, where no
-         *     rule of a store asks for more. 503 where neither is.
+         * @description Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB
+         *     where the rules of a store require it. 503 if neither.
          */
         get: operations["readReadiness"];
         put?: never;
@@ -1128,8 +1133,8 @@ export interface paths {
         };
         /**
          * Read Health
-         * @description Lag, parked commands, the outbox, and the checks of `plaudit doctor` that the API can run. A server that is away
-         *     is a check that failed, and what only it knows is null.
+         * @description Lag, parked commands, the outbox, and the checks of `plaudit doctor` that the API can run. An unavailable server
+         *     is a failed check, and values that only it has are null.
          */
         get: operations["readHealth"];
         put?: never;
@@ -1149,7 +1154,8 @@ export interface paths {
         };
         /**
          * Read Metrics
-         * @description All metrics in Prometheus' text format. Not for callers bound to stores: they tell of the traffic of all.
+         * @description All metrics in Prometheus' text format. Not for callers bound to stores: they reveal the traffic of all
+         *     stores.
          */
         get: operations["readMetrics"];
         put?: never;
@@ -1189,7 +1195,7 @@ export interface paths {
         };
         /**
          * Read Summaries
-         * @description The ratings of several objects by id, for lists; an id with a comma in it can't be asked for so.
+         * @description The ratings of several objects by id, for lists. Ids that contain a comma can't be requested.
          */
         get: operations["readSummaries"];
         put?: never;
@@ -1235,7 +1241,7 @@ export interface paths {
         put?: never;
         /**
          * Submit Page Review
-         * @description Submit a review from a page: by the author whom its token proves, or by nobody where the store takes that.
+         * @description Submit a review from a page: by the customer of its token, or anonymously if the store accepts that.
          */
         post: operations["submitPageReview"];
         delete?: never;
@@ -1253,8 +1259,8 @@ export interface paths {
         };
         /**
          * Read Jsonld
-         * @description The rating of an object and its newest reviews, for a script element of its page; `{}` where there are none, and
-         *     for organizations and local businesses.
+         * @description The rating of an object and its newest reviews, for a script element of its page; `{}` if there are none, and for
+         *     organizations and local businesses.
          */
         get: operations["readJsonld"];
         put?: never;
@@ -1274,8 +1280,8 @@ export interface paths {
         };
         /**
          * Read Feed
-         * @description Google's feed of product reviews: all approved ones of the store in one file, or, if that would be larger than
-         *     100 MB, the way to the zip.
+         * @description Google's feed of product reviews: all approved ones of the store in one file, or a redirect to the zip if that
+         *     would be larger than 100 MB.
          */
         get: operations["readFeed"];
         put?: never;
@@ -1295,7 +1301,7 @@ export interface paths {
         };
         /**
          * Read Zipped Feed
-         * @description Google's feed of product reviews in a zip, as files of at most 100 MB.
+         * @description Google's feed of product reviews in a zip of files of at most 100 MB each.
          */
         get: operations["readZippedFeed"];
         put?: never;
@@ -1315,7 +1321,7 @@ export interface paths {
         };
         /**
          * Read Form
-         * @description All that the form of a review needs when it is opened. It is another one each time.
+         * @description The parameters of a review form that is being opened. They differ each time.
          */
         get: operations["readForm"];
         put?: never;
@@ -1338,7 +1344,7 @@ export interface paths {
         /**
          * Upload On Page
          * @description Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
-         *     removed after 24 hours if no review has it by then.
+         *     removed after 24 hours if no review uses it by then.
          */
         post: operations["uploadOnPage"];
         delete?: never;
@@ -1382,7 +1388,7 @@ export interface paths {
         put?: never;
         /**
          * Report On Page
-         * @description Object to a review: moderators see it in their lists. It hides nothing by itself.
+         * @description Report a review to the moderators. The report hides nothing by itself.
          */
         post: operations["reportOnPage"];
         delete?: never;
@@ -1400,26 +1406,25 @@ export interface components {
             status: string;
         };
         /**
-         * @description The deed of an entry. `hold` and `flag`: by a moderation rule or a verdict, so that the review waits for a
-         *     moderator. `fields` of an entry names the image that was hidden or shown, the settings that changed, or the value of
-         *     a dead letter that was mended.
+         * @description The action of an entry. `hold` and `flag` come from a moderation rule or a verdict: the review then waits for a
+         *     moderator. `fields` names the hidden or shown image, the changed settings, or `value` for a mended dead letter.
          * @enum {string}
          */
         AuditAction: "approve" | "reject" | "reset" | "delete" | "restore" | "edit" | "reply" | "remove-reply" | "hold" | "flag" | "hide-image" | "show-image" | "register" | "change" | "replay" | "discard";
         /**
-         * @description The kind of thing that an entry is about.
+         * @description The kind of thing that an entry concerns.
          * @enum {string}
          */
         AuditKind: "review" | "return" | "store" | "settings" | "template" | "letter";
-        /** @description One page of the log, and how many entries there are over all pages; null where that isn't asked for. */
+        /** @description One page of the log, and the total number of entries; null if it isn't requested. */
         AuditPage: {
             totalCount: number | null;
             results: components["schemas"]["AuditRow"][];
         };
         /**
-         * @description One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
-         *     template, or replay of a dead letter, that took effect; `subject` is who did it, `fields` what changed, `letter`
-         *     the place of the letter.
+         * @description A change that took effect: a moderation or edit of a review, a reply, the deletion of a return, a change of
+         *     settings, of a store or of a template, or the replay of a dead letter. `subject` made it; `fields` names the changed
+         *     fields, `letter` is the place of the letter.
          */
         AuditRow: {
             /** Format: date-time */
@@ -1440,7 +1445,7 @@ export interface components {
             fields: string[];
             letter: string | null;
         };
-        /** @description A challenge: the number, up to `maxnumber`, for which SHA-256 of `salt` and its digits is `challenge`. */
+        /** @description A challenge: find the number, up to `maxnumber`, for which SHA-256 of `salt` and its digits is `challenge`. */
         Challenge: {
             algorithm: string;
             challenge: string;
@@ -1448,20 +1453,20 @@ export interface components {
             maxnumber: number;
             signature: string;
         };
-        /** @description Since when. */
+        /** @description The start of the period. */
         ChangesRequest: {
             /** Format: date-time */
             modifiedDate: string;
         };
         /**
-         * @description Those who decide about a review.
+         * @description The party that decides on a review.
          * @enum {string}
          */
         Check: "moderator" | "rules";
         /**
-         * @description The answer to a command: "accepted" (it will take effect), or a result for each id: "applied" where all took
-         *     effect, "partial" where some did. `reason`: why nobody waited, where the client wanted that. `id`: that of the
-         *     return, where the command is about one.
+         * @description The answer to a command: "accepted" (it will take effect), or a result for each id: "applied" if all took effect,
+         *     "partial" if some did. `reason`: why the request didn't wait although the client asked for it. `id`: the id of the
+         *     return or image, if the command is about a single one.
          */
         CommandAnswer: {
             id?: string;
@@ -1472,22 +1477,22 @@ export interface components {
             results?: components["schemas"]["ItemResult"][];
         };
         /**
-         * @description The outcome of a command; "accepted" while that of an item isn't known.
+         * @description The outcome of a command; "accepted" until the outcomes of all its items are known.
          * @enum {string}
          */
         CommandOutcome: "accepted" | "applied" | "partial" | "refused";
-        /** @description The outcome of a command so far: "accepted" until that of every item is known. */
+        /** @description The outcome of a command so far: "accepted" until the outcome of every item is known. */
         CommandState: {
             commandId: string;
             outcome: components["schemas"]["CommandOutcome"];
             results: components["schemas"]["ItemResult"][];
         };
         /**
-         * @description The reason why a record, or a part of it, can never work; docs/kafka.md says more of each.
+         * @description The reason why a record, or a part of it, can never be processed; docs/kafka.md describes each code.
          * @enum {string}
          */
         DeadLetterCode: "empty" | "too-large" | "undecodable" | "invalid-json" | "invalid-message" | "duplicate-field" | "unknown-field" | "invalid-timestamp" | "id-taken" | "review-not-found" | "invalid-address" | "invalid-mail" | "no-sender" | "mail-rejected" | "mail-undeliverable" | "stored-document" | "processing-failed";
-        /** @description Numbers of reviews by stars, and by the reason of their rejection. */
+        /** @description Numbers of reviews by stars, and by the reason for their rejection. */
         DecisionsShown: {
             approved: {
                 [key: string]: number;
@@ -1500,8 +1505,8 @@ export interface components {
             };
         };
         /**
-         * @description The rating of an object in one store, or without one. `histogram`, where it is asked for: the number of reviews
-         *     by stars, `1` to `5`; null in a rating from before it was counted.
+         * @description The rating of an object in one store, or without one. `histogram`, if requested: the number of reviews by stars,
+         *     `1` to `5`; null in a rating from before histograms were counted.
          */
         EntityRating: {
             storeName: string | null;
@@ -1514,7 +1519,7 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description The objects whose ratings are asked for. */
+        /** @description The objects whose ratings are requested. */
         EntityRatingRequest: {
             entityIds: string[];
             entityType: string;
@@ -1535,9 +1540,9 @@ export interface components {
             reasons: components["schemas"]["Refusal"][];
         };
         /**
-         * @description A flag of a review. Of a rule that its store has by now: its `kind`, the pieces of the text, in the form in which
-         *     rules compare it, for which it fires (of words, links, contact, repeated; up to 5 of up to 128 characters), and, of
-         *     duplicates, the review that was the first with the text. Of any other flag `kind` is null.
+         * @description A flag of a review. If its store has the rule of the flag: the `kind` of the rule; the pieces of the text,
+         *     normalised as for rules, that it matches (for words, links, contact, repeated; up to 5 of up to 128 characters);
+         *     and, for duplicates, the first review with the text. For any other flag `kind` is null.
          */
         FlagReason: {
             flag: string;
@@ -1550,9 +1555,9 @@ export interface components {
             results: components["schemas"]["FlagReason"][];
         };
         /**
-         * @description The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
-         *     earliest. `open`: reviews are taken here at all; `anonymous`: without a review token, too. `check`: to be solved,
-         *     where one is asked for.
+         * @description The parameters of a form that is opened now. `stamp` is sent back with the review, `leastSeconds` later at the
+         *     earliest. `open`: reviews are accepted here; `anonymous`: also without a review token. `check`: a challenge to be
+         *     solved, if that is required.
          */
         Form: {
             stamp: string;
@@ -1563,7 +1568,7 @@ export interface components {
             mostImageBytes: number;
             check: components["schemas"]["Challenge"] | null;
         };
-        /** @description Settings that hold for all stores; what is left out stays as it is. */
+        /** @description Settings for all stores; omitted fields keep their values. */
         GeneralSettingsFields: {
             ratingCalculationMethod?: components["schemas"]["RatingMethod"];
             /** @description null: the default */
@@ -1572,7 +1577,7 @@ export interface components {
             returnStatuses?: string[] | null;
             reminder?: components["schemas"]["ReminderSettingsUpdate"];
         };
-        /** @description A claim; without authentication a browser tells itself from others by a name that it makes up. */
+        /** @description A claim. Without authentication a browser is recognised by a name that it makes up, its `desk`. */
         GivenClaim: {
             /** @description Tells this browser from others */
             desk?: string | null;
@@ -1601,14 +1606,14 @@ export interface components {
             userId?: string | null;
             helpful: boolean;
         };
-        /** @description The person whose vote it is. */
+        /** @description The person who votes. */
         GivenVoter: {
             /** @description Missing: whoever asks */
             userId?: string | null;
         };
         /**
-         * @description The health of the service: the worst level of its checks, then each part; null is what can't be told now.
-         *     `outbox`: batches of messages that Kafka is owed. `at`: when it was looked at.
+         * @description The health of the service: the worst level of its checks, then each part; null if it is unknown. `outbox`:
+         *     batches of messages not published yet. `at`: the time of the checks.
          */
         Health: {
             /** Format: date-time */
@@ -1619,28 +1624,28 @@ export interface components {
             outbox: number | null;
             checks: components["schemas"]["HealthCheck"][];
         };
-        /** @description One check: how it is, and what to do if it isn't well. */
+        /** @description One check: its result, and advice if it isn't ok. */
         HealthCheck: {
             check: string;
             level: components["schemas"]["Level"];
             text: string;
             advice: string;
         };
-        /** @description The rating of a review's object in its store, by the store's method: now, and by each decision. */
+        /** @description The rating of a review's object in its store, by the store's method: now, and after each decision. */
         Impact: {
             method: components["schemas"]["RatingMethod"];
             now: components["schemas"]["RatingNumbers"];
             ifApproved: components["schemas"]["RatingNumbers"];
             ifNotApproved: components["schemas"]["RatingNumbers"];
         };
-        /** @description One of several things that are wrong; the pointer (RFC 6901) names its place in the body, or a parameter. */
+        /** @description One of the errors in a request; `pointer` (RFC 6901) names its place in the body, or a parameter. */
         ItemError: {
             pointer: string;
             code: string;
             message: string;
         };
         /**
-         * @description The outcome of one item of a command. `reason`: a code, `message`: the same in words, of a return. `status`,
+         * @description The outcome of one item of a command. `reason` is a code; `message`, of a return, has it in words. `status` and
          *     `moderator`: of a review that somebody else moderated first.
          */
         ItemResult: {
@@ -1652,8 +1657,8 @@ export interface components {
             moderator?: string | null;
         };
         /**
-         * @description A dead letter with up to 1 MiB of its value, its headers, and the reason for which it would be refused now; null:
-         *     its consumer can read it.
+         * @description A dead letter with up to 1 MiB of its value, its headers, and `refusal`, the reason why its consumer would refuse
+         *     it now; null: the consumer can read it.
          */
         Letter: {
             place: string;
@@ -1675,15 +1680,15 @@ export interface components {
             ][];
             refusal: components["schemas"]["RefusedAgain"] | null;
         };
-        /** @description Dead letters, the newest first. `next` is the `after` of the next page; null: nothing more. */
+        /** @description Dead letters, newest first. `next` is the `after` of the next page; null on the last one. */
         LetterPage: {
             results: components["schemas"]["LetterRow"][];
             next: string | null;
         };
         /**
-         * @description A dead letter. `place` names it for a replay; `value` is its beginning as text, `valueBytes` the bytes of the
-         *     whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of, `state` if
-         *     somebody has yet to settle it.
+         * @description A dead letter. `place` names it for a replay; `value` is the beginning of its value as text, `valueBytes` the
+         *     size of all of it. `replayed` is its number of replays, `replayedFrom` the letter that it is a replay of; `state` is
+         *     open until it is replayed or discarded.
          */
         LetterRow: {
             place: string;
@@ -1701,7 +1706,7 @@ export interface components {
             replayedFrom: string | null;
         };
         /**
-         * @description A dead letter is open until it is published again or discarded; what fails again is open again.
+         * @description A dead letter is open until it is replayed or discarded; one whose replay fails is open again.
          * @enum {string}
          */
         LetterState: "open" | "replayed" | "discarded";
@@ -1710,7 +1715,7 @@ export interface components {
          * @enum {string}
          */
         Level: "ok" | "warn" | "fail";
-        /** @description A caller: null for the subject without authentication, and for the stores where it is bound to none. */
+        /** @description The caller. `subject` is null without authentication, `stores` if the caller isn't bound to stores. */
         Me: {
             subject: string | null;
             permissions: components["schemas"]["Permission"][];
@@ -1722,7 +1727,7 @@ export interface components {
          * @enum {string}
          */
         ModerationAction: "approve" | "reject" | "reset" | "delete" | "restore";
-        /** @description A rule about the reviews of a store: what it looks for, and what follows where it fires. */
+        /** @description A rule for the reviews of a store: when it fires, and the outcome. */
         ModerationRuleFields: {
             id: string;
             kind: components["schemas"]["RuleKind"];
@@ -1744,7 +1749,7 @@ export interface components {
             /** @description A review that stars alone hold is approved after that */
             publishAfterHours?: number | null;
         };
-        /** @description Reviews, and the texts in which their sender saw them. */
+        /** @description Reviews, and the hashes of the texts that their sender saw. */
         NamedReviews: {
             ids?: string[];
             /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
@@ -1752,7 +1757,7 @@ export interface components {
                 [key: string]: string;
             } | null;
         };
-        /** @description A return to store against an order. */
+        /** @description A new return for an order. */
         NewReturn: {
             /** @description Chosen by the sender, so that a repeat is stored once */
             id?: string | null;
@@ -1769,7 +1774,7 @@ export interface components {
             reason?: string | null;
             price?: number | null;
         };
-        /** @description One order, with all that was told of it. */
+        /** @description One order, with all fields of its last event in `order`. */
         OrderDetails: {
             id: string;
             number: string | null;
@@ -1791,7 +1796,10 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description A line of an order; `price` is per piece, `availableQuantity` is still returnable of all lines with its id. */
+        /**
+         * @description A line of an order. `price` is per piece; `availableQuantity` is still returnable, over all lines with this
+         *     id.
+         */
         OrderLineRow: {
             id: string;
             productId: string | null;
@@ -1800,12 +1808,12 @@ export interface components {
             price: number | null;
             availableQuantity: number;
         };
-        /** @description One page of a list, the newest first; `next` is `after` of the next page, if there is one. */
+        /** @description One page of a list, newest first; `next` is the `after` of the next page, if there is one. */
         OrderList: {
             next?: string;
             results: components["schemas"]["OrderRow"][];
         };
-        /** @description An order. `provesPurchase`, where an object is asked for: the customer has bought it by this order. */
+        /** @description An order. `provesPurchase`, if the search names an object: the customer bought it with this order. */
         OrderRow: {
             id: string;
             number: string | null;
@@ -1856,7 +1864,7 @@ export interface components {
             goodFaith: true;
             reviewId: string;
         };
-        /** @description A review as a page sends it. Its author is whom the token proves, else nobody; its id is chosen here. */
+        /** @description A review as a page sends it. Its author is the customer of the token, else nobody; its id is assigned here. */
         PageReview: {
             rating: number;
             title?: string | null;
@@ -1892,7 +1900,7 @@ export interface components {
             /** @description Random, kept by the browser */
             voter: string;
         };
-        /** @description Commands that wait for what they are about. */
+        /** @description The numbers of parked commands, which wait for what they refer to. */
         Parked: {
             reviews: number;
             returns: number;
@@ -1904,10 +1912,10 @@ export interface components {
          */
         Permission: "customerReviews:read" | "customerReviews:create" | "customerReviews:createForOthers" | "customerReviews:update" | "customerReviews:delete" | "customerReviews:reply" | "customerReviews:vote" | "customerReviews:report" | "customerReviews:ratingRead" | "customerReviews:ratingRecalc" | "return:read" | "return:create" | "return:update" | "return:delete" | "settings:read" | "settings:update" | "templates:read" | "templates:update" | "metrics:read" | "audit:read" | "keys:read" | "dlq:read" | "dlq:replay";
         /**
-         * @description The policy of a store about reviews: sentences for readers, and the same as fields.
+         * @description The review policy of a store: sentences for readers, and the same as fields.
          *
-         *     `decisions` has the number of reviews that are published and rejected by their stars, and of those rejected by
-         *     reason (`none`: none was given), as of `countedAt`.
+         *     `decisions` has the number of published and rejected reviews by stars, and of rejected ones by reason (`none`: none
+         *     was given), as of `countedAt`.
          */
         PolicyShown: {
             storeId: string;
@@ -1929,8 +1937,9 @@ export interface components {
             countedAt: string;
         };
         /**
-         * @description The decision on an order: `remind`, or the reason for no reminder. `dueDate` is set where it is not due yet;
-         *     `products` are those that the mail would ask about, or all of the order; `remindersSent` counts those for it.
+         * @description The decision on an order: `remind`, or the reason for no reminder. `dueDate` is set if it isn't due yet.
+         *     `products` are those that the mail would ask about, or else all of the order; `remindersSent` counts the reminders
+         *     of the order.
          */
         PreviewedOrder: {
             orderId: string;
@@ -1960,13 +1969,13 @@ export interface components {
          * @enum {string}
          */
         Proof: "order" | "review-link";
-        /** @description An image of a review, as JPEG: at most 320 and 1600 pixels on its longest side; addresses below the service. */
+        /** @description An image of a review, as JPEG: at most 320 and 1600 pixels on its longest side; both are paths of the service. */
         PublicImage: {
             id: string;
             small: string;
             large: string;
         };
-        /** @description One page of reviews; `next` is `after` of the next page, null behind the last one. */
+        /** @description One page of reviews; `next` is `after` of the next page, null on the last one. */
         PublicPage: {
             results: components["schemas"]["PublicReview"][];
             next: string | null;
@@ -1978,7 +1987,7 @@ export interface components {
             /** Format: date-time */
             date: string;
         };
-        /** @description An approved review as everybody may see it. */
+        /** @description An approved review as shown to the public. */
         PublicReview: {
             id: string;
             rating: number;
@@ -2004,8 +2013,8 @@ export interface components {
             trend: components["schemas"]["RatingTrend"];
         };
         /**
-         * @description One page of a list; `next` is `after` of the next page, if there is one. `isPartial`: the search ended at 500
-         *     objects, and there are more.
+         * @description One page of a list; `next` is the `after` of the next page, if there is one. `isPartial`: the search stopped at
+         *     500 objects, and there are more.
          */
         RatedObjectList: {
             isPartial: boolean;
@@ -2023,8 +2032,8 @@ export interface components {
             after?: string | null;
         };
         /**
-         * @description The rating of an object in one store, or without one: `value` by the method of the store, and by both.
-         *     `histogram` is null in a rating from before it was counted.
+         * @description The rating of an object in one store, or without one. `value` is by the method of the store, `average` and
+         *     `wilson` by either. `histogram` is null in a rating from before histograms were counted.
          */
         RatedObjectRow: {
             entityId: string;
@@ -2052,14 +2061,14 @@ export interface components {
             reviewCount: number;
         };
         /**
-         * @description The last twelve weeks, the present one last. `isPartial`: older ones among them have more reviews than the
-         *     10,000 newest, which were counted.
+         * @description The last twelve weeks, the current one last. `isPartial`: only the newest 10,000 reviews of these weeks were
+         *     counted.
          */
         RatingTrend: {
             isPartial: boolean;
             weeks: components["schemas"]["TrendWeek"][];
         };
-        /** @description Queries (`reads`) or commands are served. `warn`: one of the two isn't, or a partition makes no progress. */
+        /** @description Queries (`reads`) or commands are served. `warn`: one of them isn't, or a partition makes no progress. */
         Ready: {
             status: string;
             reads: string;
@@ -2070,24 +2079,24 @@ export interface components {
             standstill?: string[];
         };
         /**
-         * @description The reason for a rejection. A low rating is none.
+         * @description The reason for a rejection. A low rating is not one of them.
          * @enum {string}
          */
         ReasonCode: "spam" | "offensive" | "personal-data" | "off-topic" | "illegal" | "fake" | "duplicate" | "other";
         /**
-         * @description The reason for refusing a review: a rule of its store, or an id that is taken.
+         * @description The reason for refusing a review, such as a rule of its store or an id that is taken.
          * @enum {string}
          */
         Refusal: "unknown-store" | "reviews-disabled" | "anonymous-not-allowed" | "purchase-required" | "duplicate-review" | "id-taken" | "token-invalid" | "token-expired" | "token-mismatch" | "token-used" | "unknown-image" | "image-refused" | "image-of-another";
-        /** @description The reason for which the consumer of the topic would set a message aside. */
+        /** @description The reason why the consumer of the topic would dead-letter a message. */
         RefusedAgain: {
             code: string;
             message: string;
             errors: components["schemas"]["ItemError"][];
         };
         /**
-         * @description The decisions of a run at that moment, those to remind first; the cron expression in words and its next times
-         *     in UTC, which are null and empty where it can't be read.
+         * @description The decisions of a run at this moment, reminders first; the cron expression in words and its next times in UTC,
+         *     which are null and empty if it can't be parsed.
          */
         ReminderPreview: {
             /** Format: date-time */
@@ -2098,7 +2107,7 @@ export interface components {
             nextRuns: string[];
             results: components["schemas"]["PreviewedOrder"][];
         };
-        /** @description The rules by which customers are asked for a review; what is left out stays as it is. */
+        /** @description The rules by which customers are asked for reviews; omitted fields keep their values. */
         ReminderSettingsUpdate: {
             enabled?: boolean;
             cron?: string;
@@ -2110,7 +2119,7 @@ export interface components {
             /** @description The limit holds within so many days; null: for good */
             limitPeriodDays?: number | null;
         };
-        /** @description The letters to replay, by their places. `value` mends one: it takes the place of the letter's own. */
+        /** @description The letters to replay, by their places. `value` repairs a single letter: it replaces the letter's own value. */
         Replay: {
             places: string[];
             value?: string | null;
@@ -2120,7 +2129,7 @@ export interface components {
              */
             dryRun?: boolean;
         };
-        /** @description One page of the reports about a review, the newest first, and how many there are over all pages. */
+        /** @description One page of the reports about a review, newest first, and their total number. */
         ReportPage: {
             totalCount: number;
             results: components["schemas"]["ReportRow"][];
@@ -2147,7 +2156,7 @@ export interface components {
          * @enum {string}
          */
         ResponseGroup: "Default" | "WithOrders" | "None";
-        /** @description The same, of a return that may be there. */
+        /** @description A line of a new return, or of a stored one. */
         ReturnLineFields: {
             orderLineItemId: string;
             quantity: number;
@@ -2157,8 +2166,8 @@ export interface components {
             id?: string | null;
         };
         /**
-         * @description A returned quantity of an order line; `availableQuantity` is the most it may be: the quantity still returnable,
-         *     and its own, unless the return is canceled.
+         * @description A returned quantity of an order line. `availableQuantity` is its maximum: the quantity still returnable plus,
+         *     unless the return is canceled, its own.
          */
         ReturnLineRow: {
             id: string;
@@ -2175,10 +2184,7 @@ export interface components {
             createdBy: string | null;
             modifiedBy: string | null;
         };
-        /**
-         * @description One page of a list, and how many returns there are over all pages; `next` is `after` of the next page, if there
-         *     is one.
-         */
+        /** @description One page of a list, and the total number of returns; `next` is the `after` of the next page, if there is one. */
         ReturnList: {
             totalCount?: number;
             next?: string;
@@ -2241,8 +2247,8 @@ export interface components {
             withTotal?: boolean;
         };
         /**
-         * @description One review, whole. `writtenDate`: of an import alone, whose `createdDate` it is. `pendingImages`: the number of
-         *     its images that aren't rebuilt yet, and aren't in `images`.
+         * @description One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
+         *     `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
          */
         ReviewDetails: {
             id: string;
@@ -2279,16 +2285,13 @@ export interface components {
             writtenDate: string | null;
             pendingImages: number;
         };
-        /** @description One page of a list of whole reviews. */
+        /** @description One page of a list of reviews with all their fields. */
         ReviewDetailsList: {
             totalCount?: number;
             next?: string;
             results: components["schemas"]["ReviewDetails"][];
         };
-        /**
-         * @description One page of a list, and how many reviews there are over all pages; `next` is `after` of the next page, if there
-         *     is one.
-         */
+        /** @description One page of a list, and the total number of reviews; `next` is the `after` of the next page, if there is one. */
         ReviewList: {
             totalCount?: number;
             next?: string;
@@ -2366,12 +2369,12 @@ export interface components {
          */
         ReviewStatus: 0 | 1 | 2;
         /**
-         * @description The thing that a rule looks for.
+         * @description The criterion of a rule.
          * @enum {string}
          */
         RuleKind: "words" | "links" | "contact" | "repeated" | "duplicate" | "languages" | "verified" | "stars" | "always";
         /**
-         * @description The wish of a rule that fires.
+         * @description The effect of a rule that fires.
          * @enum {string}
          */
         RuleOutcome: "approve" | "hold" | "flag";
@@ -2381,12 +2384,12 @@ export interface components {
             outcome: string;
             publishAfterHours: number | null;
         };
-        /** @description Reviews to try rules on; without rules those of the store. */
+        /** @description Reviews to try rules on; without `rules`, those of the store are tried. */
         RuleTrial: {
             reviews: components["schemas"]["TriedReview"][];
             rules?: components["schemas"]["ModerationRuleFields"][] | null;
         };
-        /** @description A return to store, or with an id a change of one. */
+        /** @description A new return or, with an id, a change of one. */
         SavedReturn: {
             /** @description Missing: a new return, with `orderId` and `lineItems` */
             id?: string | null;
@@ -2403,7 +2406,7 @@ export interface components {
             controller: string;
             template: string;
         };
-        /** @description An object's name, and the address of its picture. */
+        /** @description The name of an object, and the URL of its picture. */
         ShownEntity: {
             entityType: string;
             id: string;
@@ -2421,12 +2424,15 @@ export interface components {
             knownChildrenTypes: string[];
             hasEntityResolver: boolean;
         };
-        /** @description An image of a review; a hidden one is shown to moderators alone. */
+        /** @description An image of a review; a hidden one is only shown to moderators. */
         ShownImage: {
             id: string;
             hidden: boolean;
         };
-        /** @description A key without its secret, which its owner alone has. `stores` is null for all, `expiryDate` for never. */
+        /**
+         * @description A key without its secret, which only its owner has. `stores` is null for all, `expiryDate` for a key that never
+         *     expires.
+         */
         ShownKey: {
             id: string;
             subject: string | null;
@@ -2455,7 +2461,7 @@ export interface components {
             maxAgeDays: number;
             limitPeriodDays: number | null;
         };
-        /** @description The store's answer to a review. */
+        /** @description The store's reply to a review. */
         ShownReply: {
             text: string;
             author: string | null;
@@ -2464,7 +2470,7 @@ export interface components {
             /** Format: date-time */
             modifiedDate: string;
         };
-        /** @description A rule as it is shown: what it has of the fields of its kind. */
+        /** @description A rule as it is shown: only the fields that are set. */
         ShownRule: {
             id: string;
             kind: components["schemas"]["RuleKind"];
@@ -2475,7 +2481,7 @@ export interface components {
             above?: number;
             publishAfterHours?: number;
         };
-        /** @description The settings that hold for all stores. */
+        /** @description The settings that apply to all stores. */
         ShownSettings: {
             ratingCalculationMethod: components["schemas"]["RatingMethod"];
             returnNumberTemplate: string;
@@ -2510,7 +2516,7 @@ export interface components {
             moderationRules: components["schemas"]["ShownRule"][];
             storefrontOrigins: string[];
         };
-        /** @description A template, and where it comes from: null is all stores, or all languages. */
+        /** @description A template and its source. Null means all stores, or all languages. */
         ShownTemplate: {
             name: string;
             /** @enum {string} */
@@ -2522,17 +2528,17 @@ export interface components {
             html: string;
         };
         /**
-         * @description The reason for no reminder.
+         * @description The reason for sending no reminder.
          * @enum {string}
          */
         Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "customer-limit" | "mail-failed" | "over";
         /**
-         * @description The order of reviews on a page; of equals the newest first, with `lowest` the oldest.
+         * @description The order of reviews on a page; ties are sorted newest first, with `lowest` oldest first.
          * @enum {string}
          */
         SortOrder: "newest" | "helpful" | "highest" | "lowest";
         /**
-         * @description The way on which a review came.
+         * @description The channel by which a review was submitted.
          * @enum {string}
          */
         Source: "api" | "kafka" | "import" | "widget" | "reminder";
@@ -2542,7 +2548,7 @@ export interface components {
             Approved: number;
             Rejected: number;
         };
-        /** @description A store with its settings; what is left out stays as it is. */
+        /** @description A store with its settings; omitted fields keep their values. */
         StoreFields: {
             /** @description That of the path, as in what a GET has shown */
             id?: string | null;
@@ -2551,7 +2557,7 @@ export interface components {
             languages?: string[];
             settings?: components["schemas"]["StoreSettingsUpdate"];
         };
-        /** @description Settings of one store; what is left out stays as it is. */
+        /** @description Settings of one store; omitted fields keep their values. */
         StoreSettingsUpdate: {
             reviewsEnabled?: boolean;
             anonymousReviewsAllowed?: boolean;
@@ -2571,7 +2577,7 @@ export interface components {
             /** @description Whose pages may show and send reviews, as `https://shop.example` */
             storefrontOrigins?: string[];
         };
-        /** @description A review as it is submitted. Kept without a store where `storeId` is empty or missing. */
+        /** @description A submitted review. It has no store if `storeId` is empty or missing. */
         SubmittedReview: {
             /** @description Chosen by the sender, so that a repeat is stored once */
             id?: string | null;
@@ -2600,8 +2606,8 @@ export interface components {
             pendingImages?: number | null;
         };
         /**
-         * @description The rating of an object in a store. `value` is by the store's method, `average` the plain one, both 0 without
-         *     reviews; `histogram` has the number of reviews by stars, null where that isn't known.
+         * @description The rating of an object in a store. `value` follows the store's method, `average` is the arithmetic mean; both
+         *     are 0 without reviews. `histogram` has the number of reviews by stars, null if that is unknown.
          */
         Summary: {
             value: number;
@@ -2611,20 +2617,20 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description A template, by parts; what is left out stays as it is, or as it is for the store or the language at large. */
+        /** @description A template by parts. An omitted part is that of the template in effect here, else of a more general one. */
         TemplateFields: {
             subject?: string | null;
             text?: string | null;
             html?: string | null;
         };
         /**
-         * @description Names without the prefix, dependencies first: a store before its reviews, an order before its returns.
+         * @description Names without the prefix, in order of dependencies: a store before its reviews, an order before its returns.
          * @enum {string}
          */
         Topic: "store-updates" | "object-updates" | "order-events" | "image-uploads" | "review-submissions" | "moderation-commands" | "review-feedback" | "image-commands" | "moderation-verdicts" | "review-changes" | "return-commands" | "reminder-commands" | "mail-commands" | "ended-sessions" | "dead-letter-commands" | "review-claims" | "reviews" | "events";
         /**
-         * @description The records of a topic that its consumer group, which is named as the topic is at the broker, has yet to commit.
-         *     `standsForSeconds`: the longest time for which one of its partitions has made no progress in spite of a backlog.
+         * @description The consumer lag of a topic, in records. `group`: the consumer group, which is named as the topic is in Kafka.
+         *     `standsForSeconds`: the longest time that one of its partitions has made no progress despite a backlog.
          */
         TopicLag: {
             topic: string;
@@ -2632,7 +2638,7 @@ export interface components {
             records: number;
             standsForSeconds: number;
         };
-        /** @description The approved reviews that were created in the week from a Monday on; `average` is null where there are none. */
+        /** @description The approved reviews that were created in the week from this Monday on; `average` is null if there are none. */
         TrendWeek: {
             /** Format: date-time */
             since: string;
@@ -2644,7 +2650,7 @@ export interface components {
             results: components["schemas"]["TriedRow"][];
             summary: components["schemas"]["TrialSummary"];
         };
-        /** @description The numbers of reviews: all, by outcome, and for which each rule fired. */
+        /** @description Numbers of reviews: in total, by outcome, and by rule that fired. */
         TrialSummary: {
             reviews: number;
             approved: number;
@@ -2655,7 +2661,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The outcome that the replay of a letter would have, and the reason for which its message would be refused. */
+        /** @description The outcome that the replay of a letter would have, and the reason why its message would be refused. */
         TriedReplay: {
             id: string;
             outcome: components["schemas"]["Outcome"];
@@ -2665,11 +2671,11 @@ export interface components {
             moderator?: string | null;
             refusal?: components["schemas"]["RefusedAgain"] | null;
         };
-        /** @description The outcome of a dry run, letter by letter. */
+        /** @description The outcomes of a dry run, letter by letter. */
         TriedReplays: {
             results: components["schemas"]["TriedReplay"][];
         };
-        /** @description The part of a submission that rules look at. `verifiedPurchase` and `language` are taken as they are given. */
+        /** @description The part of a submission that rules examine. `verifiedPurchase` and `language` are taken as given. */
         TriedReview: {
             id?: string | null;
             userId?: string | null;
@@ -2683,7 +2689,7 @@ export interface components {
             verifiedPurchase?: boolean;
             language?: string | null;
         };
-        /** @description The effect of rules on a review: those that fired, the outcome that wins, and the status that it would have. */
+        /** @description The effect of rules on a review: the rules that fired, the winning outcome, and the resulting status. */
         TriedRow: {
             id: string;
             fired: string[];
@@ -2693,7 +2699,7 @@ export interface components {
             approvedBy: string | null;
             publishAfterHours: number | null;
         };
-        /** @description The customer has seen the request for reviews of an order: no further reminder for it. */
+        /** @description The customer has seen the request for reviews of an order: they get no further reminder for it. */
         ViewedRequest: {
             /** @description The order's `id` */
             customerOrderId: string;
@@ -2701,7 +2707,7 @@ export interface components {
             storeId?: string | null;
         };
         /**
-         * @description Those who may write reviews in a store.
+         * @description The people who may write reviews in a store.
          * @enum {string}
          */
         Writers: "nobody" | "customers" | "registered" | "everybody";
