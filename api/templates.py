@@ -115,7 +115,7 @@ async def change_template(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
+    """Save a template for a store or all, in a language or all. An omitted part stays as it is in effect there."""
     check_store(caller, scope[0])
     given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
     message = _message(services, caller, command, "notification-template.update", name, scope, given)

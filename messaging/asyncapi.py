@@ -103,10 +103,13 @@ CHANNELS: Final = {
         "Returns to store, to change or to delete", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
     ),
     Topic.STORE_UPDATES: _Channel(
-        "Stores and settings; what is left out stays", "in", "store id", {"StoreUpdate": STORE_UPDATE}
+        "Stores and settings; omitted fields keep their values", "in", "store id", {"StoreUpdate": STORE_UPDATE}
     ),
     Topic.OBJECT_UPDATES: _Channel(
-        "Facts of objects; what is left out stays", "in", "EntityType:EntityId", {"ObjectUpdate": OBJECT_UPDATE}
+        "Facts of objects; omitted fields keep their values",
+        "in",
+        "EntityType:EntityId",
+        {"ObjectUpdate": OBJECT_UPDATE},
     ),
     Topic.REVIEW_CHANGES: _Channel(
         "Ours alone: moderation for the owner of the object; partitions are ranges of places",

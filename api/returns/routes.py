@@ -167,7 +167,7 @@ async def create(
 async def save(
     caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
 ) -> Response:
-    """Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id,
+    """Change the status, the resolution or the quantities of a return; omitted fields keep their values. Without an id,
     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise."""
     command = replace(command, names_id=True, wait=_DEFAULT_WAIT_S if command.wait is None else command.wait)
     if wanted.id is None:

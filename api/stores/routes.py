@@ -96,7 +96,7 @@ async def change_settings(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Change settings that apply to all stores; what is left out stays as it is. Not for callers bound to some."""
+    """Change settings that apply to all stores; omitted fields keep their values. Not for callers bound to some."""
     check_unbound(caller)
     value = {"generalSettings": _given(fields), **by(caller), **command.marks}
     message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
@@ -133,7 +133,7 @@ async def change_store(
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Register a store or change it; what is left out stays as it is."""
+    """Register a store or change it; omitted fields keep their values."""
     check_store(caller, store_id)
     if fields.id not in (None, store_id):
         raise invalid([{"pointer": "/id", "code": "other-id", "message": f"The path names the store {store_id}"}])

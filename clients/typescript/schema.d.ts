@@ -117,7 +117,7 @@ export interface paths {
         /**
          * Submit
          * @description Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
-         *     one, as its author or as a moderator (`customerReviews:update`). What is left out stays.
+         *     one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values.
          */
         post: operations["submitReviews"];
         /**
@@ -578,7 +578,7 @@ export interface paths {
         get?: never;
         /**
          * Save
-         * @description Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id,
+         * @description Change the status, the resolution or the quantities of a return; omitted fields keep their values. Without an id,
          *     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise.
          */
         put: operations["saveReturn"];
@@ -692,7 +692,7 @@ export interface paths {
         get: operations["readSettings"];
         /**
          * Change Settings
-         * @description Change settings that apply to all stores; what is left out stays as it is. Not for callers bound to some.
+         * @description Change settings that apply to all stores; omitted fields keep their values. Not for callers bound to some.
          */
         put: operations["changeSettings"];
         post?: never;
@@ -736,7 +736,7 @@ export interface paths {
         get: operations["readStore"];
         /**
          * Change Store
-         * @description Register a store or change it; what is left out stays as it is.
+         * @description Register a store or change it; omitted fields keep their values.
          */
         put: operations["changeStore"];
         post?: never;
@@ -823,7 +823,7 @@ export interface paths {
         get: operations["readTemplate"];
         /**
          * Change Template
-         * @description Save a template for a store or all, in a language or all; what is left out stays as it is in effect there.
+         * @description Save a template for a store or all, in a language or all. An omitted part stays as it is in effect there.
          */
         put: operations["changeTemplate"];
         post?: never;
