@@ -29,7 +29,7 @@ from domain.delivery import OutgoingMessage
 from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.envelope import of_command
 from messaging.schemas import MAX_ITEMS, Note
-from storage.database import unless_away
+from storage.database import result_or_default
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
 _DIGEST_BYTES: Final = 16
@@ -241,7 +241,7 @@ async def earlier_attempt(services: Services, command: Command, most: int = MAX_
     request."""
     if not command.repeatable:
         return Earlier()
-    answers = await unless_away(services.outcomes.of_command(command.id, most), [])
+    answers = await result_or_default(services.outcomes.of_command(command.id, most), [])
     known = answers[0].mark if answers else None
     if known is not None:
         _register(services, command, command.mark(known.items), known)

@@ -144,7 +144,7 @@ async def list_dead_letters(
     check_unbound(caller)
     topics = [each for each in CONSUMED if topic in (None, each)]
     with await services.pages.rows(take):
-        async with _letters(services).opened() as letters:
+        async with _letters(services).open() as letters:
             search = Search(code, None if state is None else partial(_ids_in_state, services, state))
             page = await letters.newest(topics, take=take, search=search, ends=ends_in(after) if after else None)
         marks = await services.replays.marks([letter.id for letter in page.letters])
@@ -164,7 +164,7 @@ async def read_dead_letter(
     except ValueError:
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND) from None
     with await services.pages.piece(_WHOLE_VALUE):
-        async with reader.opened() as letters:
+        async with reader.open() as letters:
             letter = await letters.at(place)
         if letter is None:
             raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
@@ -213,7 +213,7 @@ def _messages(
 async def _try_replays(services: Services, places: list[LetterPlace], mended: bytes | None) -> list[TriedReplay]:
     """The outcomes that replays would have; one letter at a time is in memory."""
     results: list[TriedReplay] = []
-    async with _letters(services).opened() as letters:
+    async with _letters(services).open() as letters:
         for place in places:
             results.append(await _try_replay(services, letters, place, mended))
     return results

@@ -13,7 +13,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from api.auth.permissions import address_of
+from api.auth.permissions import client_address
 from api.services import Injected
 from api.web.documents import OPEN_TO_ALL, problems
 from messaging.asyncapi import asyncapi_document
@@ -28,7 +28,7 @@ _CACHED: Final = {"Cache-Control": "public, max-age=3600"}
 
 async def _count(request: Request) -> None:
     """Count the request for its address. Raises ProblemError (429)."""
-    request.app.state.rate_limit.take(address_of(request))
+    request.app.state.rate_limit.take(client_address(request))
 
 
 router = APIRouter(tags=["documents"], responses=problems(), dependencies=[Depends(_count)])

@@ -25,7 +25,7 @@ from messaging.kafka.connection import is_broker_away
 from messaging.schemas import ShownMoment
 from storage.backlog import Backlog
 from storage.checks import check_mongo
-from storage.database import is_database_away, unless_away
+from storage.database import is_database_away, result_or_default
 
 _FRESH_S: Final = 5.0
 """Seconds for which a result is reused: some checks count documents."""
@@ -119,7 +119,7 @@ class Examination:
         examined = self.services.examination
         if examined is None:
             return []
-        settled_letters = await unless_away(self.services.replays.settled(MOST_SETTLED + 1), None)
+        settled_letters = await result_or_default(self.services.replays.settled(MOST_SETTLED + 1), None)
         return await examined.findings(self.gauges.lag, settled_letters)
 
     def _progress(self) -> Finding:

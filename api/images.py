@@ -16,7 +16,7 @@ from api.web.in_hand import take_room
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from api.web.uploads import Upload
-from domain.images import ImageFormat, ImageState, digest_of, format_of
+from domain.images import ImageFormat, ImageState, format_of, upload_digest
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
 from messaging.schemas import Id, ImageId, OptionalId
@@ -63,7 +63,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     image_format = format_of(content)
     if image_format is None or (image_format is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
-    id, digest = command.item_id(0), digest_of(content)
+    id, digest = command.item_id(0), upload_digest(content)
     earlier = await begin_command(services, command, 1)
     await services.image_files.put_upload(id, digest, content)
     fields = {"id": id, "digest": digest, "uploader": uploader, **command.marks}

@@ -7,11 +7,11 @@ from typing import Final
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import MAX_ERRORS, ItemError, ProblemError, ProblemKind
-from domain.images import StoredImage, held, holders_after
-from domain.stores import Refusal
+from domain.images import StoredImage, holders_after, with_claims
+from domain.reviews_refusals import Refusal
 from domain.timestamps import EPOCH
 from messaging.metrics import SUBMISSIONS
-from storage.database import unless_away
+from storage.database import result_or_default
 
 _AT_ONCE: Final = 10
 """Number of reviews whose uploads are looked up concurrently."""
@@ -24,12 +24,12 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
     ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
-    stored = await unless_away(services.images.of_ids(ids), None)
+    stored = await result_or_default(services.images.of_ids(ids), None)
     if stored is None:
         return
     uploaded = await _existing_uploads(services, wanted.values(), ids - stored.keys())
     # An image whose upload is gone may have been stored in the meantime.
-    stored |= await unless_away(services.images.of_ids(ids - stored.keys()), {})
+    stored |= await result_or_default(services.images.of_ids(ids - stored.keys()), {})
     errors: list[ItemError] = []
     for index, item in wanted.items():
         holders = _holders(stored, uploaded, item)
@@ -37,7 +37,7 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
             errors.append({"pointer": f"/{index}/images", "code": holders.value, "message": holders.message})
             SUBMISSIONS.labels(holders.value).inc()
         else:
-            stored = held(stored, holders, EPOCH)
+            stored = with_claims(stored, holders, EPOCH)
     if errors:
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
 

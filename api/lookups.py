@@ -16,7 +16,7 @@ from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.reviews import ReviewStatus
 from domain.stores import GeneralSettings, Store
-from storage.database import SOON_S, is_too_slow, soon, unless_away, within
+from storage.database import SOON_S, is_too_slow, result_or_default, short_time_limit, time_limit
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
@@ -84,7 +84,7 @@ class Lookups:
     async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones of these stores, by id; while the database is unavailable, the cached ones, as consumers
         check again. Raises ProblemError (503) if one of them isn't cached."""
-        found = await unless_away(self.stores(ids), None)
+        found = await result_or_default(self.stores(ids), None)
         if found is None:
             found = self._stores.remembered(ids)
             if len(found) < len(set(ids)):
@@ -130,7 +130,7 @@ class Lookups:
         for id in store_ids:
             try:
                 # Later ones get at least SOON_S each.
-                with within(max(SOON_S, deadline - monotonic())):
+                with time_limit(max(SOON_S, deadline - monotonic())):
                     extents[id] = await self._extent(id)
             except Exception as error:
                 if not is_too_slow(error):
@@ -147,7 +147,7 @@ class Lookups:
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """The holders, within SOON_S: callers wait no longer, and a query that hangs must not block the next one."""
-        with soon():
+        with short_time_limit():
             return await self._reviews.holders(ids)
 
     async def _tallies_of(

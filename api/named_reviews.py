@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 from api import examples
 from api.web.bodies import JsonBody, read_json
 from api.web.problems import invalid
-from messaging.json_values import without_mark
+from messaging.json_values import without_bom
 from messaging.moderation import text_of_another
 from messaging.reading import Read, Reader, pointer
 from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId, TextHashes
@@ -39,7 +39,7 @@ class NamedReviewsBody(JsonBody[NamedReviews]):
 
     def read(self, body: bytes) -> Read[NamedReviews]:
         """The reviews that the body names, at least one. Raises ProblemError."""
-        if without_mark(body).lstrip()[:1] != b"{":
+        if without_bom(body).lstrip()[:1] != b"{":
             return Read(NamedReviews(ids=read_json(self._ids, body).content))
         return Read(_checked(super().read(body).content))
 

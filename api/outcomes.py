@@ -15,7 +15,7 @@ from api.web.routes import routes
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome
 from domain.permissions import Caller
 from messaging.schemas import MAX_ITEMS
-from storage.database import unless_away
+from storage.database import result_or_default
 from storage.outcomes import Answer
 
 _DIGEST_BYTES: Final = 16
@@ -104,8 +104,8 @@ async def results_within(
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
     if missing and not services.waits.is_over:
-        waiting = await unless_away(_parked_items(services, command_id), {})
-        last = await unless_away(services.outcomes.answers([(command_id, id) for id in missing]), {})
+        waiting = await result_or_default(_parked_items(services, command_id), {})
+        last = await result_or_default(services.outcomes.answers([(command_id, id) for id in missing]), {})
         answers |= {answer.item_id: answer for answer in last.values()}
     results = {id: _result(answer, mark) for id, answer in answers.items()}
     for id in waiting.keys() & set(ids) - results.keys():

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from api.auth.permissions import address_of
+from api.auth.permissions import client_address
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
 from api.web.middleware import problem_of
@@ -131,7 +131,7 @@ class _Console:
     async def _turn_away(self, visit: Visit, refused: Refused) -> Response:
         """The page for a visitor without a valid session. These are rate-limited by address."""
         try:
-            visit.request.app.state.rate_limit.take(address_of(visit.request))
+            visit.request.app.state.rate_limit.take(client_address(visit.request))
         except ProblemError as problem:
             return visit.problem(refusal_by(problem))
         return await self._refusal(visit, refused)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from console.facade import Refused
 from console.fields import number, place_in_words
 from console.screens import Screens
-from console.stores import PATH, address_of
+from console.stores import PATH, store_path
 from console.visits import Visit, key_of
 from domain.moderation_rules import MOST_RULES, RuleKind, RuleOutcome
 from domain.permissions import Permission
@@ -84,7 +84,7 @@ async def change_rules(visit: Visit) -> Response:
         if is_conflict:
             return await _trial_page(visit, store, wanted, is_conflict=True, status=409)
         body = {"settings": {"moderationRules": wanted}}
-        answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
+        answer = await visit.facade.command("PUT", store_path(store["id"]), body, key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
             raise
@@ -93,7 +93,7 @@ async def change_rules(visit: Visit) -> Response:
 
 
 async def _store(visit: Visit) -> dict[str, Any]:
-    answer: dict[str, Any] = await visit.facade.ask("GET", address_of(visit.path["id"]))
+    answer: dict[str, Any] = await visit.facade.ask("GET", store_path(visit.path["id"]))
     return answer
 
 
@@ -159,7 +159,7 @@ async def _try_rules(
     """The reviews that were tried, and their results by the current rules and by `rules`. If the reviews are too large
     for a request, only the first ones are tried; without any, a sample stands in, so that the rules are validated in
     any case. Raises Refused."""
-    path = f"{address_of(store['id'])}/moderationRules/try"
+    path = f"{store_path(store['id'])}/moderationRules/try"
     while True:
         sample = reviews or [{"review": "-", "rating": 5}]
         try:

@@ -95,7 +95,7 @@ async def register(visit: Visit) -> Response:
         if await _is_taken(visit, id):
             raise Refused(409, {"detail": "There is a store with this id already. Choose another id."})
         name = str(form.get("name") or "").strip()
-        answer = await visit.facade.command("PUT", address_of(id), {"name": name or None}, key=key_of(form))
+        answer = await visit.facade.command("PUT", store_path(id), {"name": name or None}, key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
             raise
@@ -141,7 +141,7 @@ async def _is_taken(visit: Visit, id: str) -> bool:
     if id in ("", ".", ".."):
         raise Refused(422, {"detail": "A store needs an id, of more than dots."})
     try:
-        await visit.facade.ask("GET", address_of(id))
+        await visit.facade.ask("GET", store_path(id))
     except Refused as refused:
         if refused.status != 404:
             raise
@@ -149,17 +149,17 @@ async def _is_taken(visit: Visit, id: str) -> bool:
     return True
 
 
-def address_of(store_id: str) -> str:
+def store_path(store_id: str) -> str:
     """The path of a store in the API."""
     return f"/api/stores/{quote(store_id, safe='')}"
 
 
 async def _store(visit: Visit) -> Configured:
     id = visit.path["id"]
-    document = await visit.facade.ask("GET", address_of(id))
+    document = await visit.facade.ask("GET", store_path(id))
     path = f"{PATH}/{quote(id, safe='')}"
     title = document["name"] or id
-    return Configured(title, _FIELDS, address_of(id), path, "this store", document, await _general(visit))
+    return Configured(title, _FIELDS, store_path(id), path, "this store", document, await _general(visit))
 
 
 async def _general(visit: Visit) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ class ReplayConsumer:
 
     async def __call__(self, batch: Sequence[Received[ReplayCommand]]) -> None:
         """Replay a batch with one transaction per letter: letters are few, and may be large."""
-        async with self.letters.opened() as opened:
+        async with self.letters.open() as opened:
             for received in batch:
                 letter = await opened.at(place_in(received.message.place))
                 await self.services.transactions.run(partial(_replay, received, letter))

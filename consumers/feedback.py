@@ -8,17 +8,17 @@ from typing import Final
 
 import structlog
 
-from consumers.parking import MOST_OVERDUE, Overdue, entities_or_parked, give_up
+from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.feedback import (
+    AppliedFeedback,
     Feedback,
     FeedbackAction,
     KnownFeedback,
     ReviewFeedback,
-    TakenFeedback,
-    take_feedback,
+    apply_feedback,
 )
 from domain.places import entity_key
 from messaging.decoding import Received
@@ -53,7 +53,7 @@ class FeedbackConsumer:
     async def __call__(self, batch: Sequence[Received[FeedbackCommand]]) -> None:
         """Apply a batch."""
         commands = [feedback_in(received) for received in batch]
-        entities = await entities_or_parked(self.services, self.services.parked_feedback, commands)
+        entities = await load_entities_or_park(self.services, self.services.parked_feedback, commands)
         await self._apply([c for c in commands if c.review_id in entities], entities.keys())
 
     async def release(self, review_ids: Collection[str]) -> None:
@@ -67,7 +67,7 @@ class FeedbackConsumer:
         """
         parking, damaged = self.services.parked_feedback, set[str]()
         # Skip everything that waits for a damaged review, so that the rest gets its turn.
-        while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
+        while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
             ids, arrived = {each.review_id for each in waiting}, set[str]()
             for id in ids:
                 try:
@@ -97,7 +97,7 @@ class FeedbackConsumer:
 
     async def _take(
         self, commands: Sequence[Feedback], released: Collection[Feedback], work: UnitOfWork
-    ) -> TakenFeedback:
+    ) -> AppliedFeedback:
         """Apply feedback in a transaction, and remove the `released` commands from the parking."""
         stored, session = work.repositories, work.session
         names_texts = any(command.text_hash for command in commands)
@@ -107,7 +107,7 @@ class FeedbackConsumer:
             await stored.reports.known({command.report.id for command in commands if command.report}, session),
             await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),
         )
-        taken = take_feedback(commands, known)
+        taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
         await stored.votes.save(taken.votes, session)
         await stored.reports.add(taken.reports, session)
@@ -138,7 +138,7 @@ def _is_reply(command: Feedback) -> bool:
     return command.action in (FeedbackAction.REPLY, FeedbackAction.REMOVE_REPLY)
 
 
-def _applied(commands: Iterable[Feedback], taken: TakenFeedback) -> Iterator[tuple[Feedback, ReviewFeedback]]:
+def _applied(commands: Iterable[Feedback], taken: AppliedFeedback) -> Iterator[tuple[Feedback, ReviewFeedback]]:
     for command, result in zip(commands, taken.results, strict=True):
         if result and result.outcome is Outcome.APPLIED and result.review:
             yield command, result.review

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from consumers.images_sweeping import forget_images, sweep_images
-from consumers.publications import Objections, publish_due
+from consumers.planned_approvals import Objections, approve_due
 from consumers.ratings import name_rated_objects
 from consumers.services import Services
 from messaging.kafka.lag import ConsumerLag
@@ -59,7 +59,7 @@ class Task(Protocol):
         """Run the task once."""
 
 
-async def keep_house(
+async def run_housekeeping(
     database: Database,
     services: Services,
     lag: ConsumerLag,
@@ -172,7 +172,7 @@ class _Tasks:
 
     async def publish_reviews(self, now: datetime) -> None:
         """Approve the reviews whose planned approval is due."""
-        if published := await publish_due(self.services, now, self.objections):
+        if published := await approve_due(self.services, now, self.objections):
             log.info("approvals of reviews whose time has come", count=published)
 
     async def give_up_returns(self, now: datetime) -> None:

@@ -20,7 +20,7 @@ from domain.images import (
     StoredImage,
     UploadRefusal,
     may_come,
-    settled,
+    settle_upload,
     with_settled,
     with_visibility,
 )
@@ -79,7 +79,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
     # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
     upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
-    after = settled(before, upload, result, review.user_id if review else None)
+    after = settle_upload(before, upload, result, review.user_id if review else None)
     mark = mark_in(received.record.headers)
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
     work.answer(message.command_id, message.id, outcome, after.refusal and after.refusal.value, mark=mark)
@@ -135,7 +135,7 @@ class ImageCommandConsumer:
         """
         parking, damaged, count = self.services.parked_image_commands, set[str](), 0
         # Skip what waits for a repair, so that the rest gets its turn.
-        while waiting := await parking.parked_before(before, MOST_OVERDUE, apart=damaged):
+        while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
             for id in {each.review_id for each in waiting}:
                 try:
                     await self.release({id})

@@ -10,11 +10,11 @@ import structlog
 
 from consumers.images_mark import check_store
 from consumers.services import Services
-from domain.images import held, holders_after, ready_among, stands_without_unknown, with_readiness, without_lost
+from domain.images import holders_after, ready_among, stands_without_unknown, with_claims, with_readiness, without_lost
 from domain.reviews import Review
 from domain.reviews_edits import Edit
 from domain.reviews_facts import Source
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
 from storage.images_files import is_store_away
 from storage.unit_of_work import UnitOfWork
@@ -102,7 +102,7 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
             refused[review.id] = holders
             continue
         review.images = with_readiness(review.images, ready_among(stored))
-        stored, given = held(stored, holders, now), given | holders
+        stored, given = with_claims(stored, holders, now), given | holders
     await images.give(given, now, work.session)
     return refused
 
@@ -127,7 +127,10 @@ async def checked_edits(
             else:
                 # The later of two clocks: an approval sent before the edit must not cover its images.
                 effective = max(now, from_milliseconds(edit.position.timestamp))
-                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored), effective=effective)
+                stored, edit = (
+                    with_claims(stored, holders, now),
+                    replace(edit, ready=ready_among(stored), effective=effective),
+                )
         checked.append(edit)
     return checked
 

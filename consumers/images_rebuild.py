@@ -74,7 +74,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
     kept = "ours" if is_exported else "none"
     arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
     try:
-        child = started((sys.executable, "-I", str(_CHILD), *arguments))
+        child = start_child((sys.executable, "-I", str(_CHILD), *arguments))
     except OSError as error:
         raise NoChildError(str(error)) from error
     try:
@@ -93,7 +93,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
     return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
 
 
-def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_child(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a child process without running Python between fork and exec.
 
     uvloop's own way runs Python there, where interpreter locks may be held by threads that don't exist in the child:

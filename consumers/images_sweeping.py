@@ -13,7 +13,7 @@ import structlog
 from consumers.images import save_settled
 from consumers.images_mark import check_store
 from consumers.services import Services
-from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settled
+from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settle_upload
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
@@ -77,7 +77,7 @@ async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
     image = (await work.repositories.images.of_ids([id], work.session)).get(id)
     if image is not None and not image.is_settled:
         review = await work.repositories.review_images.get(image.review_id, work.session)
-        lost = settled(image, StoredImage(id, image.state, now), UploadRefusal.LOST, None)
+        lost = settle_upload(image, StoredImage(id, image.state, now), UploadRefusal.LOST, None)
         await save_settled(lost, review, None, work)
 
 

@@ -110,9 +110,9 @@ class ReviewChangeConsumer:
         await work.repositories.feedback.settle(few, work.session)
         planned = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].may_be_planned}
         decided = planned.keys() & {command.review_id for command, _ in (*applied, *kept)}
-        former = await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
+        former = await work.repositories.planned_approvals.plan(dict.fromkeys(decided), work.session)
         undecided = {id: moved for id, moved in planned.items() if id not in decided}
-        await work.repositories.publications.keep(undecided, work.session)
+        await work.repositories.planned_approvals.keep(undecided, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
         tallies = await ratings.add(changes, work.session, uncertain)

@@ -14,17 +14,17 @@ from domain.delivery import OutgoingMessage
 from domain.languages import detectable
 from domain.moderation_rules import (
     NO_RULING,
-    JudgedReview,
+    RuleInput,
     RuleSet,
     Ruling,
     is_duplicate,
-    judged,
     language_of_stranger,
+    rule_input,
     text_keys,
 )
 from domain.moderation_rules_compiled import rule_set
 from domain.places import entity_key
-from domain.publications import Publication
+from domain.planned_approvals import PlannedApproval
 from domain.ratings import Hundredths, RatingTally, TallyKey
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Source
@@ -36,7 +36,7 @@ from storage.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
-_LONG: Final = 200_000
+_THREAD_CHARACTERS: Final = 200_000
 """Number of characters above which rules run in a thread: a thousand usual reviews have fewer."""
 
 
@@ -45,7 +45,7 @@ class Ruled(NamedTuple):
 
     review: Review
     ruling: Ruling
-    told: OutgoingMessage
+    event: OutgoingMessage
     command_id: str | None = None
     trace: str = ""
 
@@ -65,20 +65,18 @@ async def rulings_about(
     used = {review.store_id for review in own}
     sets = await compiled_rules(store for id, store in stores.items() if id in used)
     ruled = {review.id: (review, sets[review.store_id]) for review in own if review.store_id in sets}
-    is_long = sum(len(review.text) + len(review.title or "") for review, _ in ruled.values()) > _LONG
+    is_long = sum(len(review.text) + len(review.title or "") for review, _ in ruled.values()) > _THREAD_CHARACTERS
     keys = await _run_perhaps_in_thread(partial(_duplicate_keys, ruled), is_long)
     languages = await languages_of_strangers((id, *each) for id, each in ruled.items())
-    judged_reviews = {
-        id: judged(review)._replace(language=languages.get(id, review.facts.language))
+    inputs = {
+        id: rule_input(review)._replace(language=languages.get(id, review.facts.language))
         for id, (review, _) in ruled.items()
     }
     # Judge as if there were no duplicates, while the database looks for them.
-    judging = _run_perhaps_in_thread(partial(_judge_all, judged_reviews, ruled), is_long)
+    judging = _run_perhaps_in_thread(partial(_judge_all, inputs, ruled), is_long)
     holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), judging)
     duplicates = {
-        id: judged_reviews[id]._replace(is_duplicate=True)
-        for id, each in keys.items()
-        if is_duplicate(id, each, holders)
+        id: inputs[id]._replace(is_duplicate=True) for id, each in keys.items() if is_duplicate(id, each, holders)
     }
     rulings |= await _run_perhaps_in_thread(partial(_judge_all, duplicates, ruled), is_long)
     return {id: ruling for id, ruling in rulings.items() if ruling is not NO_RULING}
@@ -93,8 +91,8 @@ def _duplicate_keys(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, tu
     return {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
 
 
-def _judge_all(reviews: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
-    return {id: ruled[id][1].judge(review) for id, review in reviews.items()}
+def _judge_all(inputs: Mapping[str, RuleInput], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
+    return {id: ruled[id][1].judge(review) for id, review in inputs.items()}
 
 
 async def languages_of_strangers(
@@ -119,10 +117,10 @@ def apply_ruling(ruling: Ruling, review: Review) -> None:
     review.moderator = approval.subject if approval else None
     review.flags = ruling.flags
     review.is_held = ruling.is_held
-    review.is_told = True
+    review.is_announced = True
 
 
-async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:
+async def write_consequences(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:
     """Update ratings, events, audit log and planned approvals for reviews that this transaction stores."""
     ratings = defaultdict[TallyKey, list[Hundredths]](list)
     for review, *_ in stored:
@@ -134,14 +132,14 @@ async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork
         key = review.identity.key
         work.emit([event])
         if approval := ruling.approval:
-            work.emit([approved(services, review.id, key, approval.subject, review.created, trace)])
-        work.audit(entries(ruling, review.id, key, review.created, command_id))
+            work.emit([approval_event(services, review.id, key, approval.subject, review.created, trace)])
+        work.audit(ruling_audit_entries(ruling, review.id, key, review.created, command_id))
     work.emit(rating_events(services, after))
-    plans = ((review.id, publication(review.id, ruling, review.created)) for review, ruling, *_ in stored)
-    await work.repositories.publications.plan({id: plan for id, plan in plans if plan}, work.session)
+    plans = ((review.id, planned_approval(review.id, ruling, review.created)) for review, ruling, *_ in stored)
+    await work.repositories.planned_approvals.plan({id: plan for id, plan in plans if plan}, work.session)
 
 
-def approved(
+def approval_event(
     services: Services, review_id: str, key: TallyKey, moderator: str, at: datetime, trace: str
 ) -> OutgoingMessage:
     """The event for a review that a rule or a verdict has approved."""
@@ -149,15 +147,15 @@ def approved(
     return services.event(entity_key(key.entity), "ReviewApproved", data, cause=trace)
 
 
-def publication(review_id: str, ruling: Ruling, at: datetime) -> Publication | None:
+def planned_approval(review_id: str, ruling: Ruling, at: datetime) -> PlannedApproval | None:
     """The approval that a ruling plans, if any."""
-    if ruling.publication is None:
+    if ruling.planned_approval is None:
         return None
-    after, rule = ruling.publication
-    return Publication(review_id, at + after, rule.subject)
+    after, rule = ruling.planned_approval
+    return PlannedApproval(review_id, at + after, rule.subject)
 
 
-def entries(
+def ruling_audit_entries(
     ruling: Ruling, review_id: str, key: TallyKey, at: datetime, command_id: str | None
 ) -> Iterator[AuditEntry]:
     """The audit entries of the rules that decided: the approving rule, or all that object."""

@@ -30,7 +30,7 @@ class Overdue(NamedTuple):
     error: InvalidMessageError = review_never_came()
 
 
-async def entities_or_parked(
+async def load_entities_or_park(
     services: Services, parking: ParkingRepository[T], commands: Collection[T]
 ) -> dict[str, Entity | None]:
     """The objects of the commands' reviews, by review id; None for deleted and refused reviews. Commands about unknown

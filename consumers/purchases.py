@@ -15,8 +15,8 @@ async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[Veri
     least once for each review and for each order.
     """
     while reviews:
-        reviews = to_mark(reviews, await purchases.made({review.purchase for review in reviews}))
-        await purchases.mark(reviews)
+        reviews = to_mark(reviews, await purchases.existing({review.purchase for review in reviews}))
+        await purchases.save_verification(reviews)
 
 
 async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Decision]]) -> None:
@@ -26,7 +26,9 @@ async def verify_submissions(purchases: PurchaseRepository, decided: Collection[
     """
     reviews = [submission.verifiable(decision) for submission, decision in decided]
     await verify_reviews(purchases, [review for review in reviews if review])
-    await purchases.prove([s.id for s, v in decided if s.is_proven and not v.reason and (v.is_edit or v.is_repeat)])
+    await purchases.verify_for_good(
+        [s.id for s, v in decided if s.is_proven and not v.reason and (v.is_edit or v.is_repeat)]
+    )
 
 
 async def verify_customers(purchases: PurchaseRepository, customers: Collection[str]) -> None:

@@ -182,15 +182,15 @@ def _apply_parked(
     released, given_up = [], 0
     for unplaced, parked in waiting:
         # A parked command has had no effect yet, even if later records have been applied to its return.
-        request = batch.of_order(unplaced)
-        if not batch.waits(request):
+        request = batch.with_order(unplaced)
+        if not batch.must_wait(request):
             given_up += request.order_id not in batch.orders
             batch.apply(request)
         elif request.is_new and before is not None and parked.at is not None and parked.at < before:
             given_up += 1
             batch.give_up(request, unknown_order(request.order_id), datetime.now(UTC))
         else:
-            batch.let_wait(request)
+            batch.note_waiting(request)
             continue
         released.append(parked)
     return released, given_up
@@ -202,13 +202,13 @@ def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[Pa
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue
-        request = batch.of_order(unplaced)
-        if not batch.waits(request):
+        request = batch.with_order(unplaced)
+        if not batch.must_wait(request):
             batch.apply(request)
         elif not batch.is_answered(request):
             waiting = _to_park(request, command)
-            if room.takes(waiting):
-                batch.let_wait(request)
+            if room.try_add(waiting):
+                batch.note_waiting(request)
                 to_park.append(waiting)
             else:
                 batch.give_up(request, crowded_order(request.order_id), request.at)

@@ -1,12 +1,12 @@
 """Apply return commands to the orders and returns of one transaction, or find that they have to wait.
 
 Example: return R of order O, which arrives last. Each step has its own `ReturnBatch`:
-1. A command creates R: `of_order` sets `created[R] = [O]`. It `waits`, as O is unknown; `let_wait` sets
-   `awaited[R] = [O]`, and the command is parked.
-2. A command changes R: the parked command comes first, as in step 1, and stays parked. `of_order` gives the change the
-   order O, from `created`. It `waits`, as `awaited` has O, and is parked.
-3. O arrives: the parked commands come in order, and neither `waits`. R is created, then changed; both commands leave
-   the parking.
+1. A command creates R: `with_order` sets `created[R] = [O]`. It has to wait (`must_wait`), as O is
+   unknown; `note_waiting` sets `awaited[R] = [O]`, and the command is parked.
+2. A command changes R: the parked command comes first, as in step 1, and stays parked. `with_order` gives the
+   change the order O, from `created`. It has to wait, as `awaited` has O, and is parked.
+3. O arrives: the parked commands come in order, and neither has to wait. R is created, then changed; both commands
+   leave the parking.
 If O doesn't arrive in time, `give_up` refuses the first command. `awaited` is then empty, so the change doesn't wait,
 and is refused, as R doesn't exist.
 """
@@ -49,7 +49,7 @@ class ReturnBatch:
     awaited: dict[str, list[str]] = field(default_factory=dict)
     """By return id: those of these orders for which its creation waits."""
 
-    def of_order(self, request: ReturnRequest) -> ReturnRequest:
+    def with_order(self, request: ReturnRequest) -> ReturnRequest:
         """The request with its order. That of a change is the order of the stored return, or else the one for which the
         return was to be created."""
         if request.is_new:
@@ -60,13 +60,13 @@ class ReturnBatch:
             return replace(request, order_id=known.order_id)
         return request if not wanted or request.order_id in wanted else replace(request, order_id=wanted[-1])
 
-    def waits(self, request: ReturnRequest) -> bool:
+    def must_wait(self, request: ReturnRequest) -> bool:
         """True if the order is unknown, and the request creates a return of it, or changes one that waits for it."""
         return request.order_id not in self.orders and (
             request.is_new or request.order_id in self.awaited.get(request.id, ())
         )
 
-    def let_wait(self, request: ReturnRequest) -> None:
+    def note_waiting(self, request: ReturnRequest) -> None:
         """Note that a new return waits, so that its changes wait behind it."""
         if request.is_new:
             self.awaited.setdefault(request.id, []).append(request.order_id)

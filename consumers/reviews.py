@@ -18,9 +18,9 @@ from consumers.moderation_rules import Ruled, apply_ruling, rulings_about
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
-from consumers.reviews_decisions import SubmissionDecisions, beside, count, of_edit
+from consumers.reviews_decisions import SubmissionDecisions, count_decisions, decide_beside, decision_of_edit
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import BatchRules, Beside, insert_whole, release_tokens, replace_whole, rules_about
+from consumers.reviews_rules import BatchRules, StoredWith, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import (
     Decision,
     Key,
@@ -35,7 +35,7 @@ from domain.delivery import OutgoingMessage
 from domain.places import entity_key
 from domain.ratings import Entity, TallyKey
 from domain.reviews import Review
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
 from messaging.reviews import SubmittedReview
@@ -67,16 +67,18 @@ class SubmissionConsumer:
         # The rules may have changed since a record was decided: no event may say that a stored review is refused.
         holders = await self.services.reviews.holders({key.id for key in rules.reasons})
         # Published before anything is stored: a stored refusal is not published again.
-        await self._publish_refusals((submissions[k].news(holders.get(k.id)), why) for k, why in rules.reasons.items())
+        await self._publish_refusals(
+            (submissions[k].undecided_part(holders.get(k.id)), why) for k, why in rules.reasons.items()
+        )
         decisions = await self._store(submissions.values(), SubmissionDecisions(rules))
         # The event for a stored review precedes those for its edits.
         await self._publish_stored(submissions, decisions, of={each.id for each in decisions.edits})
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
-        decided = decisions.decided | {s.key: of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
+        decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         await self._publish_rivals(submissions, decided)
-        count(decided.values())
+        count_decisions(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
             self._release_parked(submissions, decisions, settled_entities(decided)),
@@ -115,7 +117,7 @@ class SubmissionConsumer:
             taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):
-                    decisions.decide(submission, beside(submission, firsts[id], decisions.reason(submission)))
+                    decisions.decide(submission, decide_beside(submission, firsts[id], decisions.reason(submission)))
             for id, holder in (await self.services.reviews.holders(taken)).items():
                 if await self._decide(waiting[id], holder, decisions):
                     del waiting[id]
@@ -138,10 +140,12 @@ class SubmissionConsumer:
         taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in whole], refused)
         if not whole:
             return taken
-        attached = Beside(claims, ruled, decisions.rules.uploaded)
+        attached = StoredWith(claims, ruled, decisions.rules.uploaded)
         insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in whole], attached)
         taken_too, lost = await self.services.transactions.run(insert)
-        decisions.follow([(accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost])
+        decisions.note_ruled(
+            [(accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost]
+        )
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()
 
@@ -169,12 +173,14 @@ class SubmissionConsumer:
         answered = await self.services.outcomes.answers(keys)
         for submission in of_one_id:
             if holder.refused is None:
-                decision = submission.at(holder)
+                decision = submission.decide_at(holder)
                 decisions.decide(submission, decision)
                 # Of several submissions with the same time the first one was stored.
-                holder = replace(holder, is_told=holder.is_told or (decision is not None and decision.is_stored))
+                holder = replace(
+                    holder, is_announced=holder.is_announced or (decision is not None and decision.is_stored)
+                )
                 continue
-            fresh, reason = submission.news(holder), decisions.reason(submission)
+            fresh, reason = submission.undecided_part(holder), decisions.reason(submission)
             if fresh is not None and submission.answer_key in answered:
                 reason = holder.refused.reason
             if fresh is None:
@@ -203,11 +209,11 @@ class SubmissionConsumer:
         reviews, ruled = await self._judge({fresh.id: fresh}, decisions)
         if claims is None and not ruled:
             return await self.services.reviews.replace_refused(before, reviews[fresh.id])
-        attached = Beside({fresh.id: claims or ()}, ruled, decisions.rules.uploaded)
+        attached = StoredWith({fresh.id: claims or ()}, ruled, decisions.rules.uploaded)
         replace = partial(replace_whole, self.services, before, reviews[fresh.id], attached)
         is_replaced, reason = await self.services.transactions.run(replace)
         await self._refuse([(fresh, reason)] if reason else [], decisions)
-        decisions.follow([(fresh, each) for each in ruled.values() if is_replaced])
+        decisions.note_ruled([(fresh, each) for each in ruled.values() if is_replaced])
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
@@ -219,14 +225,14 @@ class SubmissionConsumer:
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, of: Collection[str] | None = None
     ) -> None:
         """Publish events for stored reviews, for all or those with the ids `of`, unless they are published already."""
-        unpublished = [key for key in decisions.untold() if of is None or key.id in of]
+        unpublished = [key for key in decisions.unannounced() if of is None or key.id in of]
         events = []
         for key in unpublished:
             created = decisions.decided[key].created
             review = None if created else decisions.reviews.get(key)
-            events.append(self._submitted_event(submissions[key].since(created), review))
+            events.append(self._submitted_event(submissions[key].without_earlier_records(created), review))
         await self.services.publisher.publish(events)
-        decisions.told.update(unpublished)
+        decisions.announced.update(unpublished)
 
     async def _publish_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction."""

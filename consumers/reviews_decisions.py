@@ -1,6 +1,7 @@
 """The decisions about a batch of submissions.
 
-Each depends on the holder of the id, and on the records and the `Key` of the submission (`beside`, `Submission.at`):
+Each depends on the holder of the id, and on the records and the `Key` of the submission (`decide_beside`,
+`Submission.decide_at`):
 
 | Holder of the id | Same message | Other message, same review | Other review: a rival |
 |---|---|---|---|
@@ -23,7 +24,7 @@ from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submi
 from domain.commands import Outcome
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.metrics import SUBMISSIONS
 
 
@@ -36,7 +37,7 @@ class SubmissionDecisions:
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews for which no moderation rule fired."""
-    told: set[Key] = field(default_factory=set)
+    announced: set[Key] = field(default_factory=set)
     """Submissions whose event `ReviewSubmitted` is published, or stored in the outbox with their review."""
 
     def reason(self, submission: Submission) -> Refusal | None:
@@ -55,20 +56,20 @@ class SubmissionDecisions:
             self.edits.append(submission)
         else:
             self.decided.setdefault(submission.key, decision)
-            if decision.is_told:
-                self.told.add(submission.key)
+            if decision.is_announced:
+                self.announced.add(submission.key)
 
-    def untold(self) -> list[Key]:
+    def unannounced(self) -> list[Key]:
         """Submissions whose reviews are stored, and whose events may still have to be published."""
-        return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.told]
+        return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.announced]
 
-    def follow(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
+    def note_ruled(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
         """Note submissions that were stored with rulings, whose events are in the outbox, and count the rulings."""
-        self.told.update(submission.key for submission, _ in ruled)
+        self.announced.update(submission.key for submission, _ in ruled)
         count_rulings(each.ruling for _, each in ruled)
 
 
-def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
+def decide_beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
     """The decision about a submission whose id has just been given to the first one; None for an edit of that one."""
     if reason:
         return Decision(Outcome.REFUSED, reason)
@@ -79,12 +80,12 @@ def beside(submission: Submission, first: Submission, reason: Refusal | None) ->
     return ID_TAKEN
 
 
-def of_edit(edited: Edited) -> Decision:
+def decision_of_edit(edited: Edited) -> Decision:
     """The decision about a submission that was an edit."""
     return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
 
 
-def count(decided: Iterable[Decision]) -> None:
+def count_decisions(decided: Iterable[Decision]) -> None:
     """Count decisions in the metrics."""
     for result, number in Counter(map(_label, decided)).items():
         SUBMISSIONS.labels(result).inc(number)

@@ -9,24 +9,25 @@ from typing import Final
 from consumers.images_claims import checked_edits, save_images
 from consumers.languages import detect_languages
 from consumers.moderation_rules import (
-    approved,
+    approval_event,
     compiled_rules,
     count_rulings,
-    entries,
     languages_of_strangers,
-    publication,
+    planned_approval,
+    ruling_audit_entries,
 )
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.languages import detectable
-from domain.moderation_rules import RuleSet, Ruling, is_duplicate, judged, text_keys
+from domain.moderation_rules import RuleSet, Ruling, is_duplicate, rule_input, text_keys
 from domain.places import entity_key
-from domain.publications import Publication
+from domain.planned_approvals import PlannedApproval
 from domain.reviews import Review
-from domain.reviews_edits import Edit, Edited, EditedReviews, EditRight, Judge, edit_reviews, untold_language
-from domain.stores import Refusal, Store
+from domain.reviews_edits import Edit, Edited, EditedReviews, EditRight, Judge, edit_reviews, needs_language_detection
+from domain.reviews_refusals import Refusal
+from domain.stores import Store
 from messaging.events import review_edited, submission_refused
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
@@ -97,7 +98,7 @@ class ReviewEditor:
             self._emit_ruling(edit, review, result, work)
         work.emit(rating_events(self.services, tallies))
         work.emit(self._refusal_event(edit, reason) for edit, reason in _refusals(edits, edited))
-        await work.repositories.publications.plan(dict(_plans(applied, present)), work.session)
+        await work.repositories.planned_approvals.plan(dict(_plans(applied, present)), work.session)
         for edit, result in zip(edits, edited.results, strict=True):
             reason = result.reason and result.reason.value
             work.answer(edit.command_id, edit.review_id, result.outcome, reason, mark=edit.mark)
@@ -128,8 +129,8 @@ class ReviewEditor:
             if store_rules is None:
                 return None
             of_text = keys.get((id, review.text), ())
-            judged_review = judged(review, is_duplicate=is_duplicate(id, of_text, holders))
-            return store_rules.judge(judged_review._replace(language=languages.get(id, judged_review.language)))
+            about = rule_input(review, is_duplicate=is_duplicate(id, of_text, holders))
+            return store_rules.judge(about._replace(language=languages.get(id, about.language)))
 
         return judge
 
@@ -139,9 +140,11 @@ class ReviewEditor:
         if ruling is None:
             return
         if edited.is_approved and ruling.approval:
-            work.emit([approved(self.services, edit.review_id, key, ruling.approval.subject, edit.at, edit.trace)])
+            work.emit(
+                [approval_event(self.services, edit.review_id, key, ruling.approval.subject, edit.at, edit.trace)]
+            )
         if edited.is_approved or ruling.objections:
-            work.audit(entries(ruling, edit.review_id, key, edit.at, edit.command_id))
+            work.audit(ruling_audit_entries(ruling, edit.review_id, key, edit.at, edit.command_id))
 
     def _edited_event(self, edit: Edit, review: Review, edited: Edited) -> OutgoingMessage:
         data = review_edited(edit, review.identity.key, edited)
@@ -192,19 +195,19 @@ def _drafts(
 
 async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:
     """The languages of edited reviews whose texts have changed, by id; None if they can't be detected."""
-    undetected = {id: review for id, review in edited.items() if untold_language(before[id], review)}
+    undetected = {id: review for id, review in edited.items() if needs_language_detection(before[id], review)}
     samples = [detectable(review.title, review.text) for review in undetected.values()]
     return dict(zip(undetected, await detect_languages(samples), strict=True))
 
 
 def _plans(
     applied: Iterable[tuple[Edit, Review, Edited]], before: Mapping[str, Review]
-) -> Iterator[tuple[str, Publication | None]]:
+) -> Iterator[tuple[str, PlannedApproval | None]]:
     """The planned approvals after these edits, by review id; None cancels one. An author's edit cancels it even if the
     store no longer has rules, as nobody has seen the new text; a moderator's edit keeps it."""
     for edit, _, result in applied:
         if result.ruling is not None:
-            yield edit.review_id, publication(edit.review_id, result.ruling, edit.at)
+            yield edit.review_id, planned_approval(edit.review_id, result.ruling, edit.at)
         elif edit.right is EditRight.AUTHOR and before[edit.review_id].may_be_planned:
             yield edit.review_id, None
 

@@ -86,7 +86,7 @@ class ReviewRelay:
             await self._release()
 
     async def _lead(self) -> None:
-        async with FencedPublisher.opened(self._connection, f"{self._topic}.relay") as publisher:
+        async with FencedPublisher.open(self._connection, f"{self._topic}.relay") as publisher:
             # Read after others are fenced off: all that they have published is at this token or after it.
             progress = await self._progress.load()
             log.info("this worker relays reviews", holder=self._holder)
@@ -102,7 +102,7 @@ class ReviewRelay:
 
     async def _follow(self, publisher: FencedPublisher, progress: Progress) -> None:
         """Relay from the token on for as long as the lease is held, and republish on request."""
-        async with ReviewChanges.opened(self._database, progress.token) as changes:
+        async with ReviewChanges.open(self._database, progress.token) as changes:
             flow = _Flow(self._connection, self._topic, publisher, changes, self._progress, progress)
             while await self._holds_lease():
                 await flow.relay()
@@ -178,7 +178,7 @@ class _Flow:
             yield step
         # Other ids in the topic, as after a restore to an earlier state.
         partitions = await self.publisher.partitions(self.topic)
-        async with TopicReader.opened(self.connection) as reader:
+        async with TopicReader.open(self.connection) as reader:
             async for records in reader.batches(partitions):
                 ids = {id for record in records if record.value is not None and (id := review_id_of(record.key))}
                 states = await self.changes.states(ids)

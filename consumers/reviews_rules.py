@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from consumers.images_claims import WantedImages, claim_images, image_refusals, uploaded_among
-from consumers.moderation_rules import Ruled, follow
+from consumers.moderation_rules import Ruled, write_consequences
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
@@ -16,7 +16,8 @@ from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import Review
-from domain.stores import Refusal, Store, is_open_to_customers, refusal
+from domain.reviews_refusals import Refusal
+from domain.stores import Store, is_open_to_customers, refusal
 from storage.review_tokens import UsedToken
 from storage.reviews_ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
@@ -49,7 +50,7 @@ class BatchRules:
     """Ids of images that are uploaded but not rebuilt yet."""
 
 
-class Beside(NamedTuple):
+class StoredWith(NamedTuple):
     """The data that is stored together with reviews, by review id."""
 
     claims: Mapping[str, Sequence[Claim]]
@@ -132,7 +133,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         if store.id in asking and s.key not in proofs and s.key.identity.user_id is not None
     }
     claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
-    made = await services.purchases.made(set(purchases.values()))
+    made = await services.purchases.existing(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
     rules = BatchRules(claims=dict(claims), bought=bought, stores=stores)
@@ -169,7 +170,7 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
 
 
 async def insert_whole(
-    services: Services, reviews: Sequence[Review], beside: Beside, work: UnitOfWork
+    services: Services, reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork
 ) -> tuple[set[str], dict[str, Refusal]]:
     """Store reviews with their claims, their images and the consequences of rulings, in one transaction.
 
@@ -178,20 +179,24 @@ async def insert_whole(
     repositories = work.repositories
     taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
-    wanted = {review.id: beside.claims[review.id] for review in free if review.id in beside.claims}
+    wanted = {review.id: stored_with.claims[review.id] for review in free if review.id in stored_with.claims}
     refused = await repositories.claims.take(wanted, work.session)
-    refused_images = await claim_images([review for review in free if review.id not in refused], beside.uploaded, work)
+    refused_images = await claim_images(
+        [review for review in free if review.id not in refused], stored_with.uploaded, work
+    )
     if refused_images:
         await repositories.claims.free(refused_images.keys(), work.session)
         refused |= refused_images
     stored = [review for review in free if review.id not in refused]
     await repositories.reviews.insert_free(stored, work.session)
-    await follow(services, [beside.ruled[review.id] for review in stored if review.id in beside.ruled], work)
+    await write_consequences(
+        services, [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled], work
+    )
     return taken, refused
 
 
 async def replace_whole(
-    services: Services, before: RefusedSubmission, review: Review, beside: Beside, work: UnitOfWork
+    services: Services, before: RefusedSubmission, review: Review, stored_with: StoredWith, work: UnitOfWork
 ) -> tuple[bool, Refusal | None]:
     """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it was
     replaced, and the refusal if the review couldn't get a claim or an image."""
@@ -199,13 +204,13 @@ async def replace_whole(
     holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
     if holder is None or holder.refused is None or holder.refused.seen != before.seen:
         return False, None
-    refused = await repositories.claims.take(beside.claims, work.session)
+    refused = await repositories.claims.take(stored_with.claims, work.session)
     if refused:
         return False, refused[review.id]
-    if refused_images := await claim_images([review], beside.uploaded, work):
+    if refused_images := await claim_images([review], stored_with.uploaded, work):
         await repositories.claims.free([review.id], work.session)
         return False, refused_images[review.id]
     if not await repositories.reviews.replace_refused(before, review, work.session):
         return False, None
-    await follow(services, list(beside.ruled.values()), work)
+    await write_consequences(services, list(stored_with.ruled.values()), work)
     return True, None

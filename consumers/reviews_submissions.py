@@ -17,9 +17,9 @@ from domain.orders import Purchase, VerifiableReview
 from domain.places import bucket_of, placed
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
-from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
+from domain.reviews_edits import Edit, EditRight, is_same_review, message_digest
 from domain.reviews_facts import Source
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, aged_position, position_of
 from messaging.envelope import cloud_event_identity, mark_in
@@ -33,8 +33,8 @@ _SUBMISSIONS_WITHOUT_ID: Final = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 
 
 class Key(NamedTuple):
-    """An id, the review that it should stand for, and the mark of the message. Submissions with the same id and
-    different identities are rivals; with the same identity and different marks, the later ones are edits."""
+    """An id, the review that it should stand for, and the digest of the message. Submissions with the same id
+    and different identities are rivals; with the same identity and different digests, the later ones are edits."""
 
     id: str
     identity: ReviewIdentity
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
     """The decision about a submission; `is_repeat`: its id was taken before.
 
     `is_stored`: its review was stored from this very submission; its event may still have to be published, and its
-    purchase verified. `is_told`: the transaction that stored it emitted the event. `is_edit`: decided by the
+    purchase verified. `is_announced`: the transaction that stored it emitted the event. `is_edit`: decided by the
     transaction of edits. `created`: the time of the stored record, where that may not be the first one.
     """
 
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
     reason: Refusal | None = None
     is_repeat: bool = False
     is_stored: bool = False
-    is_told: bool = False
+    is_announced: bool = False
     is_edit: bool = False
     created: datetime | None = None
 
@@ -63,9 +63,9 @@ ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
 REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
 
 
-def stored_before(created: datetime | None, *, is_told: bool = False) -> Decision:
+def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
     """The decision about a submission whose review was stored before, from the record with that time."""
-    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_told=is_told, created=created)
+    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
 
 
 class Submission(NamedTuple):
@@ -147,7 +147,7 @@ class Submission(NamedTuple):
         """The same submission with one more record."""
         return self._replace(positions=(*self.positions, position))
 
-    def since(self, created: datetime | None) -> "Submission":
+    def without_earlier_records(self, created: datetime | None) -> "Submission":
         """The same without the records before the stored one, which has that time: they may have been refused.
         Unchanged if no record has that time."""
         if created is None:
@@ -184,7 +184,7 @@ class Submission(NamedTuple):
             trace=cause_of(self.positions[0]),
         )
 
-    def news(self, holder: IdHolder | None) -> "Submission | None":
+    def undecided_part(self, holder: IdHolder | None) -> "Submission | None":
         """The part to decide anew: all if its id is free; the new records if it was refused before; else None."""
         if holder is None:
             return self
@@ -193,12 +193,12 @@ class Submission(NamedTuple):
         fresh = tuple(p for p in self.positions if not holder.refused.seen.covers(p))
         return self._replace(positions=fresh) if fresh else None
 
-    def at(self, holder: IdHolder) -> Decision | None:
+    def decide_at(self, holder: IdHolder) -> Decision | None:
         """The decision if a review has the id, or had it until its deletion; None: the review is to be edited."""
-        is_first = holder.created == self.since(holder.created).created
+        is_first = holder.created == self.without_earlier_records(holder.created).created
         if holder.identity is None or holder.written is None:
             # The review came from this very record, and may have been deleted before its event was published.
-            return stored_before(holder.created, is_told=holder.is_told) if is_first else ID_TAKEN
+            return stored_before(holder.created, is_announced=holder.is_announced) if is_first else ID_TAKEN
         if not is_same_review(self.key.identity, holder.identity, self.right):
             return ID_TAKEN
         is_known = self.key.message in holder.written.messages
@@ -207,7 +207,7 @@ class Submission(NamedTuple):
         # Another submission with the same time may have been refused, or have come too late.
         is_its_own = holder.written.messages[:1] in ((), (self.key.message,))
         if is_first and is_its_own and self.key.identity == holder.identity:
-            return stored_before(holder.created, is_told=holder.is_told)
+            return stored_before(holder.created, is_announced=holder.is_announced)
         return REPEATED
 
 
@@ -230,14 +230,14 @@ def submissions_of(
         latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
-            mark = message_mark(identity and f"{identity}/{index}", review.content)
+            digest = message_digest(identity and f"{identity}/{index}", review.content)
             id, other = _ids(record, review, identity, index, has_places=has_places)
-            key = Key(id, review.identity, mark)
+            key = Key(id, review.identity, digest)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
             last = latest.pop(key[:2], None)
             if last is None or last.key != key:
-                last = Submission(key, _filled(review, last), (position,), other, command_mark, ages)
+                last = Submission(key, _with_earlier_fields(review, last), (position,), other, command_mark, ages)
             latest[key[:2]] = last
         # After the whole record, so that its result doesn't depend on other records.
         for submission in latest.values():
@@ -273,7 +273,7 @@ def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
     return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
-def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
+def _with_earlier_fields(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
     """The review, with its missing fields taken from an earlier one in the same record."""
     if earlier is None:
         return review

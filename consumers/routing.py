@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from consumers.parking import MOST_OVERDUE, Overdue, entities_or_parked, give_up
+from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
@@ -53,7 +53,7 @@ class CommandRouter:
             )
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
-        entities = await entities_or_parked(self.services, self.services.parked_moderation, placeless)
+        entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
         await self._forward([*await self.services.parked_moderation.about(entities.keys()), *commands], entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 

@@ -18,7 +18,7 @@ from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SA
 
 from consumers.faststream_internals import build_consumers_by
 from consumers.inbox import Inbox
-from consumers.telemetry import observed
+from consumers.telemetry import observe_batch
 from messaging.decoding import RawRecord
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
@@ -28,7 +28,7 @@ from storage.topics_growth import GrowthRepository
 
 log = structlog.get_logger()
 
-_LOOK_MS: Final = 1_000
+_POLL_MS: Final = 1_000
 """Maximum milliseconds of one poll; a record that arrives ends it."""
 
 _METADATA_MS: Final = 5_000
@@ -117,7 +117,7 @@ def subscribed_broker(
             auto_offset_reset="none",  # PatientConsumer decides, and reports lost records
             isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
-            batch_timeout_ms=_LOOK_MS,
+            batch_timeout_ms=_POLL_MS,
             fetch_max_bytes=_FETCH_BYTES,
             max_records=inbox.max_records,
             listener=inbox.listener,
@@ -158,7 +158,7 @@ def _attach(subscriber: BatchSubscriber, inbox: Inbox[Any]) -> None:
 
     @subscriber(parser=parse, decoder=raw_records)
     async def handle(records: Sequence[RawRecord]) -> None:
-        with observed(inbox.topic, records):
+        with observe_batch(inbox.topic, records):
             await inbox.deliver(records)
 
 

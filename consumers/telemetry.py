@@ -27,7 +27,7 @@ def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
 
 
 @contextmanager
-def observed(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
+def observe_batch(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
     """Trace and measure a batch; one that fails or is cancelled isn't counted."""
     started = perf_counter()
     with about_command(records), consumed(topic.value, records):

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from consumers.moderation_rules import approved
-from consumers.parking import Overdue, entities_or_parked, give_up_overdue
+from consumers.moderation_rules import approval_event
+from consumers.parking import Overdue, give_up_overdue, load_entities_or_park
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import in_turn
 from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
-from domain.verdicts import Judged, Verdict, judge
+from domain.verdicts import AppliedVerdicts, Verdict, apply_verdicts
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
@@ -37,7 +37,7 @@ class VerdictConsumer:
     async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
         """Apply a batch."""
         verdicts = [each.message.about(each.position, cause_of(each.position)) for each in batch]
-        entities = await entities_or_parked(self.services, self.services.parked_verdicts, verdicts)
+        entities = await load_entities_or_park(self.services, self.services.parked_verdicts, verdicts)
         await self._apply([verdict for verdict in verdicts if verdict.review_id in entities])
 
     async def release(self, review_ids: Collection[str]) -> None:
@@ -62,32 +62,32 @@ class VerdictConsumer:
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
         by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
         order = in_turn(by_record.values(), lambda verdict: verdict.position)
-        judged = await self.services.transactions.run(partial(self._judge, order))
-        for verdict, result in zip(order, judged.results, strict=True):
+        applied = await self.services.transactions.run(partial(self._write, order))
+        for verdict, result in zip(order, applied.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
 
-    async def _judge(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> Judged:
+    async def _write(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> AppliedVerdicts:
         repositories = work.repositories
         present = await repositories.reviews.moderated({verdict.review_id for verdict in verdicts}, work.session)
-        judged = judge(verdicts, present)
-        await repositories.reviews.save_moderated(judged.reviews, work.session)
-        uncertain = {present[id].entity for id in judged.reviews if present[id].is_uncertain}
-        tallies = await repositories.ratings.add(judged.tallies, work.session, uncertain)
-        applied = list(_applied(verdicts, judged))
-        for verdict, review, is_approved in applied:
+        result = apply_verdicts(verdicts, present)
+        await repositories.reviews.save_moderated(result.reviews, work.session)
+        uncertain = {present[id].entity for id in result.reviews if present[id].is_uncertain}
+        tallies = await repositories.ratings.add(result.tallies, work.session, uncertain)
+        effective = list(_effective(verdicts, result))
+        for verdict, review, is_approved in effective:
             if is_approved:
                 about = (verdict.review_id, review.key, verdict.subject, verdict.at, verdict.trace)
-                work.emit([approved(self.services, *about)])
+                work.emit([approval_event(self.services, *about)])
         work.emit(rating_events(self.services, tallies))
         work.audit(
             _audit_entry(verdict, review)
-            for verdict, review, is_approved in applied
+            for verdict, review, is_approved in effective
             if is_approved or _is_objection(verdict)
         )
         # If a classifier objects, the review waits for a moderator, and its planned approval is cancelled.
-        objected = [verdict.review_id for verdict, *_ in applied if _is_objection(verdict)]
-        await repositories.publications.plan(dict.fromkeys(objected), work.session)
-        return judged
+        objected = [verdict.review_id for verdict, *_ in effective if _is_objection(verdict)]
+        await repositories.planned_approvals.plan(dict.fromkeys(objected), work.session)
+        return result
 
 
 def _overdue(verdict: Verdict) -> Overdue:
@@ -98,10 +98,10 @@ def _is_objection(verdict: Verdict) -> bool:
     return verdict.outcome is not RuleOutcome.APPROVE
 
 
-def _applied(verdicts: Iterable[Verdict], judged: Judged) -> Iterator[tuple[Verdict, ModeratedReview, bool]]:
-    for verdict, (outcome, is_approved) in zip(verdicts, judged.results, strict=True):
+def _effective(verdicts: Iterable[Verdict], result: AppliedVerdicts) -> Iterator[tuple[Verdict, ModeratedReview, bool]]:
+    for verdict, (outcome, is_approved) in zip(verdicts, result.results, strict=True):
         if outcome is Outcome.APPLIED:
-            yield verdict, judged.reviews[verdict.review_id], is_approved
+            yield verdict, result.reviews[verdict.review_id], is_approved
 
 
 def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:

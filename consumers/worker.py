@@ -12,7 +12,7 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.dead_letters import ReplayConsumer
 from consumers.feedback import FeedbackConsumer
-from consumers.housekeeping import keep_house
+from consumers.housekeeping import run_housekeeping
 from consumers.images import ImageCommandConsumer, UploadConsumer
 from consumers.inbox import Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
@@ -113,7 +113,7 @@ async def running_worker(
     )
     # Without patience: while Kafka is unavailable, the other tasks go on.
     parked_work = _parked_commands(without_patience, handover), ReturnConsumer(without_patience)
-    house = asyncio.create_task(keep_house(database, without_patience, lag, *parked_work, remember=remember))
+    house = asyncio.create_task(run_housekeeping(database, without_patience, lag, *parked_work, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)

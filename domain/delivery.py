@@ -12,7 +12,7 @@ REMEMBERED_MESSAGES: Final = 200
 """Maximum number of messages that a review remembers having been written by: the first one, and the last ones."""
 
 
-def digest_of(content: str) -> int:
+def content_digest(content: str) -> int:
     """A 63-bit digest of a message's content, by which a repeat is recognised."""
     return int.from_bytes(blake2b(content.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 

@@ -175,7 +175,7 @@ class FeedbackResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TakenFeedback:
+class AppliedFeedback:
     """The result of a batch: the changes to be written, and one result for each command, None for a repeat."""
 
     reviews: Mapping[str, ReviewFeedback]
@@ -202,7 +202,7 @@ def visitor_id(store_id: str, browser: str) -> str:
     return f"visitor:{digest[: len(digest) // 2]}"
 
 
-def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFeedback:
+def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> AppliedFeedback:
     """Apply feedback in order.
 
     A review that isn't in `known` has been deleted. A record that was applied changes nothing, nor does an older one;
@@ -238,10 +238,10 @@ def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFe
         if step.report:
             reports[step.report.id] = step.report
         results.append(None if step.outcome is None else FeedbackResult(step.outcome, None, step.review))
-    return TakenFeedback(reviews, voted, list(reports.values()), results)
+    return AppliedFeedback(reviews, voted, list(reports.values()), results)
 
 
-def counting(responses: Responses, before: bool | None, after: bool | None) -> Responses:
+def responses_after_vote(responses: Responses, before: bool | None, after: bool | None) -> Responses:
     """The responses after a vote changed; None stands for no vote."""
     helpful = responses.helpful + (after is True) - (before is True)
     not_helpful = responses.not_helpful + (after is False) - (before is False)
@@ -279,7 +279,7 @@ def _apply_vote(review: ReviewFeedback, stored: Vote | None, command: Feedback, 
     position = stored.position.after(command.position) if stored else command.position
     if is_repeat:
         return _Step(review, None, Vote(before, position) if stored else None)
-    after = replace(review, responses=counting(review.responses, before, command.helpful))
+    after = replace(review, responses=responses_after_vote(review.responses, before, command.helpful))
     outcome = Outcome.UNCHANGED if before is command.helpful else Outcome.APPLIED
     return _Step(after, outcome, Vote(command.helpful, position))
 

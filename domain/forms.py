@@ -70,7 +70,7 @@ _MESSAGES: Final = {
 }
 
 
-def stamped(object_key: ObjectKey, at: datetime, key: bytes) -> str:
+def new_stamp(object_key: ObjectKey, at: datetime, key: bytes) -> str:
     """The stamp of a form opened at that moment, as URL-safe text."""
     moment = str(milliseconds(at))
     return f"{moment}.{_signature(object_key, moment, key)}"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from domain.delivery import Seen
 from domain.reviews_facts import ReviewImage, Source
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 MAX_UPLOAD_BYTES: Final = 10 * 1024 * 1024
 MAX_PIXELS: Final = 25_000_000
@@ -53,7 +53,7 @@ def format_of(head: bytes) -> ImageFormat | None:
     return ImageFormat.HEIC if head[4:12] in _HEIC else None
 
 
-def digest_of(content: bytes) -> str:
+def upload_digest(content: bytes) -> str:
     """The digest of an upload, its name in the store of images."""
     return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
@@ -136,7 +136,7 @@ def is_foreign(uploader: str | None, author: str | None) -> bool:
     return uploader is not None and author is not None and uploader != author
 
 
-def settled(
+def settle_upload(
     image: StoredImage | None, upload: StoredImage, result: Rebuilt | UploadRefusal, author: str | None
 ) -> StoredImage:
     """The image after its upload was processed; the same object if it had been settled already.
@@ -154,7 +154,7 @@ def settled(
     return replace(upload, state=ImageState.READY, review_id=review_id, width=result.width, height=result.height)
 
 
-def chosen(
+def images_after_edit(
     ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[str], at: datetime | None
 ) -> tuple[ReviewImage, ...]:
     """The images of a review after an edit to these ids, in this order. Images that it had keep their state; new ones
@@ -170,7 +170,7 @@ def with_pending(ids: Sequence[str], before: Sequence[ReviewImage]) -> tuple[str
     return tuple(dict.fromkeys((*ids, *pending)))[:MAX_IMAGES]
 
 
-def first(ids: Iterable[str], hidden: Collection[str]) -> tuple[ReviewImage, ...]:
+def images_of_new_review(ids: Iterable[str], hidden: Collection[str]) -> tuple[ReviewImage, ...]:
     """The images of a new review, in this order: all pending until their readiness is known."""
     return tuple(ReviewImage(id, id in hidden, is_pending=True) for id in dict.fromkeys(ids))
 
@@ -238,7 +238,7 @@ def stands_without_unknown(source: Source | None) -> bool:
     return Refusal.UNKNOWN_IMAGE in _DROPPABLE.get(source, ())
 
 
-def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
+def with_claims(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
     """The images by id, after reviews have claimed some of them."""
     return {**stored, **{id: _claimed(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}
 

@@ -8,13 +8,13 @@ from typing import Final
 _CASES_END: Final = 0x20000
 """Exclusive upper bound of the code points of letters with cases."""
 
-_LONGEST: Final = 3
+_MOST_FOLDED: Final = 3
 """Maximum number of letters that a single character folds to."""
 
-_AT_ONCE: Final = 4
+_MOST_ENUMERATED: Final = 4
 """Maximum number of letters whose spellings are enumerated: few, so that patterns stay short."""
 
-_RUN: Final = 32
+_LONGEST_RUN: Final = 32
 """Maximum number of letters of a run that is expanded as a whole: its pattern grows with the square of its length."""
 
 _LONGEST_WITH_RUNS: Final = 64
@@ -40,25 +40,25 @@ def pattern_in_any_case(text: str) -> str:
     if len(text) > _LONGEST_EXPANDED:
         return re.escape(text)
     folded, pieces, at = _folded(text), [], 0
-    most = _RUN if len(text) <= _LONGEST_WITH_RUNS else _AT_ONCE
+    most = _LONGEST_RUN if len(text) <= _LONGEST_WITH_RUNS else _MOST_ENUMERATED
     while at < len(folded):
         end = _end(folded, at, most)
         pieces.append(_pattern(folded[at:end]))
         at = end
     pattern = "".join(pieces)
-    return pattern if most == _RUN else f"(?:{re.escape(text)}|{pattern})"
+    return pattern if most == _LONGEST_RUN else f"(?:{re.escape(text)}|{pattern})"
 
 
 def _pattern(folded: str) -> str:
     """The pattern of a run of letters with joint spellings. A long run is split into halves, or around each character
     that can span the middle."""
-    if len(folded) <= _AT_ONCE:
-        ways = list(_ways(folded))
+    if len(folded) <= _MOST_ENUMERATED:
+        ways = list(_spellings(folded))
     else:
         middle = len(folded) // 2
         ways = [_pattern(folded[:middle]) + _pattern(folded[middle:])]
-        for start in range(middle - _LONGEST + 1, middle):
-            for end in range(middle + 1, start + _LONGEST + 1):
+        for start in range(middle - _MOST_FOLDED + 1, middle):
+            for end in range(middle + 1, start + _MOST_FOLDED + 1):
                 if folded[start:end] in _cases():
                     ways.append(
                         _pattern(folded[:start]) + _class_of_several(folded[start:end]) + _pattern(folded[end:])
@@ -85,21 +85,21 @@ def _end(folded: str, at: int, most: int) -> int:
     """The end of the run from `at` on whose letters have joint spellings, after about `most` letters at the latest."""
     end, start = at + 1, at
     while start < end < at + most:
-        lengths = (size for size in range(2, _LONGEST + 1) if folded[start : start + size] in _cases())
+        lengths = (size for size in range(2, _MOST_FOLDED + 1) if folded[start : start + size] in _cases())
         end = max(end, *(start + size for size in lengths), end)
         start += 1
     return end
 
 
-def _ways(folded: str) -> Iterator[str]:
+def _spellings(folded: str) -> Iterator[str]:
     """The patterns of all spellings of folded letters."""
     if not folded:
         yield ""
-    for size in range(1, min(_LONGEST, len(folded)) + 1):
+    for size in range(1, min(_MOST_FOLDED, len(folded)) + 1):
         head = folded[:size]
         if size == 1 or head in _cases():
             written = _class_of_letter(head) if size == 1 else _class_of_several(head)
-            yield from (written + rest for rest in _ways(folded[size:]))
+            yield from (written + rest for rest in _spellings(folded[size:]))
 
 
 def _class_of_several(letters: str) -> str:

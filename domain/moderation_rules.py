@@ -74,7 +74,7 @@ class ModerationRule:
         return f"{BY_RULE}{self.id}"
 
 
-class JudgedReview(NamedTuple):
+class RuleInput(NamedTuple):
     """The part of a review that rules check."""
 
     title: str | None
@@ -134,7 +134,7 @@ class Ruling:
         return ReviewStatus.APPROVED if self.approval else ReviewStatus.NEW
 
     @property
-    def publication(self) -> tuple[timedelta, ModerationRule] | None:
+    def planned_approval(self) -> tuple[timedelta, ModerationRule] | None:
         """The time after which it is approved, and the rule that sets it; None unless rules of stars alone object."""
         rules = self.objections
         if not rules or self.verdicts or self.was_rejected or not all(rule.publish_after_hours for rule in rules):
@@ -166,7 +166,7 @@ class RuleSet:
         self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
         self._checks = [(rule, _check(rule)) for rule in rules]
 
-    def judge(self, review: JudgedReview) -> Ruling:
+    def judge(self, review: RuleInput) -> Ruling:
         """The rules that fire for a review."""
         text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
         found = {kind for kind, detector in self._detectors.items() if detector.finds(text)}
@@ -174,7 +174,7 @@ class RuleSet:
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
         return Ruling(fired) if fired else NO_RULING
 
-    def evidence(self, review: JudgedReview) -> dict[str, tuple[str, ...]]:
+    def evidence(self, review: RuleInput) -> dict[str, tuple[str, ...]]:
         """The rules that fire for a review, by id, each with the pieces of the normalised text that trigger it."""
         text = searched(review.title, review.text, review.user_name)
         words = self._words.words_in(text)
@@ -189,7 +189,7 @@ class RuleSet:
         }
 
 
-_Check = Callable[[JudgedReview, Collection[RuleKind], Collection[str]], bool]
+_Check = Callable[[RuleInput, Collection[RuleKind], Collection[str]], bool]
 """Returns True if a rule fires, for a review, the kinds of detectors that matched, and the word lists that matched."""
 
 
@@ -248,21 +248,21 @@ def is_duplicate(review_id: str, keys: Iterable[str], holders: Mapping[str, str]
     return any(holders.get(key, review_id) != review_id for key in keys)
 
 
-def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
+def rule_input(review: Review, *, is_duplicate: bool = False) -> RuleInput:
     """The part of a review that rules check."""
     facts = review.facts
     about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
-    return JudgedReview(*about, is_duplicate, review.user_name)
+    return RuleInput(*about, is_duplicate, review.user_name)
 
 
-def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:
+def trial_rulings(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:
     """The rulings about reviews as if submitted in this order; only duplicates among them are found."""
     holders: dict[str, str] = {}
     for review in reviews:
         keys = text_keys(review.identity, review.text) if rules.looks_for_duplicates else ()
         for key in keys:
             holders.setdefault(key, review.id)
-        yield review, rules.judge(judged(review, is_duplicate=is_duplicate(review.id, keys, holders)))
+        yield review, rules.judge(rule_input(review, is_duplicate=is_duplicate(review.id, keys, holders)))
 
 
 def are_too_long(rules: Iterable[ModerationRule]) -> bool:

@@ -9,7 +9,7 @@ from domain.ratings import Entity
 from domain.reviews import is_blank, unless_blank
 
 Fact = str | bool | tuple[str, ...]
-Told = tuple[int, int, int]
+FactRecord = tuple[int, int, int]
 """The record of a fact: timestamp, partition and offset. The greater one is newer."""
 
 REVIEWS_ENABLED: Final = "reviewsEnabled"
@@ -34,7 +34,7 @@ class ObjectFacts:
     """The newest facts of an object by their names in the interface, and the record of each."""
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
-    told: Mapping[str, Told] = field(default_factory=dict)
+    records: Mapping[str, FactRecord] = field(default_factory=dict)
 
     def after(self, facts: Mapping[str, Fact], position: RecordPosition) -> "ObjectFacts":
         """The facts after a record with these; the same object if none of them is newer.
@@ -42,10 +42,10 @@ class ObjectFacts:
         Each fact is that of its newest record, whatever the order of arrival.
         """
         at = (position.timestamp, position.partition, position.offset)
-        news = {name: fact for name, fact in facts.items() if name not in self.told or self.told[name] < at}
+        news = {name: fact for name, fact in facts.items() if name not in self.records or self.records[name] < at}
         if not news:
             return self
-        return ObjectFacts({**self.facts, **news}, {**self.told, **dict.fromkeys(news, at)})
+        return ObjectFacts({**self.facts, **news}, {**self.records, **dict.fromkeys(news, at)})
 
 
 KnownObjects = Mapping[ObjectKey, ObjectFacts]

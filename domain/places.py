@@ -44,7 +44,7 @@ def bucket_in(id: str) -> int | None:
     return _embedded_bucket(id.encode(errors="surrogatepass"))
 
 
-def tells_place(key: bytes) -> bool:
+def contains_bucket(key: bytes) -> bool:
     """True for a key that is an id with a bucket."""
     return _embedded_bucket(key) is not None
 

@@ -47,7 +47,7 @@ def is_of(customer: Customer, person: str) -> bool:
     return address is not None and wanted is not None and address.casefold() == wanted.casefold()
 
 
-def forgotten_order(order: Order) -> Order:
+def order_without_customer(order: Order) -> Order:
     """The order with its quantities and prices, but without its customer.
 
     Its marks stay, so that known events can't bring the customer back. A newer event can.
@@ -55,17 +55,17 @@ def forgotten_order(order: Order) -> Order:
     return replace(order, customer=Customer(), former_customers=(), body=_body_without_person(order))
 
 
-def forgotten_return(stored: Return, customer_id: str) -> Return:
+def return_without_customer(stored: Return, customer_id: str) -> Return:
     """The return with its quantities, but without the customer's free text and name; other names stay."""
-    return _without_free_text(unnamed_return(stored, customer_id))
+    return _without_free_text(return_without_name(stored, customer_id))
 
 
 def without_person(stored: Return, order: Order | None, customer_id: str) -> Return:
     """The return without a person's name, and unless its order is another customer's, without its free text."""
     return (
-        unnamed_return(stored, customer_id)
+        return_without_name(stored, customer_id)
         if is_of_another(order, customer_id)
-        else forgotten_return(stored, customer_id)
+        else return_without_customer(stored, customer_id)
     )
 
 
@@ -76,7 +76,7 @@ def is_of_another(order: Order | None, customer_id: str) -> bool:
     return not is_of(order.customer, customer_id)
 
 
-def unnamed_return(stored: Return, customer_id: str) -> Return:
+def return_without_name(stored: Return, customer_id: str) -> Return:
     """The return without the name of a person who created or changed it; all free text and other names stay."""
     return _with_names(stored, lambda by: None if by == customer_id else by)
 
@@ -86,7 +86,7 @@ def part_in_return(stored: Return, customer_id: str) -> Return:
     return _without_free_text(_with_names(stored, lambda by: by if by == customer_id else None))
 
 
-def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
+def return_command_without_customer(value: bytes, customer_id: str) -> bytes:
     """The command about a return with its quantities, but without the customer's free text and name."""
     command = json.loads(value)
     if command.get("user") == customer_id:
@@ -98,12 +98,12 @@ def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
     return json.dumps(command, ensure_ascii=False).encode()
 
 
-def mark_of(customer_id: str, key: bytes) -> str:
+def erasure_mark(customer_id: str, key: bytes) -> str:
     """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, in hexadecimal."""
     return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
 
 
-def unkeyed_mark_of(customer_id: str) -> str:
+def unkeyed_erasure_mark(customer_id: str) -> str:
     """The mark of erasures by versions without a key: the SHA-256 of the id, in hexadecimal."""
     return sha256(customer_id.encode(errors="surrogatepass")).hexdigest()
 

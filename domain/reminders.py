@@ -148,7 +148,7 @@ def status_key(status: str) -> str:
     return status.casefold()
 
 
-def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
+def latest_counted_from(settings: ReminderSettings, now: datetime) -> datetime:
     """The latest `counted_from` with which an order is due."""
     # With 0 days, an order must not be due again at the moment of its reminder.
     return _moment_before(now, max(timedelta(days=settings.days_in_status), timedelta(microseconds=1)))
@@ -162,7 +162,7 @@ def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | N
         return None
 
 
-def due_from(settings: ReminderSettings, now: datetime) -> datetime:
+def earliest_status_since(settings: ReminderSettings, now: datetime) -> datetime:
     """The earliest `status_since` with which an order is due; older ones never get a reminder."""
     return _moment_before(now, timedelta(days=settings.days_in_status + settings.max_age_days))
 
@@ -197,9 +197,9 @@ def decide(
     """
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
-    if order.counted_from > due_up_to(settings, now):
+    if order.counted_from > latest_counted_from(settings, now):
         return Skip.NOT_YET
-    if order.status_since < due_from(settings, now):
+    if order.status_since < earliest_status_since(settings, now):
         return Skip.TOO_OLD
     if order.reminders.is_viewed:
         return Skip.VIEWED

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from domain.commands import CommandMark
-from domain.delivery import RecordPosition, Seen, digest_of
+from domain.delivery import RecordPosition, Seen, content_digest
 from domain.orders import Order
 from domain.permissions import is_within
 from domain.returns_lines import LineRequest, LineWriter, ReturnLine, lines_of, unknown_lines
@@ -81,7 +81,7 @@ class ReturnRequest:
     stores: Collection[str] | None = None
     """The stores that the sender is bound to; None: all."""
     is_deletion: bool = False
-    told_order_id: str | None = None
+    named_order_id: str | None = None
     """The order that a change names; None: it names none."""
 
     @property
@@ -93,7 +93,7 @@ class ReturnRequest:
     def digest(self) -> int:
         """The digest of the requested content, without the order."""
         lines = [(line.order_line_id, line.quantity, line.reason, line.price) for line in self.lines or ()]
-        return digest_of(repr((self.status and self.status.casefold(), self.resolution, lines)))
+        return content_digest(repr((self.status and self.status.casefold(), self.resolution, lines)))
 
     def may_touch(self, order: Order) -> bool:
         """True if the sender may see and change returns of this order."""
@@ -174,7 +174,7 @@ def changed_return(
     """
     if not request.may_touch(order):
         return _unknown_return(known.id)
-    if request.told_order_id not in (None, known.order_id):
+    if request.named_order_id not in (None, known.order_id):
         return [RefusalReason(ReturnRefusal.ID_TAKEN, f"The return is of order {known.order_id}, and stays there")]
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         is_status = status_named(request.expected_status, statuses) is not None

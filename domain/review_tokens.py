@@ -15,7 +15,7 @@ from domain import base64url
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, Reminder, ReviewableOrder
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 VALIDITY: Final = timedelta(days=90)
 KEY_LENGTH: Final = 32
@@ -62,7 +62,7 @@ def tokens_of(reminder: Reminder, order: ReviewableOrder, now: datetime) -> list
     ]
 
 
-def signed(token: ReviewToken, key: bytes) -> str:
+def sign_token(token: ReviewToken, key: bytes) -> str:
     """The token as URL-safe text. Its expiry is in whole seconds."""
     fields = [token.store_id, token.order_id, token.line_id, token.product_id, token.customer_id]
     written = json.dumps([*fields, int(token.expires.timestamp())], ensure_ascii=False, separators=(",", ":"))
@@ -70,7 +70,7 @@ def signed(token: ReviewToken, key: bytes) -> str:
     return f"{payload}.{_signature(payload, key)}"
 
 
-def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
+def verify_token(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
     """The token in a text signed by one of these keys, or the reason why it proves nothing at that moment."""
     payload, _, signature = text.partition(".")
     found = signature.encode(errors="replace")
@@ -82,9 +82,9 @@ def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusa
     return token if at < token.expires else Refusal.EXPIRED_PROOF
 
 
-def proof(text: str, review: ReviewIdentity, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
+def verify_proof(text: str, review: ReviewIdentity, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
     """The token that comes with a review, or the reason why it doesn't prove it. The review may omit its author."""
-    token = read(text, keys, at)
+    token = verify_token(text, keys, at)
     if isinstance(token, Refusal):
         return token
     claimed = review if review.user_id is not None else review._replace(user_id=token.customer_id)

@@ -117,7 +117,7 @@ class Review:
     images: tuple[ReviewImage, ...] = ()
     is_held: bool = False
     """True if a rule requires a moderator to see it."""
-    is_told: bool = False
+    is_announced: bool = False
     """True if the transaction that stored it also emitted its event `ReviewSubmitted`."""
     written: Written = NEVER_WRITTEN
     """The last record and the messages that wrote it."""

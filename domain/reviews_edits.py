@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, digest_of
-from domain.images import chosen, with_pending
+from domain.delivery import RecordPosition, content_digest
+from domain.images import images_after_edit, with_pending
 from domain.moderation_rules import Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import ReviewImage, verdict_flags
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 
 class EditRight(StrEnum):
@@ -128,11 +128,11 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
     return target.entity == stored.entity and target.store_id in (None, stored.store_id) and is_author
 
 
-def message_mark(identity: str | None, content: Content) -> int:
-    """The mark of a message, 63 bits: the digest of its CloudEvents identity, else of its content."""
-    # Without images, the mark is the same as in versions that knew no images.
-    marked = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
-    return digest_of(marked)
+def message_digest(identity: str | None, content: Content) -> int:
+    """The digest of a message, 63 bits: of its CloudEvents identity, else of its content."""
+    # Without images, the digest is the same as in versions that knew no images.
+    digested = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
+    return content_digest(digested)
 
 
 def edit_reviews(
@@ -213,7 +213,7 @@ def apply_edit(
     if refusal:
         # Recorded, so that a redelivery isn't accepted once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
-    images = chosen(content.images or (), review.images, wanted.ready, wanted.effective)
+    images = images_after_edit(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
     changes = content._asdict() | {"images": images}
     after = replace(review, **changes, facts=facts, written=written, modified=wanted.at)
@@ -241,7 +241,7 @@ def with_ruling(review: Review, ruling: Ruling) -> Review:
     return after
 
 
-def untold_language(before: Review, after: Review) -> bool:
+def needs_language_detection(before: Review, after: Review) -> bool:
     """True if the language of an edited review has to be detected again: its text changed, and no sender named one."""
     return not after.facts.is_language_given and (after.title, after.text) != (before.title, before.text)
 

@@ -56,7 +56,7 @@ class SchemaMark(NamedTuple):
         return self.version >= _QUEUE
 
 
-class Standing(StrEnum):
+class Compatibility(StrEnum):
     """The relation of a service to the schema of its database."""
 
     NEWEST = "newest"
@@ -66,24 +66,24 @@ class Standing(StrEnum):
     TOO_NEW = "too-new"
 
 
-def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
-    """The standing of a service that writes schema `known`: it runs on that one, on the previous release's, and on
-    later ones whose steps keep what it needs."""
+def compatibility(mark: SchemaMark, known: int = NEWEST) -> Compatibility:
+    """The compatibility of a service that writes schema `known`: it runs on that one, on the previous release's, and
+    on later ones whose steps keep what it needs."""
     if mark.least > known:
-        return Standing.TOO_NEW
+        return Compatibility.TOO_NEW
     if mark.version > known:
-        return Standing.AHEAD
+        return Compatibility.AHEAD
     if mark.version == known:
-        return Standing.NEWEST
-    return Standing.BEHIND if mark.version >= known - _NEW_STEPS else Standing.TOO_OLD
+        return Compatibility.NEWEST
+    return Compatibility.BEHIND if mark.version >= known - _NEW_STEPS else Compatibility.TOO_OLD
 
 
-def begun(mark: SchemaMark, step: Step) -> SchemaMark:
+def mark_when_begun(mark: SchemaMark, step: Step) -> SchemaMark:
     """The mark after a step has begun: services that it leaves behind must not start any more."""
     return SchemaMark(mark.version, max(mark.least, step.least))
 
 
-def done(mark: SchemaMark, step: Step) -> SchemaMark:
+def mark_when_done(mark: SchemaMark, step: Step) -> SchemaMark:
     """The mark after a step is done."""
     return SchemaMark(max(mark.version, step.number), max(mark.least, step.least))
 
@@ -101,13 +101,13 @@ def fresh_mark() -> SchemaMark:
 
 def refusal(mark: SchemaMark, known: int = NEWEST) -> str | None:
     """The reason why this version can't run on this database, with the remedy; None if it can."""
-    match standing(mark, known):
-        case Standing.TOO_NEW:
+    match compatibility(mark, known):
+        case Compatibility.TOO_NEW:
             return (
                 f"The database has schema {mark.version}, which takes a version of Plaudit that knows schema "
                 f"{mark.least} at least; this one knows {known}. Run a newer version."
             )
-        case Standing.TOO_OLD:
+        case Compatibility.TOO_OLD:
             return (
                 f"The database has schema {mark.version}; this version of Plaudit runs on schemas "
                 f"{known - _NEW_STEPS} to {known}. Run `plaudit migrate` of this version first."

@@ -37,43 +37,43 @@ class Verdict:
         return f"{BY_VERDICT}{self.source}"
 
 
-class Judgement(NamedTuple):
+class VerdictResult(NamedTuple):
     """The result of one verdict; `is_approved` is true if it approved its review."""
 
     outcome: Outcome
     is_approved: bool = False
 
 
-class Judged(NamedTuple):
+class AppliedVerdicts(NamedTuple):
     """The reviews that applied verdicts, by id, one result for each verdict, and changes of tallies."""
 
     reviews: Mapping[str, ModeratedReview]
-    results: Sequence[Judgement]
+    results: Sequence[VerdictResult]
     tallies: Mapping[TallyKey, RatingTally]
 
 
-def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -> Judged:
+def apply_verdicts(verdicts: Iterable[Verdict], reviews: Mapping[str, ModeratedReview]) -> AppliedVerdicts:
     """Apply verdicts in order. A review that isn't among `reviews` has been deleted."""
     present, touched = dict(reviews), dict[str, ModeratedReview]()
-    results: list[Judgement] = []
+    results: list[VerdictResult] = []
     tallies: dict[TallyKey, RatingTally] = {}
     for verdict in verdicts:
         review = present.get(verdict.review_id)
         if review is None:
-            results.append(Judgement(Outcome.NOT_FOUND))
+            results.append(VerdictResult(Outcome.NOT_FOUND))
             continue
         if review.verdicts.covers(verdict.position):
-            results.append(Judgement(Outcome.UNCHANGED))
+            results.append(VerdictResult(Outcome.UNCHANGED))
             continue
         after = _apply_verdict(review, verdict)
         is_same = (after.status, after.flags) == (review.status, review.flags)
         is_approved = after.status is not review.status
-        results.append(Judgement(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
+        results.append(VerdictResult(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
         if is_approved:
             add_change(tallies, review.key, counted(after.status, after.rating))
         after = after._replace(verdicts=review.verdicts.after(verdict.position))
         present[verdict.review_id] = touched[verdict.review_id] = after
-    return Judged(touched, results, tallies)
+    return AppliedVerdicts(touched, results, tallies)
 
 
 def _apply_verdict(review: ModeratedReview, verdict: Verdict) -> ModeratedReview:

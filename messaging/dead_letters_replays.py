@@ -113,13 +113,13 @@ class Hindrance(StrEnum):
 
 
 def hindrance(
-    letter: RawRecord, mended: bytes | None, *, state: LetterState, is_spared: bool, again: bool = False
+    letter: RawRecord, mended: bytes | None, *, state: LetterState, is_replayable: bool, again: bool = False
 ) -> Hindrance | None:
     """The reason for not replaying a letter, with its own value or a corrected one; None if it may be replayed.
 
-    `is_spared`: no person whom it concerns has been erased since. `again`: replay settled letters, too.
+    `is_replayable`: no person whom it concerns has been erased since. `again`: replay settled letters, too.
     """
-    if not is_spared:
+    if not is_replayable:
         return Hindrance.ERASED
     if state is not LetterState.OPEN and not again:
         return Hindrance.REPLAYED if state is LetterState.REPLAYED else Hindrance.DISCARDED

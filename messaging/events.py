@@ -11,7 +11,7 @@ from domain.ratings import ChangedTally, Entity, RatingMethod, TallyKey, histogr
 from domain.reminders import Reminder, ReviewableOrder
 from domain.reviews import ModerationAction, Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply
 from messaging.schemas import ShownMoment

@@ -18,7 +18,7 @@ class Twice(dict[str, Any]):
     names: Collection[str] = ()
 
 
-def without_mark(value: bytes) -> bytes:
+def without_bom(value: bytes) -> bytes:
     """The value without a byte order mark, which some systems write before UTF-8."""
     return value.removeprefix(_BYTE_ORDER_MARK)
 

@@ -91,7 +91,7 @@ class TrialResult(TypedDict):
 
 def tried_row(review: Review, ruling: Ruling) -> TriedRow:
     """The effect of a ruling on a review."""
-    publication = ruling.publication
+    planned = ruling.planned_approval
     return {
         "id": review.id,
         "fired": [rule.id for rule in ruling.fired],
@@ -99,7 +99,7 @@ def tried_row(review: Review, ruling: Ruling) -> TriedRow:
         "reviewStatus": ruling.status.label,
         "flags": list(ruling.flags),
         "approvedBy": ruling.approval.id if ruling.approval else None,
-        "publishAfterHours": publication[1].publish_after_hours if publication else None,
+        "publishAfterHours": planned[1].publish_after_hours if planned else None,
     }
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValid
 from domain.orders import Customer, Order, OrderLine, is_cancelled
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
-from messaging.json_values import without_mark
+from messaging.json_values import without_bom
 from messaging.orders_foreign import order_fields
 from messaging.reading import InputError, Reader
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
@@ -94,7 +94,7 @@ class OrderEvent(Message):
             customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
             modified=_modified(self.modified_date, at),
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
-            body=without_mark(body),
+            body=without_bom(body),
         )
 
 
@@ -113,7 +113,7 @@ READER: Final = Reader(ORDER_EVENT, prepare=order_fields)
 
 def order_event(value: bytes) -> tuple[OrderEvent, str]:
     """An order event and the digest of its content. Raises InvalidContentError or InvalidMessageError."""
-    value = without_mark(value)
+    value = without_bom(value)
     event = READER.read(value).content  # unknown fields are kept
     try:
         orjson.loads(value)

@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
-from messaging.json_values import Twice, parsed, why_no_json, without_mark
+from messaging.json_values import Twice, parsed, why_no_json, without_bom
 from messaging.metrics import note_ignored
 from messaging.reading_shapes import NO_SHAPE, Shape, folded_name, of_one_type, shape_of
 from messaging.schemas import PATTERN_MESSAGES
@@ -107,7 +107,7 @@ class Reader(Generic[T]):
 
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
-        value = without_mark(value)
+        value = without_bom(value)
         if _count_parts(value) > _MAX_PARTS:
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
         try:

@@ -153,7 +153,7 @@ def return_request(command: ReturnCommand, id: str, position: RecordPosition, at
         at=at,
         by=command.user,
         status=wanted.status,
-        told_order_id=wanted.order_id if isinstance(wanted, ReturnChanges) else None,
+        named_order_id=wanted.order_id if isinstance(wanted, ReturnChanges) else None,
         expected_status=wanted.expected_status if isinstance(wanted, ReturnChanges) else None,
         resolution=wanted.resolution,
         lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,

@@ -8,14 +8,14 @@ from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import NEVER_WRITTEN, Written
-from domain.images import MAX_IMAGES, first
+from domain.images import MAX_IMAGES, images_of_new_review
 from domain.ratings import Entity, hundredths
-from domain.review_tokens import ReviewToken, proof
+from domain.review_tokens import ReviewToken, verify_proof
 from domain.reviews import Content, Review, ReviewIdentity
 from domain.reviews_edits import EditRight
 from domain.reviews_facts import Facts, Source
-from domain.stores import Refusal
-from messaging.json_values import without_mark
+from domain.reviews_refusals import Refusal
+from messaging.json_values import without_bom
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
 from messaging.reviews_state import ShownImage
@@ -124,7 +124,7 @@ class SubmittedReview(Message):
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
         """The purchase that its token proves, or the reason why it proves none; None without a token."""
-        return proof(self.token, self.identity, token_keys, at) if self.token else None
+        return verify_proof(self.token, self.identity, token_keys, at) if self.token else None
 
     def by_author(self, token_keys: Sequence[bytes], at: datetime) -> "SubmittedReview":
         """The review with its author, whom the token names if the review itself doesn't."""
@@ -165,7 +165,9 @@ class SubmittedReview(Message):
             self.written_date if is_dated and self.written_date else at,
             at,
             facts=facts or self.facts(),
-            images=first(self.images, (self.hidden_images or ()) if is_import else ()) if self.images else (),
+            images=images_of_new_review(self.images, (self.hidden_images or ()) if is_import else ())
+            if self.images
+            else (),
             written=written,
             submitted=at if is_dated else None,
         )
@@ -200,6 +202,6 @@ READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:
     """The submissions in a record's value: one review, or an array of them. Raises InvalidContentError."""
-    if without_mark(value).lstrip()[:1] == b"[":
+    if without_bom(value).lstrip()[:1] == b"[":
         return READ_SEVERAL(value)
     return [READ_ONE(value)]

@@ -16,10 +16,10 @@ from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
 
-_MAKE_UP: Final = timedelta(hours=1)
+_MAKE_UP_WITHIN: Final = timedelta(hours=1)
 """Maximum age of an unfinished run that the next active scheduler makes up for: its hour was chosen on purpose."""
 
-_AGAIN: Final = timedelta(seconds=30)
+_REPEAT_DELAY: Final = timedelta(seconds=30)
 """Delay before repeating a run that failed while MongoDB or Kafka was unavailable, or that outlasted the lease."""
 
 GRACE_S: Final = 7.0
@@ -44,7 +44,7 @@ class ReminderClock:
         self.next_run: datetime | None = None
         """Time of the next run; None while this scheduler has none planned."""
         self._running: asyncio.Task[None] | None = None
-        self._told = ""
+        self._checked_cron = ""
         self._cron = ""
         self._held_until = float("-inf")
         self._taken_over: Hold | None = None
@@ -93,8 +93,8 @@ class ReminderClock:
             self._taken_over = None
             self._cancel_plan("reminders are disabled")
             return
-        if settings.cron != self._told:
-            self._told = settings.cron
+        if settings.cron != self._checked_cron:
+            self._checked_cron = settings.cron
             try:
                 check_cron(settings.cron)
             except InvalidCronError as error:
@@ -114,10 +114,10 @@ class ReminderClock:
         log.info("next reminders", at=str(self.next_run), cron=self._cron)
 
     def _is_overdue(self, hold: Hold, now: datetime) -> bool:
-        """True if a run was missed since the schedule was noted, at most _MAKE_UP ago."""
+        """True if a run was missed since the schedule was noted, at most _MAKE_UP_WITHIN ago."""
         if hold.since is not None and hold.cron != self._cron:
             return False
-        return next_time(self._cron, max(hold.done, hold.since or hold.done, now - _MAKE_UP)) <= now
+        return next_time(self._cron, max(hold.done, hold.since or hold.done, now - _MAKE_UP_WITHIN)) <= now
 
     def _cancel_plan(self, reason: str) -> None:
         if self.next_run is not None:
@@ -160,7 +160,7 @@ class ReminderClock:
     def _plan_repeat(self) -> None:
         """Plan a repeat of an unfinished run, unless nothing is planned: then another scheduler has taken over."""
         if self.next_run is not None:
-            self.next_run = datetime.now(UTC) + _AGAIN
+            self.next_run = datetime.now(UTC) + _REPEAT_DELAY
 
     def _may_go_on(self) -> bool:
         return not self._stopping and asyncio.get_running_loop().time() < self._held_until

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from domain.languages import language_tag
 from domain.reminders import Reminder, ReviewableOrder
-from domain.review_tokens import signed, tokens_of
+from domain.review_tokens import sign_token, tokens_of
 from domain.review_urls import review_url
 from domain.stores import Store
 from domain.templates import MailTemplate, TemplateScope, by_preference, template_id
@@ -51,21 +51,21 @@ class SavedTemplates:
 
     def __init__(self, templates: TemplateRepository) -> None:
         self._templates = templates
-        self._read: dict[TemplateScope, Templates] = {}
+        self._by_scope: dict[TemplateScope, Templates] = {}
         self._cached_characters = 0
 
     async def usable(self, order: ReviewableOrder, store: Store | None) -> Templates:
         """The templates by which the mail about an order can be written, by scope."""
         scope = order.store_id, _language(order, store)
-        if scope not in self._read:
+        if scope not in self._by_scope:
             found = await self._templates.usable(ORDER_REVIEW_REQUEST, *scope)
             texts = [getattr(template, part) for template in found.values() for part in PARTS]
             size = _ENTRY_CHARACTERS + sum(map(len, texts))
             if self._cached_characters + size > _MOST_CHARACTERS:
-                self._read, self._cached_characters = {}, 0
-            self._read[scope] = found
+                self._by_scope, self._cached_characters = {}, 0
+            self._by_scope[scope] = found
             self._cached_characters += size
-        return self._read[scope]
+        return self._by_scope[scope]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class MailWriter:
         for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
             url = None
             if template:
-                text = signed(token, self.token_key)
+                text = sign_token(token, self.token_key)
                 url = review_url(template, token, text, language)
                 room -= len(escape(url or ""))
             yield item.product_id, item.name, url if room >= 0 else None

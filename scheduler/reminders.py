@@ -43,7 +43,7 @@ _WRITTEN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of mails in a transaction, exceeded by at most one mail: until its end all are in memory, here and in MongoDB.
 """
 
-_MOST_ASIDE: Final = 10_000
+_MOST_UNCHANGED: Final = 10_000
 """Maximum number of orders that a run leaves as they were before it ends as failed: its query, which excludes them,
 would become too large. They are damaged, or fail, or another process is faster, which may do the rest."""
 
@@ -150,7 +150,7 @@ class ReminderJob:
             for error in batch.damaged:
                 log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
             aside |= batch.aside()
-            report.is_cut = len(aside) > _MOST_ASIDE
+            report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:
                 logged = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())

@@ -59,8 +59,8 @@ async def backlog(database: Database) -> Backlog:
 async def _waiting(database: Database, collection: str, field: str) -> Waiting:
     """The estimated number of documents in a collection, and the earliest value of an indexed field."""
     count, oldest = await asyncio.gather(
-        _number(database, collection),
-        _first(database, collection, {}, field),
+        _estimated_count(database, collection),
+        _earliest(database, collection, {}, field),
     )
     return Waiting(count, oldest)
 
@@ -69,16 +69,16 @@ async def _owed_mails(database: Database) -> Waiting:
     owed = {"dueAt": {"$gt": EPOCH}}
     count, first = await asyncio.gather(
         database[mails.COLLECTION].count_documents(owed, limit=_MOST_COUNTED),
-        _first(database, mails.COLLECTION, owed, "dueAt"),
+        _earliest(database, mails.COLLECTION, owed, "dueAt"),
     )
     return Waiting(count, first)
 
 
-async def _number(database: Database, collection: str) -> int:
+async def _estimated_count(database: Database, collection: str) -> int:
     return await database[collection].estimated_document_count()
 
 
-async def _first(database: Database, collection: str, condition: Document, field: str) -> datetime | None:
+async def _earliest(database: Database, collection: str, condition: Document, field: str) -> datetime | None:
     """The earliest moment in an indexed field; None without documents."""
     found = await database[collection].find_one(condition, {field: 1}, sort=[(field, 1)])
     return found[field] if found else None

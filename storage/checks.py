@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.findings import Finding, failed, ok, warn
-from domain.schema import NEWEST, Standing, refusal, standing
+from domain.schema import NEWEST, Compatibility, compatibility, refusal
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
 from storage import outbox
@@ -45,7 +45,7 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     async for finding in _indexes(database, remember_days):
         yield finding
     yield await _waiting(database)
-    yield await _owed(database)
+    yield await _overdue_outbox(database)
     yield await _templates(database)
     yield await _reminders(database)
     yield await _growth(database)
@@ -95,14 +95,14 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
 async def _schema(database: Database) -> Finding:
     mark = await SchemaMarks(database).load()
     text = f"{mark.version}; this version has {NEWEST}"
-    match standing(mark):
-        case Standing.NEWEST:
+    match compatibility(mark):
+        case Compatibility.NEWEST:
             return ok("schema", f"{mark.version}, the newest that this version knows")
-        case Standing.AHEAD:
+        case Compatibility.AHEAD:
             return ok("schema", f"{text}, and runs on it")
-        case Standing.BEHIND:
+        case Compatibility.BEHIND:
             return warn("schema", text, "`plaudit migrate` makes the step that is missing, while the service runs.")
-        case Standing.TOO_OLD | Standing.TOO_NEW:
+        case Compatibility.TOO_OLD | Compatibility.TOO_NEW:
             return failed("schema", text, refusal(mark) or "")
 
 
@@ -178,7 +178,7 @@ async def _waiting(database: Database) -> Finding:
     return ok("parked commands", f"{parked} wait for what they are about")
 
 
-async def _owed(database: Database) -> Finding:
+async def _overdue_outbox(database: Database) -> Finding:
     old = datetime.now(UTC) - _OWED_LIMIT
     owed = await database[outbox.COLLECTION].count_documents({"at": {"$lt": old}})
     if owed:

@@ -6,7 +6,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.claims import Claim
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from storage.database import Database, Session, write_all
 
 COLLECTION: Final = "claims"

@@ -23,10 +23,10 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from storage.pymongo_internals import tell_no_documents, wait_in_one_task
+from storage.pymongo_internals import hide_documents_in_errors, wait_in_one_task
 
 wait_in_one_task()
-tell_no_documents()
+hide_documents_in_errors()
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -119,30 +119,30 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
     return (each["_id"] async for each in found if each["_id"] is not None)
 
 
-def soon() -> AbstractContextManager[None]:
+def short_time_limit() -> AbstractContextManager[None]:
     """A block in which all MongoDB operations together take at most SOON_S."""
-    return within(SOON_S)
+    return time_limit(SOON_S)
 
 
-def within(seconds: float) -> AbstractContextManager[None]:
+def time_limit(seconds: float) -> AbstractContextManager[None]:
     """A block in which all MongoDB operations together take at most this many seconds."""
     return pymongo.timeout(seconds)
 
 
-async def unless_away(look: Awaitable[T], otherwise: T) -> T:
-    """The result of a query within SOON_S or little more; `otherwise` while MongoDB is unavailable or slow."""
+async def result_or_default(look: Awaitable[T], default: T) -> T:
+    """The result of a query within SOON_S or little more; `default` while MongoDB is unavailable or slow."""
     try:
         # PyMongo's own deadline comes first: it leaves the connection usable, while a cancellation closes it. A query
         # that is shared with other callers doesn't know this deadline, and isn't cancelled.
         async with asyncio.timeout(SOON_S + _GRACE_S):
-            with soon():
+            with short_time_limit():
                 return await look
     except TimeoutError:
-        return otherwise
+        return default
     except Exception as error:
         if not is_database_away(error):
             raise
-        return otherwise
+        return default
 
 
 def is_too_slow(error: BaseException) -> bool:

@@ -81,8 +81,8 @@ async def hindrance_of(
     """The reason against replaying a letter, as in `hindrance`, by what is stored about the letter and its people."""
     id = letter_id(letter)
     mark = (await replays.marks([id], session)).get(id, UNMARKED)
-    is_spared = bool(await erasures.spared([letter]))
-    return hindrance(letter, mended, state=mark.state, is_spared=is_spared)
+    is_replayable = bool(await erasures.replayable([letter]))
+    return hindrance(letter, mended, state=mark.state, is_replayable=is_replayable)
 
 
 def _mark(document: Mapping[str, object]) -> LetterMark:

@@ -22,6 +22,7 @@ from storage import (
     outbox,
     outcomes,
     parking,
+    planned_approvals,
     privacy_erasures,
     ratings,
     ratings_objects,
@@ -70,7 +71,7 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
 
 def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
     """The names of indexes of earlier versions that no version needs on this schema, by collection."""
-    unapproved = (reviews_queue.BEFORE,) if mark.has_queue else ()
+    unapproved = (reviews_queue.REPLACED_INDEX,) if mark.has_queue else ()
     return {
         returns.COLLECTION: returns.SUPERSEDED,
         reviews.COLLECTION: unapproved,
@@ -146,7 +147,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         parking.COLLECTION: parking.INDEXES,
         parking.VERDICTS_COLLECTION: parking.VERDICTS_INDEXES,
         moderation_rules.TEXTS: moderation_rules.TEXT_INDEXES,
-        moderation_rules.PUBLICATIONS: moderation_rules.PUBLICATION_INDEXES,
+        planned_approvals.COLLECTION: planned_approvals.INDEXES,
         outcomes.COLLECTION: outcomes.INDEXES,
         outbox.COLLECTION: outbox.INDEXES,
         orders.COLLECTION: orders.INDEXES,

@@ -34,7 +34,7 @@ def is_position(values: Sequence[SortValue], order: Sequence[tuple[str, int]], t
     )
 
 
-def behind(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[Document]:
+def after_row(order: Sequence[tuple[str, int]], row: Sequence[SortValue]) -> list[Document]:
     """The conditions for rows after this one. `order` has fields with directions and ends with a unique field, `row`
     has the values of these fields. Each field has a single type, and all but the unique one can be null."""
     beyond: list[Document] = []

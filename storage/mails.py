@@ -99,7 +99,7 @@ class MailRepository:
             ordered=False,
         )
 
-    async def turn_away(self, ids: Collection[str], at: datetime) -> None:
+    async def block(self, ids: Collection[str], at: datetime) -> None:
         """Keep mails to erased people from being sent: known ones as `give_up` does, others by storing their ids."""
         if ids:
             done = _done_update(MailState.REJECTED, at, _ERASED)["$set"]
@@ -125,7 +125,7 @@ class MailRepository:
         )
         return _claimed(document) if document else None
 
-    async def sent(self, mail: ClaimedMail, at: datetime) -> None:
+    async def mark_sent(self, mail: ClaimedMail, at: datetime) -> None:
         """Record that a mail was sent, and keep only its id. This holds even if the claim has expired meanwhile."""
         await self._mails.update_one({"_id": mail.id}, _done_update(MailState.SENT, at))
 

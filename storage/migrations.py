@@ -44,7 +44,7 @@ class _Part(NamedTuple):
     last: Any
 
 
-async def _next(
+async def _next_part(
     collection: AsyncCollection[Document], wanted: Document, after: str | ObjectId, at_once: int
 ) -> _Part | None:
     """The next documents that a step changes, among the next SIZE after an id; None if no documents follow."""
@@ -80,7 +80,7 @@ class CountStars:
 
     async def slice(self, after: str) -> Slice | None:
         """The next of them, by id."""
-        part = await _next(self._ratings, self._WANTED, ObjectId(after) if after else self._FIRST, self._AT_ONCE)
+        part = await _next_part(self._ratings, self._WANTED, ObjectId(after) if after else self._FIRST, self._AT_ONCE)
         if part is None:
             return None
         return Slice(str(part.last), len(part.documents), sorted({key_from(each).entity for each in part.documents}))
@@ -100,7 +100,7 @@ class FillQueue:
 
     async def slice(self, after: str) -> Slice | None:
         """The next of them, by id."""
-        part = await _next(self._reviews, NOT_QUEUED, after, self._AT_ONCE)
+        part = await _next_part(self._reviews, NOT_QUEUED, after, self._AT_ONCE)
         if part is None:
             return None
         if ids := [document["_id"] for document in part.documents]:

@@ -1,29 +1,23 @@
-"""Moderation rules in the settings of a store, and the data that they need: keys of texts, and planned approvals.
+"""Moderation rules in the settings of a store, and the keys of texts that they need.
 
-The data is stored apart from the reviews, because each of their indexes slows down every approval.
+The keys are stored apart from the reviews, because each index of reviews slows down every approval.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
+from pymongo import ASCENDING, IndexModel, ReplaceOne
 from pymongo.errors import BulkWriteError
 
-from domain.delivery import Seen
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
-from domain.publications import Publication
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session, is_duplicate, write_all
 from storage.reviews_ids import identity_from, is_gone
-from storage.seen import seen_document, seen_from
 
 TEXTS: Final = "reviewTexts"
-PUBLICATIONS: Final = "publications"
 _REVIEWS: Final = "reviews"
 
 TEXT_INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
-PUBLICATION_INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
 
 
 def rule_from(document: Document) -> ModerationRule:
@@ -63,7 +57,7 @@ class TextRepository:
         while missing := {key: id for key, id in first.items() if key not in holders}:
             noted = await self._note(missing)
             held_by_others = {key: holder for key, holder in noted.items() if holder != missing[key]}
-            free = await self._left(held_by_others)
+            free = await self._freed_keys(held_by_others)
             await self._take_over({key: (held_by_others[key], missing[key]) for key in free})
             holders |= {key: holder for key, holder in noted.items() if key not in free} | await self.noted(free)
         return holders
@@ -91,7 +85,7 @@ class TextRepository:
         found = self._texts.find({"_id": {"$in": list(keys)}})
         return {document["_id"]: document["reviewId"] async for document in found}
 
-    async def _left(self, holders: Mapping[str, str]) -> set[str]:
+    async def _freed_keys(self, holders: Mapping[str, str]) -> set[str]:
         """The keys whose holders have another text now, or are gone. A holder that isn't stored yet is on its way."""
         if not holders:
             return set()
@@ -106,58 +100,3 @@ class TextRepository:
     async def _take_over(self, changes: Mapping[str, tuple[str, str]]) -> None:
         writes = [ReplaceOne({"_id": key, "reviewId": old}, {"reviewId": new}) for key, (old, new) in changes.items()]
         await write_all(self._texts, writes)
-
-
-class PublicationRepository:
-    """Keeps the planned approvals, one for each review, with the marks that the review has at that time.
-
-    Decisions remove a plan. Those of earlier versions left it, and only moved the review's marks.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._publications = database[PUBLICATIONS]
-        self._reviews = database[_REVIEWS]
-
-    async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> set[str]:
-        """Plan the approvals of reviews anew, by id; None removes a plan. Returns the ids of former plans."""
-        if not planned:
-            return set()
-        found = self._publications.find({"_id": {"$in": list(planned)}}, {"_id": 1}, session=session)
-        if former := {document["_id"] async for document in found}:
-            await self._publications.delete_many({"_id": {"$in": list(former)}}, session=session)
-        await self._insert({id: each for id, each in planned.items() if each}, session)
-        return former
-
-    async def _insert(self, wanted: Mapping[str, Publication], session: Session) -> None:
-        if not wanted:
-            return
-        found = self._reviews.find({"_id": {"$in": list(wanted)}}, {"seen": 1}, session=session)
-        marks = {document["_id"]: document.get("seen") async for document in found}
-        documents = [
-            {"_id": id, "at": plan.at, "rule": plan.rule, "seen": marks.get(id)} for id, plan in wanted.items()
-        ]
-        await self._publications.insert_many(documents, session=session)
-
-    async def keep(self, moved: Mapping[str, tuple[Seen, Seen]], session: Session) -> None:
-        """Keep the plans of reviews whose marks have moved, from the first to the second, without a decision."""
-        writes = [
-            UpdateOne({"_id": id, "seen": seen_document(before) or None}, {"$set": {"seen": seen_document(after)}})
-            for id, (before, after) in moved.items()
-        ]
-        await write_all(self._publications, writes, session)
-
-    async def due(self, now: datetime, limit: int) -> list[Publication]:
-        """At most `limit` plans whose time has come, oldest first."""
-        found = self._publications.find({"at": {"$lte": now}}).sort("at").limit(limit)
-        return [Publication(document["_id"], document["at"], document["rule"]) async for document in found]
-
-    async def take(self, due: Collection[Publication], session: Session) -> list[Publication]:
-        """Remove these plans, except for those made anew meanwhile; returns those whose review still has the same
-        marks."""
-        found = self._publications.find({"_id": {"$in": [each.review_id for each in due]}}, session=session)
-        plans = {document["_id"]: document async for document in found}
-        taken = [each for each in due if plans.get(each.review_id, {}).get("at") == each.at]
-        await self._publications.delete_many({"_id": {"$in": [each.review_id for each in taken]}}, session=session)
-        reviews = self._reviews.find({"_id": {"$in": list(plans)}}, {"seen": 1}, session=session)
-        marks = {document["_id"]: seen_from(document.get("seen")) async for document in reviews}
-        return [each for each in taken if marks.get(each.review_id) == seen_from(plans[each.review_id].get("seen"))]

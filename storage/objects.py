@@ -29,7 +29,7 @@ class ObjectRepository:
         self, keys: Collection[ObjectKey], session: Session | None = None
     ) -> dict[ObjectKey, ObjectFacts]:
         """The facts of these objects, in their stores and in all stores; unknown ones are left out."""
-        if not keys or not await self._is_any_known(session):
+        if not keys or not await self._has_any_facts(session):
             return {}
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
         found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, batch_size=ONE_ANSWER, session=session)
@@ -42,12 +42,12 @@ class ObjectRepository:
     async def save(self, objects: Mapping[ObjectKey, ObjectFacts], session: Session) -> None:
         """Write objects as they are now. Another transaction that writes one of them conflicts and is repeated."""
         writes = [
-            ReplaceOne({"_id": _id(key)}, {"facts": dict(each.facts), "told": dict(each.told)}, upsert=True)
+            ReplaceOne({"_id": _id(key)}, {"facts": dict(each.facts), "told": dict(each.records)}, upsert=True)
             for key, each in objects.items()
         ]
         await write_all(self._objects, writes, session)
 
-    async def _is_any_known(self, session: Session | None) -> bool:
+    async def _has_any_facts(self, session: Session | None) -> bool:
         """True once facts of any object are stored. Until then, maybe forever, this query saves sending all keys."""
         if not self._has_facts:
             self._has_facts = await self._objects.find_one({}, {"_id": 1}, session=session) is not None

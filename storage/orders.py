@@ -16,7 +16,7 @@ from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
 from storage.orders_shape import ORDER, returned_by
-from storage.shapes import read, require, shown
+from storage.shapes import read, read_for_display, require
 
 COLLECTION: Final = "orders"
 _RETURNS: Final = "returns"
@@ -61,7 +61,7 @@ class OrderRepository:
             returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
             document["returned"] = returned_by(returns, is_shown=session is None)
         if session is None:
-            return shown(ORDER, _order, document)
+            return read_for_display(ORDER, _order, document)
         require(ORDER, document, ("lines",))
         return read(ORDER, _order, document)
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pymongo import DESCENDING
 
 from storage.database import Document, one_of
-from storage.keyset import behind
+from storage.keyset import after_row
 from storage.moments import microseconds
 
 NEWEST: Final = [("modified", DESCENDING), ("_id", DESCENDING)]
@@ -68,5 +68,5 @@ def criteria(search: OrderSearch) -> Document:
         every.append({"$or": [{name: search.keyword} for name in ("_id", "number", "customerId")]})
     if search.after is not None:
         modified = search.after.modified
-        every += behind(NEWEST, [None if modified is None else microseconds(modified), search.after.id])
+        every += after_row(NEWEST, [None if modified is None else microseconds(modified), search.after.id])
     return {**conditions, "$and": every} if every else conditions

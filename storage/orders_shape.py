@@ -8,7 +8,19 @@ from domain.reminders import status_key
 from domain.returns import Return
 from storage.database import Document
 from storage.returns_documents import stored_from
-from storage.shapes import ARRAY, BINARY, BOOL, OBJECT, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
+from storage.shapes import (
+    ARRAY,
+    BINARY,
+    BOOL,
+    OBJECT,
+    STRING,
+    TEXT_OR_NULL,
+    WHOLE,
+    Field,
+    Shape,
+    default_field,
+    irrecoverable_field,
+)
 
 
 def _key(document: Document) -> str:
@@ -22,20 +34,20 @@ def _since(document: Document) -> Any:
 ORDER: Final = Shape(
     "orders",
     {
-        "number": default(TEXT_OR_NULL),
-        "status": lost(STRING, ""),
+        "number": default_field(TEXT_OR_NULL),
+        "status": irrecoverable_field(STRING, ""),
         "statusKey": Field(STRING, _key),
         "statusSince": Field(WHOLE, _since),
-        "isCancelled": default(BOOL, False),
-        **dict.fromkeys(("storeId", "customerId", "customerName"), default(TEXT_OR_NULL)),
-        **dict.fromkeys(("customerEmail", "languageCode"), default(TEXT_OR_NULL)),
+        "isCancelled": default_field(BOOL, False),
+        **dict.fromkeys(("storeId", "customerId", "customerName"), default_field(TEXT_OR_NULL)),
+        **dict.fromkeys(("customerEmail", "languageCode"), default_field(TEXT_OR_NULL)),
         # Any event counts as newer then, and brings the whole order.
-        "modified": default(WHOLE, 0),
-        "lines": lost(ARRAY, ()),
-        "body": lost(BINARY, NO_BODY),
-        **dict.fromkeys(("observations", "digests"), default(ARRAY, [])),
-        "returned": lost(ARRAY, ()),
-        "reminder": default(OBJECT, {"sent": 0, "toCustomer": 0}),
+        "modified": default_field(WHOLE, 0),
+        "lines": irrecoverable_field(ARRAY, ()),
+        "body": irrecoverable_field(BINARY, NO_BODY),
+        **dict.fromkeys(("observations", "digests"), default_field(ARRAY, [])),
+        "returned": irrecoverable_field(ARRAY, ()),
+        "reminder": default_field(OBJECT, {"sent": 0, "toCustomer": 0}),
     },
     {},
 )

@@ -120,11 +120,11 @@ class ParkingRepository(Generic[T]):
         await self._parked.delete_many(wanted, session=session)
         return [command for id, command in by_id.items() if id in stored]
 
-    async def parked_before(self, moment: datetime, limit: int, apart: Collection[str] = ()) -> list[T]:
-        """At most `limit` commands parked before this moment, oldest first, except about the reviews in `apart`."""
+    async def parked_before(self, moment: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[T]:
+        """At most `limit` commands parked before this moment, oldest first, except about `except_reviews`."""
         overdue: Document = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
-        if apart:
-            overdue["reviewId"] = {"$nin": list(apart)}
+        if except_reviews:
+            overdue["reviewId"] = {"$nin": list(except_reviews)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
         return [self._parking.read(document) async for document in found]
 

@@ -9,17 +9,17 @@ from operator import attrgetter
 from typing import Final
 
 from domain.addresses import bare_address
-from domain.feedback import Feedback, Report, Vote, VoteKey, counting
+from domain.feedback import Feedback, Report, Vote, VoteKey, responses_after_vote
 from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
 from domain.orders import Order
 from domain.privacy import (
-    forgotten_order,
-    forgotten_return_command,
     is_about,
     is_of,
     is_of_another,
+    order_without_customer,
     part_in_return,
+    return_command_without_customer,
     without_person,
 )
 from domain.reminders import SentReminders
@@ -142,7 +142,7 @@ class PersonalData:
         that name them; returns the number of commands."""
         returns = await self.parked_returns()
         for each in returns:
-            await self._parked_returns.rewrite(each, forgotten_return_command(each.value, self._customer))
+            await self._parked_returns.rewrite(each, return_command_without_customer(each.value, self._customer))
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
@@ -244,7 +244,7 @@ class PersonalData:
         reviews = await feedback.load({key.review_id for key, _ in found}, session)
         for key, vote in found:
             if review := reviews.get(key.review_id):
-                responses = counting(review.responses, vote.helpful, None)
+                responses = responses_after_vote(review.responses, vote.helpful, None)
                 reviews[key.review_id] = replace(review, responses=responses)
         await feedback.save(reviews, session)
         await votes.remove([key for key, _ in found], session)
@@ -275,7 +275,7 @@ class PersonalData:
             return 0
         returns = [each for each in await self._returns.ids_of_order(id) if each not in without]
         forgotten = await self._forget_in_returns(returns, session)
-        await self._orders.save([forgotten_order(order)], session)
+        await self._orders.save([order_without_customer(order)], session)
         return forgotten
 
     async def _forget_in_pages(self, ids: Sequence[str]) -> int:

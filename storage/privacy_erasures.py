@@ -8,14 +8,14 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.privacy import (
-    mark_of,
-    unkeyed_mark_of,
+    erasure_mark,
+    unkeyed_erasure_mark,
 )
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_replays import letter_id, people_of
 from messaging.decoding import RawRecord
 from storage.database import Database, write_all
-from storage.made_up_keys import MadeUpKey
+from storage.generated_keys import GeneratedKey
 
 ERASURES: Final = "erasures"
 LETTERS: Final = "erasedLetters"
@@ -42,13 +42,13 @@ class Erasures:
     def __init__(self, database: Database, configured_keys: Sequence[bytes] = ()) -> None:
         self._erasures = database[ERASURES]
         self._letters = database[LETTERS]
-        self._made_up = MadeUpKey(database, _KEY)
+        self._generated_key = GeneratedKey(database, _KEY)
         self._configured = list(configured_keys)
 
     async def begin(self, customer_id: str, at: datetime) -> ObjectId:
         """Record that a person is being erased: they count as forgotten from now on. Returns the id of the record."""
-        key = self._configured[0] if self._configured else (await self._made_up.make()).encode()
-        mark = mark_of(customer_id, key)
+        key = self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
+        mark = erasure_mark(customer_id, key)
         # A record that stays without counts is of an erasure that was interrupted.
         recorded = await self._erasures.insert_one({"mark": mark, "at": at, "counts": {}})
         return ObjectId(recorded.inserted_id)
@@ -71,19 +71,19 @@ class Erasures:
                 latest[person] = max(document["at"], latest.get(person, document["at"]))
         return latest
 
-    async def set_aside(self, letters: Collection[str], at: datetime) -> None:
+    async def exclude(self, letters: Collection[str], at: datetime) -> None:
         """Exclude dead letters about an erased person from replays for good."""
         writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
         await write_all(self._letters, writes)
 
-    async def aside(self, letters: Collection[str]) -> set[str]:
+    async def excluded(self, letters: Collection[str]) -> set[str]:
         """Those of these letters, by id, that were set aside."""
         return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
 
-    async def spared(self, letters: Sequence[RawRecord]) -> list[RawRecord]:
+    async def replayable(self, letters: Sequence[RawRecord]) -> list[RawRecord]:
         """These dead letters, without those about people who were forgotten since the letter came."""
-        aside = await self.aside([letter_id(letter) for letter in letters])
-        letters = [letter for letter in letters if letter_id(letter) not in aside]
+        excluded = await self.excluded([letter_id(letter) for letter in letters])
+        letters = [letter for letter in letters if letter_id(letter) not in excluded]
         people = [people_of(letter) for letter in letters]
         forgotten = await self.latest(set().union(*people))
         return [
@@ -96,9 +96,9 @@ class Erasures:
 
     async def _keys(self) -> list[bytes]:
         """The configured keys, and the generated one if there is one."""
-        generated = await self._made_up.get()
+        generated = await self._generated_key.get()
         return [*self._configured, *([generated.encode()] if generated else [])]
 
 
 def _marks(person: str, keys: Collection[bytes]) -> list[str]:
-    return [unkeyed_mark_of(person), *(mark_of(person, key) for key in keys)]
+    return [unkeyed_erasure_mark(person), *(erasure_mark(person, key) for key in keys)]

@@ -34,7 +34,7 @@ class PurchaseRepository:
         self._reviews = database[REVIEWS]
         self._item_fields = item_fields
 
-    async def made(self, wanted: Collection[Purchase]) -> set[Purchase]:
+    async def existing(self, wanted: Collection[Purchase]) -> set[Purchase]:
         """Those of these purchases that were made, by an order that was not cancelled."""
         if not wanted:
             return set()
@@ -82,7 +82,7 @@ class PurchaseRepository:
         condition = {"userId": {"$in": sorted(customers)}, "provenByToken": {"$ne": True}}
         return [_verifiable(document) async for document in self._reviews.find(condition, shown)]
 
-    async def mark(self, reviews: Collection[VerifiableReview]) -> None:
+    async def save_verification(self, reviews: Collection[VerifiableReview]) -> None:
         """Write the verification of reviews, which is no modification of them; deleted ones are left out."""
         bought = [review.id for review in reviews if review.is_verified]
         if bought:
@@ -93,7 +93,7 @@ class PurchaseRepository:
             marked = {**_is_review(others), "verifiedPurchase": True, "provenByToken": {"$ne": True}}
             await self._reviews.update_many(marked, {"$unset": {"verifiedPurchase": ""}})
 
-    async def prove(self, review_ids: Collection[str]) -> None:
+    async def verify_for_good(self, review_ids: Collection[str]) -> None:
         """Verify reviews for good, by review tokens that came with edits of them."""
         if review_ids:
             proven = {"verifiedPurchase": True, "provenByToken": True}

@@ -33,7 +33,7 @@ async def _wait_for(awaited: Awaitable[T], seconds: float | None) -> T:
         return await awaited
 
 
-def tell_no_documents() -> None:
+def hide_documents_in_errors() -> None:
     """Make the texts of PyMongo's errors contain the server's answer only, not what was written: replaces
     `errors._format_detailed_error`.
 

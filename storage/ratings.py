@@ -14,15 +14,15 @@ from storage.database import Database, Document, Session, ids_of_objects, in_sto
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
 from storage.reviews_types import with_types
-from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
+from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default_field, irrecoverable_field, is_whole, read
 
 COLLECTION: Final = "ratings"
 TALLY: Final = Shape(
     COLLECTION,
     {
-        **dict.fromkeys(("entityType", "entityId"), lost(STRING, "?")),
-        "storeId": default(TEXT_OR_NULL),
-        **dict.fromkeys(("count", "sumHundredths"), lost(WHOLE, 0)),
+        **dict.fromkeys(("entityType", "entityId"), irrecoverable_field(STRING, "?")),
+        "storeId": default_field(TEXT_OR_NULL),
+        **dict.fromkeys(("count", "sumHundredths"), irrecoverable_field(WHOLE, 0)),
     },
     {},
 )

@@ -68,13 +68,13 @@ class RatedObjectRepository:
         self._ratings = database[COLLECTION]
         self._reviews = database[REVIEWS]
 
-    async def listed(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
+    async def page(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
         """At most `take` rated objects in these stores, or in all and without one, by name, after a position."""
         condition = {"listKey": {"$gt": after}, **_rated_in(stores)}
         found = self._ratings.find(condition).sort("listKey", ASCENDING).limit(take)
         return [_rated_object(document) async for document in found]
 
-    async def found(self, phrase: str, stores: Collection[str] | None) -> tuple[list[RatedObject], bool]:
+    async def search(self, phrase: str, stores: Collection[str] | None) -> tuple[list[RatedObject], bool]:
         """Rated objects in these stores, or in all and without one, with a word that begins with this folded phrase, in
         no order, MOST_FOUND at most; and True if there are more."""
         # One key within both bounds: without `$elemMatch` two keys could meet them, and the index scan has one bound.
@@ -107,7 +107,7 @@ class RatedObjectRepository:
         counted = {group["_id"]: RatingTally(group["count"], group["sum"], None) for group in found}
         return trend(now, counted, is_partial=sum(group["count"] for group in found) >= MOST_COUNTED)
 
-    async def unnamed(self, limit: int) -> list[UnnamedTally]:
+    async def awaiting_names(self, limit: int) -> list[UnnamedTally]:
         """At most `limit` tallies whose names are wanted."""
         shown = {"entityType": 1, "entityId": 1, "storeId": 1, "namings": 1}
         wanted = [{"listKey": None}, {"renamed": True}]
@@ -130,7 +130,7 @@ class RatedObjectRepository:
                 names |= {str(document["_id"]): document["name"] async for document in found}
         return names
 
-    async def name(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
+    async def save_names(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
         """Write the names of tallies, None for no name, except where the name was asked for anew since."""
         if not names:
             return

@@ -8,7 +8,15 @@ from typing import Any, Final, NamedTuple
 
 from pymongo import DESCENDING, UpdateOne
 
-from domain.reminders import MOST_TIMES, Item, ReviewableOrder, SentReminders, due_from, due_up_to, status_key
+from domain.reminders import (
+    MOST_TIMES,
+    Item,
+    ReviewableOrder,
+    SentReminders,
+    earliest_status_since,
+    latest_counted_from,
+    status_key,
+)
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session, write_all
@@ -22,7 +30,7 @@ from storage.shapes import (
     Shape,
     StoredDocumentError,
     check_whole,
-    default,
+    default_field,
     read,
     require,
 )
@@ -44,9 +52,11 @@ twice as many lines, which a single query looks up, could exceed what MongoDB ac
 
 _WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
 _WHOLE_LINE: Final = Shape(
-    orders.COLLECTION, {"id": default(STRING), **dict.fromkeys(("productId", "name"), default(TEXT_OR_NULL))}, {}
+    orders.COLLECTION,
+    {"id": default_field(STRING), **dict.fromkeys(("productId", "name"), default_field(TEXT_OR_NULL))},
+    {},
 )
-_WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustomer"), default(WHOLE)), {})
+_WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustomer"), default_field(WHOLE)), {})
 
 
 class Readable(NamedTuple):
@@ -178,8 +188,8 @@ def _due_filters(settings: ReminderSettings, stores: Collection[str | None], now
         "statusKey": status_key(settings.order_status),
         "storeId": {"$in": list(stores)},
         "reminder.from": {
-            "$gte": microseconds(due_from(settings, now)),
-            "$lte": microseconds(due_up_to(settings, now)),
+            "$gte": microseconds(earliest_status_since(settings, now)),
+            "$lte": microseconds(latest_counted_from(settings, now)),
         },
     }
     below = {**due, "reminder.toCustomer": {"$lt": limit}}

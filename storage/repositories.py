@@ -13,11 +13,12 @@ from storage.images import ImageRepository
 from storage.images_mark import StoreMark
 from storage.images_reviews import ReviewImageRepository
 from storage.keys import ApiKeyRepository
-from storage.moderation_rules import PublicationRepository, TextRepository
+from storage.moderation_rules import TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
 from storage.parking import FEEDBACK, IMAGES, MODERATION, VERDICTS, ParkingRepository
+from storage.planned_approvals import PlannedApprovalRepository
 from storage.privacy_erasures import Erasures
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
@@ -57,7 +58,7 @@ class Repositories:
         self.parked_returns = ReturnParking(database)
         self.parked_verdicts = ParkingRepository(database, VERDICTS)
         self.parked_moderation = ParkingRepository(database, MODERATION)
-        self.publications = PublicationRepository(database)
+        self.planned_approvals = PlannedApprovalRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
         self.erasures = Erasures(database, erasure_keys)
         self.feedback = FeedbackRepository(database)

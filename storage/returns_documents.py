@@ -22,11 +22,11 @@ from storage.shapes import (
     TEXT_OR_NULL,
     Field,
     Shape,
-    default,
-    lost,
+    default_field,
+    irrecoverable_field,
     read,
+    read_for_display,
     require,
-    shown,
 )
 
 
@@ -54,12 +54,12 @@ _REQUIRED: Final = ("orderId", "status", "lines")
 RETURN: Final = Shape(
     "returns",
     {
-        **dict.fromkeys(("number", "orderId"), lost(STRING, "?")),
-        "status": lost(STRING, ReturnStatus.NEW.value),
-        "lines": lost(ARRAY, ()),
-        **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default(TEXT_OR_NULL)),
+        **dict.fromkeys(("number", "orderId"), irrecoverable_field(STRING, "?")),
+        "status": irrecoverable_field(STRING, ReturnStatus.NEW.value),
+        "lines": irrecoverable_field(ARRAY, ()),
+        **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default_field(TEXT_OR_NULL)),
         **dict.fromkeys(("createdDate", "modifiedDate"), Field(DATE, _other_date)),
-        "seen": default(OBJECT, {}),
+        "seen": default_field(OBJECT, {}),
     },
     IS_RETURN,
 )
@@ -116,7 +116,7 @@ def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
 
 def shown_from(document: Document) -> Return:
     """The return in a document, to be shown: with stand-ins for all lost fields."""
-    return shown(RETURN, _return, document)
+    return read_for_display(RETURN, _return, document)
 
 
 def _return(document: Document) -> Return:

@@ -67,7 +67,7 @@ class WaitingRoom:
         for each in parked:
             self._add(each)
 
-    def takes(self, parked: ParkedReturn) -> bool:
+    def try_add(self, parked: ParkedReturn) -> bool:
         """Add a command if its order has room for it. Returns False if not."""
         has_room = (
             self._numbers[parked.order_id] < MOST_OF_ORDER

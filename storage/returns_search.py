@@ -9,7 +9,7 @@ from typing import Final
 from domain.letter_case import pattern_in_any_case
 from domain.sorting import Direction
 from storage.database import Document, one_of
-from storage.keyset import SortValue, behind, order_by
+from storage.keyset import SortValue, after_row, order_by
 
 _IS_NUMBERED: Final[Document] = {"number": {"$gte": ""}}
 """The filter that leaves out placeholders of refused and deleted returns. Its index bounds are exact, unlike those of
@@ -96,7 +96,7 @@ def criteria(search: ReturnSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.keyword), "$options": "i"}
         conditions["$or"] = [{"number": pattern}, {"status": pattern}]
     if search.after is not None:
-        every += behind(order(search), search.after)
+        every += after_row(order(search), search.after)
     return {**conditions, "$and": every} if every else conditions
 
 

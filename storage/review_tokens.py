@@ -15,7 +15,7 @@ from pymongo.errors import BulkWriteError
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from storage.database import Database, Document, is_duplicate
-from storage.made_up_keys import MadeUpKey
+from storage.generated_keys import GeneratedKey
 
 COLLECTION: Final = "usedReviewTokens"
 
@@ -55,19 +55,19 @@ class ReviewTokenRepository:
 
     def __init__(self, database: Database, configured: Sequence[bytes] = ()) -> None:
         self._used = database[COLLECTION]
-        self._made_up = MadeUpKey(database, _KEY)
+        self._generated_key = GeneratedKey(database, _KEY)
         self._configured = tuple(configured)
 
     async def keys(self) -> Sequence[bytes]:
         """The keys by which tokens are valid; none if none was generated yet."""
         if self._configured:
             return self._configured
-        made_up = await self._made_up.get()
-        return (made_up.encode(),) if made_up else ()
+        generated = await self._generated_key.get()
+        return (generated.encode(),) if generated else ()
 
     async def signing_key(self) -> bytes:
         """The key that signs tokens, generated if there is none."""
-        return self._configured[0] if self._configured else (await self._made_up.make()).encode()
+        return self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
 
     async def use(self, tokens: Collection[UsedToken]) -> tuple[set[TokenLine], dict[TokenLine, str]]:
         """Use tokens up. Returns the lines that were unused until now, and the review of each line, including those

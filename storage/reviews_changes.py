@@ -182,7 +182,7 @@ class ReviewChanges:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, database: Database, token: bytes | None) -> "AsyncIterator[ReviewChanges]":
+    async def open(cls, database: Database, token: bytes | None) -> "AsyncIterator[ReviewChanges]":
         """Open the stream of changes after a token, or from now on without one. Raises HistoryLostError."""
         async with database.client.start_session(causal_consistency=True) as session:
             # After a write of its own, the session reads nothing older than what others have read and published before.

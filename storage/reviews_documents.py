@@ -8,7 +8,7 @@ from domain.moderation import ModeratedReview
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
-from domain.reviews_edits import message_mark
+from domain.reviews_edits import message_digest
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
@@ -18,7 +18,7 @@ from storage.reviews_late import stored_fields
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
-from storage.shapes import StoredDocumentError, is_whole, read, require, shown
+from storage.shapes import StoredDocumentError, is_whole, read, read_for_display, require
 
 LONG_TEXT_BYTES: Final = 2_048
 
@@ -87,7 +87,7 @@ def document_of(review: Review) -> Document:
 
 def review_from(document: Document) -> Review:
     """The review in a document, with stand-ins for lost fields."""
-    return shown(REVIEW, _review, document)
+    return read_for_display(REVIEW, _review, document)
 
 
 def whole_review_from(document: Document) -> Review | None:
@@ -225,7 +225,7 @@ def _editable(document: Document) -> Review:
     review, written = _review(document), written_from(document)
     if not written.messages:
         said = review.content._replace(images=review.content.images or None)
-        written = written._replace(messages=(message_mark(None, said),))
+        written = written._replace(messages=(message_digest(None, said),))
     review.written = written
     review.is_held = document.get("held", False)
     return review

@@ -29,7 +29,7 @@ def facts_fields(review: Review) -> Document:
         fields["reasonCode"] = review.reason_code
     if review.is_held:
         fields["held"] = True
-    if review.is_told:
+    if review.is_announced:
         fields["told"] = True
     return fields
 

@@ -7,12 +7,12 @@ from typing import Final
 from domain.delivery import Seen, Written
 from domain.ratings import Entity
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from storage.database import Document
 from storage.reviews_documents import written_from
 from storage.reviews_shape import REVIEW
 from storage.seen import seen_document, seen_from
-from storage.shapes import filled, read
+from storage.shapes import read, with_stand_ins
 
 HOLDER: Final[Document] = dict.fromkeys(
     (
@@ -43,7 +43,7 @@ class IdHolder:
     written: Written | None = None
     """The last record that wrote the review, and the messages that did."""
     refused: RefusedSubmission | None = None
-    is_told: bool = False
+    is_announced: bool = False
     """True if the transaction that stored its submission also published the event of that."""
 
 
@@ -52,12 +52,12 @@ def holder_from(document: Document) -> IdHolder:
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
-    is_told = document.get("told", False)
+    is_announced = document.get("told", False)
     if is_gone(document):
-        return IdHolder(document.get("submittedAt"), is_told=is_told)
-    whole = filled(REVIEW, document)
+        return IdHolder(document.get("submittedAt"), is_announced=is_announced)
+    whole = with_stand_ins(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
-    return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_told=is_told)
+    return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced)
 
 
 def identity_from(document: Document) -> ReviewIdentity:

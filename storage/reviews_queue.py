@@ -32,7 +32,7 @@ INDEX: Final = IndexModel(
     name="queued_newest",
     partialFilterExpression={_FIELD: {"$gte": 0}},
 )
-BEFORE: Final = "unapproved_newest"
+REPLACED_INDEX: Final = "unapproved_newest"
 """The name of the index that this one replaced."""
 
 NOT_QUEUED: Final[Document] = {

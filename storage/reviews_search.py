@@ -12,7 +12,7 @@ from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document, one_of
-from storage.keyset import SortValue, behind, order_by
+from storage.keyset import SortValue, after_row, order_by
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never reads documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -144,7 +144,7 @@ def criteria(search: ReviewSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
     if search.after is not None:
-        further = behind(order(search), search.after)
+        further = after_row(order(search), search.after)
         conditions["$and"] = [*conditions.get("$and", ()), *further]
     return conditions
 

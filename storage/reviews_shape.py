@@ -6,7 +6,7 @@ from typing import Final
 from domain.reviews import ReviewStatus
 from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
-from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
+from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default_field, irrecoverable_field
 
 IS_REVIEW: Final[Document] = {"goneAt": None}
 """The filter that leaves out placeholders of refused and deleted reviews, for queries by id: a review without its date
@@ -41,12 +41,12 @@ def _modified(document: Document) -> datetime:
 REVIEW: Final = Shape(
     "reviews",
     {
-        "entityType": lost(STRING, "?"),
-        "entityId": lost(STRING, "?"),
-        **dict.fromkeys(("entityName", "storeId", "userId", "userName", "title"), default(TEXT_OR_NULL)),
-        "review": lost(STRING, ""),
-        "ratingHundredths": lost(WHOLE, 0),
-        "status": default(WHOLE, 0),
+        "entityType": irrecoverable_field(STRING, "?"),
+        "entityId": irrecoverable_field(STRING, "?"),
+        **dict.fromkeys(("entityName", "storeId", "userId", "userName", "title"), default_field(TEXT_OR_NULL)),
+        "review": irrecoverable_field(STRING, ""),
+        "ratingHundredths": irrecoverable_field(WHOLE, 0),
+        "status": default_field(WHOLE, 0),
         "createdDate": Field(DATE, _created),
         "modifiedDate": Field(DATE, _modified),
     },

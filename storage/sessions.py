@@ -8,7 +8,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.sessions import LIFETIME
 from storage.database import Database, write_all
-from storage.made_up_keys import MadeUpKey
+from storage.generated_keys import GeneratedKey
 
 COLLECTION: Final = "endedSessions"
 
@@ -26,7 +26,7 @@ class SessionRepository:
 
     def __init__(self, database: Database) -> None:
         self._ended = database[COLLECTION]
-        self.key = MadeUpKey(database, _KEY)
+        self.key = GeneratedKey(database, _KEY)
 
     async def end(self, ids: Collection[str], at: datetime) -> None:
         """Record that these sessions have ended; a repeat changes nothing."""

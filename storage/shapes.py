@@ -77,12 +77,12 @@ class Shape:
         return {name: tuple(_PYTHON[each] for each in field.types) for name, field in self.fields.items()}
 
 
-def default(types: tuple[str, ...], value: Any = None) -> Field:
+def default_field(types: tuple[str, ...], value: Any = None) -> Field:
     """A field with this default for a missing value."""
     return Field(types, lambda _: value)
 
 
-def lost(types: tuple[str, ...], value: Any) -> Field:
+def irrecoverable_field(types: tuple[str, ...], value: Any) -> Field:
     """A field whose missing value nobody knows; this one is shown meanwhile."""
     return Field(types, lambda _: value, is_default=False)
 
@@ -93,19 +93,19 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
         return build(document)
     except _READ_ERRORS:
         try:
-            return build(filled(shape, document))
+            return build(with_stand_ins(shape, document))
         except _READ_ERRORS as error:
             reason = f"{type(error).__name__}: {error}"
             raise StoredDocumentError(shape.collection, document.get("_id"), reason) from error
 
 
-def shown(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
+def read_for_display(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
     """Like `read`, for lists, which also show unusable documents: of these, only fields of the right types are used."""
     try:
         return read(shape, build, document)
     except StoredDocumentError:
-        whole = {name: document[name] for name in shape.fields if not is_wanting(shape, document, name)}
-        return build(filled(shape, {"_id": document.get("_id"), **whole}))
+        whole = {name: document[name] for name in shape.fields if not is_missing_or_mistyped(shape, document, name)}
+        return build(with_stand_ins(shape, {"_id": document.get("_id"), **whole}))
 
 
 def require(shape: Shape, document: Document, names: Collection[str]) -> None:
@@ -114,7 +114,7 @@ def require(shape: Shape, document: Document, names: Collection[str]) -> None:
         raise StoredDocumentError(shape.collection, document.get("_id"), f"without {', '.join(missing)}")
 
 
-def filled(shape: Shape, document: Document) -> Document:
+def with_stand_ins(shape: Shape, document: Document) -> Document:
     """The document with stand-ins for its missing fields."""
     missing = {
         name: each.stand_in(document) for name, each in shape.fields.items() if _is_missing(each, document, name)
@@ -122,7 +122,7 @@ def filled(shape: Shape, document: Document) -> Document:
     return {**document, **missing}
 
 
-def is_wanting(shape: Shape, document: Document, name: str) -> bool:
+def is_missing_or_mistyped(shape: Shape, document: Document, name: str) -> bool:
     """True if a field is missing or has another type."""
     value, classes = document.get(name, _MISSING), shape.classes[name]
     return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
@@ -132,15 +132,15 @@ def is_whole(shape: Shape, document: Document) -> bool:
     """True if no field is missing or has another type."""
     for name, classes in shape.classes.items():
         # Nearly always, the value is of exactly this class.
-        if type(document.get(name, _MISSING)) not in classes and is_wanting(shape, document, name):
+        if type(document.get(name, _MISSING)) not in classes and is_missing_or_mistyped(shape, document, name):
             return False
     return True
 
 
 def check_whole(shape: Shape, document: Document) -> None:
     """Raise TypeError if a field of the document is missing or has another type."""
-    if wanting := [name for name in shape.fields if is_wanting(shape, document, name)]:
-        raise TypeError(f"of another type: {', '.join(wanting)}")
+    if wrong := [name for name in shape.fields if is_missing_or_mistyped(shape, document, name)]:
+        raise TypeError(f"of another type: {', '.join(wrong)}")
 
 
 def damaged(shape: Shape) -> Document:

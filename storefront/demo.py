@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
-from api.auth.permissions import address_of
+from api.auth.permissions import client_address
 from api.services import Services
 from api.web.routes import FolderRoute, PageRoute
 from domain.ratings import Entity, RatingTally
@@ -64,13 +64,13 @@ class _Shop:
 
     async def show_list(self, request: Request) -> Response:
         """All products, with their stars."""
-        request.app.state.rate_limit.take(address_of(request))
+        request.app.state.rate_limit.take(client_address(request))
         return _page("list.html", products=PRODUCTS, is_filled=await self._is_filled())
 
     async def show_product(self, request: Request) -> Response:
         """A product with its reviews; `lang` is the language of the widget. Links in reminders have a `token`, which
         the widget reads, and which stays when the language changes."""
-        request.app.state.rate_limit.take(address_of(request))
+        request.app.state.rate_limit.take(client_address(request))
         found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
         if found is None:
             raise HTTPException(404)

@@ -46,7 +46,7 @@ class StorefrontDoor:
             return
         method = scope["method"]
         if method == "GET" or method == "HEAD":
-            answer = self._answers.fresh(address_of(scope))
+            answer = self._answers.fresh(request_target(scope))
             if answer is not None:
                 response = KeptResponse(answer)
                 await response(scope, receive, send)
@@ -63,7 +63,7 @@ class StorefrontDoor:
     async def _preflight(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         try:
-            request.app.state.rate_limit.take(permissions.address_of(request))
+            request.app.state.rate_limit.take(permissions.client_address(request))
             response = await self._preflight_response(scope, request.headers["origin"])
         except ProblemError as problem:
             response = problem_response(scope, problem)
@@ -87,7 +87,7 @@ class StorefrontDoor:
         )
 
 
-def address_of(scope: Scope) -> bytes:
+def request_target(scope: Scope) -> bytes:
     """The path and the query as they were sent: the cache key of an answer."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
@@ -158,7 +158,7 @@ class KeptResponse(Response):
 async def kept(request: Request, load: Load) -> KeptResponse:
     """The response to this request: from the cache, else by `load`. Raises what that raises."""
     answers: Answers = request.app.state.storefront_answers
-    return KeptResponse(await answers.of(address_of(request.scope), load))
+    return KeptResponse(await answers.of(request_target(request.scope), load))
 
 
 def has_it(if_none_match: str, tag: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from api.auth.permissions import address_of
+from api.auth.permissions import client_address
 from api.services import Injected, Services
 from api.web.budgets import NoRoomError, StalledError
 from api.web.documents import OPEN_TO_ALL
@@ -70,7 +70,7 @@ async def _stream_feed(
 ) -> Response:
     batches = _batches(services, store, f"{request.base_url}api/images/")
     with ExitStack() as held:
-        if not held.enter_context(services.feeds.take(address_of(request))):
+        if not held.enter_context(services.feeds.take(client_address(request))):
             raise NoRoomError("As many feeds as there may be are on their way.")
         with await services.pages.rows(_BATCH) as room:
             # Read before the response begins, so that an error can still be answered.

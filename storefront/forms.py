@@ -13,7 +13,7 @@ from api.web.documents import OPEN_TO_ALL
 from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.forms import LEAST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
+from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
 from domain.objects import is_closed
 from domain.stores import Store, refusal
@@ -48,7 +48,7 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
     challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
     is_open = await _is_open(services, shopper)
     form: Form = {
-        "stamp": stamped(shopper.object_key, now, key),
+        "stamp": new_stamp(shopper.object_key, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),
         "open": is_open,
         "anonymous": is_open and _takes_anonymous(shopper.store),

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Path, Request
 from pydantic import TypeAdapter, ValidationError
 
-from api.auth.permissions import address_of, forbidden
+from api.auth.permissions import client_address, forbidden
 from api.services import Services, services_of
 from api.web.hygiene import authority
 from api.web.limits import network_of
@@ -52,7 +52,7 @@ class Shopper:
 async def visit(request: Request) -> None:
     """Count a request, and check its query and path. Raises ProblemError: 422, 429. FastAPI checks a path, too, but
     only after it has resolved independent dependencies, such as the body and the command."""
-    request.app.state.rate_limit.take(address_of(request))
+    request.app.state.rate_limit.take(client_address(request))
     check_query(request.scope)
     try:
         _PATH.validate_python(request.path_params)

@@ -42,7 +42,9 @@ class ApiKeys(Authenticator):
         match = PATTERN.fullmatch(credential or "")
         if match is None or self._looked_up.get(match[1].encode()) is not None:
             return False
-        return not hmac.compare_digest(digest_of(match[2]), self._verified_digests.get(match[1].encode()) or _NO_DIGEST)
+        return not hmac.compare_digest(
+            secret_digest(match[2]), self._verified_digests.get(match[1].encode()) or _NO_DIGEST
+        )
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a key. Raises RefusedCredentialError."""
@@ -51,7 +53,7 @@ class ApiKeys(Authenticator):
             raise RefusedCredentialError(_REFUSED)
         key = await self._key(match[1])
         # Compared even if there is no such key, so that the timing reveals nothing.
-        is_same = hmac.compare_digest(digest_of(match[2]), key.digest if key else _NO_DIGEST)
+        is_same = hmac.compare_digest(secret_digest(match[2]), key.digest if key else _NO_DIGEST)
         if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
             raise RefusedCredentialError(_REFUSED)
         self._verified_digests.put(match[1].encode(), key.digest, OWNER_SECONDS)
@@ -73,6 +75,6 @@ class _Unknown:
 _UNKNOWN: Final = _Unknown()
 
 
-def digest_of(secret: str) -> bytes:
+def secret_digest(secret: str) -> bytes:
     """The stored digest of a secret: SHA-256."""
     return sha256(secret.encode()).digest()

@@ -28,7 +28,7 @@ async def identified(request: Request, credential: str | None) -> Caller:
     checked."""
     authenticator: Authenticator = request.app.state.services.authenticator
     rate_limit: RateLimit = request.app.state.rate_limit
-    address = address_of(request)
+    address = client_address(request)
     # Counted as a guess before the look-up, and refunded if the key is valid.
     is_guess = authenticator.would_look_up(credential)
     if is_guess:
@@ -83,7 +83,7 @@ class _OptionalGuard(SecurityBase):
         authenticator: Authenticator = request.app.state.services.authenticator
         if _credential(request) is not None or authenticator.mode == "none":
             return await GUARD(request, scopes)
-        request.app.state.rate_limit.take(address_of(request))
+        request.app.state.rate_limit.take(client_address(request))
         check_query(request.scope)
         return STRANGER
 
@@ -102,14 +102,14 @@ def forbidden(detail: str) -> ProblemError:
     return ProblemError(ProblemKind.FORBIDDEN, detail)
 
 
-def address_of(request: Request) -> str:
+def client_address(request: Request) -> str:
     """The key under which requests without a subject are rate-limited: the client's address."""
     return f"address {network_of(request)}"
 
 
 def client_name(request: Request, subject: str | None) -> str:
     """The client as its requests, waits and streams are counted: by its subject, else by its address."""
-    return address_of(request) if subject is None else f"subject {subject}"
+    return client_address(request) if subject is None else f"subject {subject}"
 
 
 async def _client(request: Request) -> str:

@@ -116,12 +116,12 @@ async def _find(
     search stopped before it had seen all."""
     wanted = request.take + 1
     if not request.search_phrase:
-        listed = await services.rated_objects.listed(stores, after=after, take=wanted)
+        listed = await services.rated_objects.page(stores, after=after, take=wanted)
         return [(each.position, each) for each in listed], False
     phrase = folded(request.search_phrase)
     if not phrase:
         return [], False
-    found, is_partial = await services.rated_objects.found(phrase, stores)
+    found, is_partial = await services.rated_objects.search(phrase, stores)
     placed = ((position_in_search(phrase, each.position), each) for each in found)
     return sorted((each for each in placed if each[0] > after), key=lambda each: each[0])[:wanted], is_partial
 

@@ -13,10 +13,10 @@ from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
-from storage.database import unless_away
+from storage.database import result_or_default
 from storage.reviews_ids import IdHolder
 
 
@@ -49,7 +49,7 @@ async def wanted_by(
     pass as new: the consumer decides. Raises ProblemError if an id is taken, if the caller may only edit, or if edits
     can't be distinguished from new reviews that the caller may not submit."""
     ids = {review.id for review in reviews.values() if review.id}
-    holders = await unless_away(services.lookups.holders(ids), None) if ids else {}
+    holders = await result_or_default(services.lookups.holders(ids), None) if ids else {}
     if holders is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
         raise unavailable("The database")
     holders = holders or {}

@@ -42,7 +42,8 @@ from api.web.routes import routes
 from domain.permissions import Caller
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
-from domain.stores import Refusal, Store
+from domain.reviews_refusals import Refusal
+from domain.stores import Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
 from storage.database import IDS_AT_ONCE, in_batches

@@ -13,15 +13,16 @@ from domain.objects import ObjectKey, is_closed
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal, Store, refusal, refusals
+from domain.reviews_refusals import Refusal
+from domain.stores import Store, refusal, refusals
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
-from storage.database import unless_away
+from storage.database import result_or_default
 
 
 async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
     """A predicate that is true for authors who bought what they review, from one look-up for all of them."""
-    made = await services.purchases.made({p for author in authors if (p := _purchase(author))})
+    made = await services.purchases.existing({p for author in authors if (p := _purchase(author))})
     return lambda author: _purchase(author) in made
 
 
@@ -62,7 +63,7 @@ async def check_rules(
     proofs = {index: proof for index, proof in proofs.items() if index in wanted}
     ruled = {index: item for index, item in wanted.items() if not item.is_moderated}
     objects, reasons = await asyncio.gather(
-        unless_away(services.lookups.objects({item.object_key for item in ruled.values()}), {}),
+        result_or_default(services.lookups.objects({item.object_key for item in ruled.values()}), {}),
         _reasons_of_stores(services, ruled, proofs),
     )
     reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.object_key)}

@@ -10,7 +10,7 @@ from api.services import Injected, Services
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.moderation_rules import ModerationRule, RuleKind, judged, text_keys
+from domain.moderation_rules import ModerationRule, RuleKind, rule_input, text_keys
 from domain.moderation_rules_compiled import rule_set
 from domain.ratings import RatingMethod, RatingTally, rating_value
 from domain.reviews import Review, ReviewStatus
@@ -82,7 +82,7 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
 
 
 def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tuple[str, ...]]:
-    return rule_set(rules).evidence(judged(review))
+    return rule_set(rules).evidence(rule_input(review))
 
 
 @router.get("/impact", response_model=Impact)

@@ -16,7 +16,7 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.moderation_rules import ModerationRule, RuleSet, tried
+from domain.moderation_rules import ModerationRule, RuleSet, trial_rulings
 from domain.reviews import Review
 from messaging.moderation_rules_trial import RuleTrial, TrialResult, TriedRow, trial_summary, tried_row
 from messaging.schemas import Id
@@ -51,4 +51,4 @@ async def try_rules(
 
 
 def _rows(rules: tuple[ModerationRule, ...], reviews: Sequence[Review]) -> list[TriedRow]:
-    return [tried_row(review, ruling) for review, ruling in tried(RuleSet(rules), reviews)]
+    return [tried_row(review, ruling) for review, ruling in trial_rulings(RuleSet(rules), reviews)]

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from api.auth.permissions import address_of, forbidden, identified
+from api.auth.permissions import client_address, forbidden, identified
 from api.services import Services
 from api.web.budgets import NoRoomError
 from api.web.forms import read_form
@@ -111,7 +111,7 @@ class SignIn(Door):
 
         async def serve(request: Request) -> Response:
             try:
-                request.app.state.rate_limit.take(address_of(request))
+                request.app.state.rate_limit.take(client_address(request))
             except ProblemError as problem:
                 return sign_in_page(request, self._mode, request.query_params.get("to"), problem)
             try:
@@ -181,7 +181,7 @@ class SignIn(Door):
 
     async def _access_token(self, request: Request, provider: Provider, attempt: Attempt) -> str:
         """The token of a visitor who has come back. Raises ProblemError."""
-        address = address_of(request)
+        address = client_address(request)
         with self._exchanges.take(address) as has_slot, outside(request.scope):
             if not has_slot:
                 raise NoRoomError("Too many visitors are signing in.")
@@ -208,7 +208,9 @@ class SignIn(Door):
 
     async def _let_in(self, request: Request, credential: str, back: str) -> Response:
         """Issue a session for a credential that the API accepts. Raises ProblemError."""
-        request.app.state.rate_limit.give_back(address_of(request))  # from here on, its credential is counted instead
+        request.app.state.rate_limit.give_back(
+            client_address(request)
+        )  # from here on, its credential is counted instead
         caller = await identified(request, credential)
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)

@@ -31,7 +31,7 @@ class MailConsumer:
         erased = await self._erased_ids(batch)
         wanted = {id: record for id, record in newest.items() if id not in erased}
         await self._mails.accept(wanted, datetime.now(UTC))
-        await self._mails.turn_away(erased | await self._erased_ids(batch), datetime.now(UTC))
+        await self._mails.block(erased | await self._erased_ids(batch), datetime.now(UTC))
         self._wake()
 
     async def _erased_ids(self, mails: Sequence[Received[MailCommand]]) -> set[str]:

@@ -166,7 +166,7 @@ class MailSender:
             reraise=True,
         ):
             with trial:
-                await self._mails.sent(mail, datetime.now(UTC))
+                await self._mails.mark_sent(mail, datetime.now(UTC))
 
     async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
         """Reschedule the mail, or reject it if it was refused for too long; time without an answer doesn't count."""

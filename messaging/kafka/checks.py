@@ -231,7 +231,7 @@ async def _progress(
 ) -> Finding:
     """A finding on partitions without progress; it fails if the next record of one is older than STANDS_AFTER_S."""
     for topic, partition, offset in standing[:_MAX_READ]:
-        async with TopicReader.opened(connection) as reader:
+        async with TopicReader.open(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
         # A record without a timestamp may have arrived just now.
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:

@@ -87,14 +87,14 @@ class DeadLetterTopics:
         self._read_slots = asyncio.Semaphore(_READS_AT_ONCE)
 
     @asynccontextmanager
-    async def opened(self) -> "AsyncIterator[OpenedLetters]":
+    async def open(self) -> "AsyncIterator[OpenedLetters]":
         """The present letters, with a connection that lasts for the block."""
         names = {self._topics.dead_letters(topic): topic for topic in CONSUMED}
         async with self._read_slots, AsyncExitStack() as stack:
             async with in_time(_TIMEOUT_S, _NO_ANSWER):
                 async with admin_client(self._connection) as admin:
                     partitions = await partitions_of(admin, list(names))
-                reader = await stack.enter_async_context(TopicReader.opened(self._connection))
+                reader = await stack.enter_async_context(TopicReader.open(self._connection))
             yield OpenedLetters(reader, {p: LetterPlace(names[p.topic], p.partition, 0) for p in partitions})
 
 

@@ -35,7 +35,7 @@ class FencedPublisher:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, connection: KafkaConnection, name: str) -> "AsyncIterator[FencedPublisher]":
+    async def open(cls, connection: KafkaConnection, name: str) -> "AsyncIterator[FencedPublisher]":
         """A publisher that has fenced off all earlier ones of this name. Raises BrokerAwayError."""
         producer = AIOKafkaProducer(
             **connection.client_options(),

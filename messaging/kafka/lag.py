@@ -105,7 +105,7 @@ class ConsumerLag:
         """The timestamp of the first record at or after each of these offsets, in seconds of Unix time; None if it has
         none since 1970. Partitions without such a record are left out."""
         originals = {TopicPartition(self._topics.name(each[0]), each[1]): each for each in offsets}
-        async with in_time(_READ_TIMEOUT_S, _NO_ANSWER), TopicReader.opened(self._connection) as reader:
+        async with in_time(_READ_TIMEOUT_S, _NO_ANSWER), TopicReader.open(self._connection) as reader:
             found = await reader.firsts({each: offsets[partition] for each, partition in originals.items()})
         return {
             originals[each]: record.timestamp / 1000 if record.timestamp >= 0 else None

@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from domain.delivery import OutgoingMessage
-from domain.places import murmur2, partition_at, tells_place
+from domain.places import contains_bucket, murmur2, partition_at
 from messaging.kafka.aiokafka_internals import queue_batch
 from messaging.kafka.connection import BrokerAwayError
 from messaging.topics import Topic
@@ -95,7 +95,7 @@ def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = 
     of changes it is a range of places instead: for ids that contain their place and, with `by_place`, for objects."""
     if key is None:
         return random.randrange(count)  # noqa: S311
-    if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
+    if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or contains_bucket(key)):
         return partition_at(key, count)
     return _key_hash(key) % count
 

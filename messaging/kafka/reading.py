@@ -20,7 +20,7 @@ _MAX_RECORDS: Final = 500
 class TopicReader:
     """Streams the records of topics; memory holds one batch, however long they are. Commits nothing.
 
-    Use it within `opened`. On brokers whose reported ends are one batch behind (Tansu), the last batch is left out.
+    Use it within `open`. On brokers whose reported ends are one batch behind (Tansu), the last batch is left out.
     """
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
@@ -28,7 +28,7 @@ class TopicReader:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, connection: KafkaConnection) -> "AsyncIterator[TopicReader]":
+    async def open(cls, connection: KafkaConnection) -> "AsyncIterator[TopicReader]":
         """A connected reader."""
         read_within_bounds()
         consumer = AIOKafkaConsumer(

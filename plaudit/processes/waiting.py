@@ -98,7 +98,7 @@ async def make_keys(settings: Settings, database: Database) -> None:
     configured. The facade doesn't call it, because it writes nothing."""
     await patiently("MongoDB", SchemaMarks(database).mark_fresh)
     if not settings.console.cookie_keys:
-        await patiently("MongoDB", SessionRepository(database).key.make)
+        await patiently("MongoDB", SessionRepository(database).key.get_or_create)
     if not settings.review_tokens.key:
         await patiently("MongoDB", ReviewTokenRepository(database).signing_key)
 

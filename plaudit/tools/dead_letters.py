@@ -99,7 +99,7 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
         raise missing_topic(settings, names[0], there)
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [name for name in names if name in there])
-    async with TopicReader.opened(connection) as reader:
+    async with TopicReader.open(connection) as reader:
         if wanted.names_letters:
             in_turn = sorted(set(wanted.places), key=lambda place: place.turn)
             named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_turn]

@@ -133,7 +133,7 @@ async def _choose(
 ) -> tuple[list[Judged], Counter[Hindrance]]:
     """The letters to replay, at most `left`, and the counted reasons against the others."""
     marks = await stored.replays.marks([letter_id(e.letter) for e in letters], work.session if work else None)
-    spared = {letter_id(letter) for letter in await stored.erasures.spared([each.letter for each in letters])}
+    replayable = {letter_id(letter) for letter in await stored.erasures.replayable([each.letter for each in letters])}
     chosen: list[Judged] = []
     left_out = Counter[Hindrance]()
     is_named = order.wanted.names_letters
@@ -147,7 +147,7 @@ async def _choose(
         if each.failed_again and state is LetterState.OPEN and not is_named:
             state = LetterState.REPLAYED
         again = order.again and (is_named or state is not LetterState.DISCARDED)
-        reason = hindrance(each.letter, order.mended, state=state, is_spared=id in spared, again=again)
+        reason = hindrance(each.letter, order.mended, state=state, is_replayable=id in replayable, again=again)
         if reason is None:
             chosen.append(each)
         else:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
+from api.auth.api_keys import REMEMBERED_SECONDS, secret_digest
 from api.callers import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
@@ -31,7 +31,7 @@ async def create_key(
     expires = now + timedelta(days=days) if days is not None else None
     async with reached(settings) as (database, _):
         unknown = (caller.stores or frozenset()) - (await StoreRepository(database).of_ids(stores or ())).keys()
-        await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
+        await ApiKeyRepository(database).add(ApiKey(id, caller, secret_digest(secret), created=now, expires=expires))
     key = f"plaudit_{id}_{secret}"
     out.tell({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
     out.print(key)

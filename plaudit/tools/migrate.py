@@ -13,7 +13,16 @@ from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
 from domain.ratings import ChangedTally, TallyKey
 from domain.reviews import Review
-from domain.schema import SchemaMark, Standing, Step, begun, done, missing_steps, refusal, standing
+from domain.schema import (
+    Compatibility,
+    SchemaMark,
+    Step,
+    compatibility,
+    mark_when_begun,
+    mark_when_done,
+    missing_steps,
+    refusal,
+)
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_of_state
@@ -95,7 +104,7 @@ class Migration:
     async def make(self, step: Step) -> StepReport:
         """Make a step, from its recorded progress on."""
         mark, work = await self.marks.load(), _work(step, self.database)
-        await self.marks.save(begun(mark, step))
+        await self.marks.save(mark_when_begun(mark, step))
         state = await self.marks.progress(step.number)
         while work and (part := await work.slice(state.after)):
             for entity in part.entities:
@@ -104,7 +113,7 @@ class Migration:
             await self.marks.note(state)
             self.progress.print(f"Step {step.number}: {state.done:,} documents done")
             await self._pause()
-        await self.marks.save(done(mark, step))
+        await self.marks.save(mark_when_done(mark, step))
         return {"number": step.number, "sentence": step.sentence, "documents": state.done}
 
     async def mend(self, collection: str) -> MendingReport:
@@ -142,7 +151,7 @@ class Migration:
         connection = self.settings.kafka_connection()
         async with admin_client(connection) as admin:
             partitions = await partitions_of(admin, [self.settings.topics.name(Topic.REVIEWS)])
-        async with TopicReader.opened(connection) as reader:
+        async with TopicReader.open(connection) as reader:
             async for records in reader.batches(partitions):
                 await self.turn.keep()
                 for record in records:
@@ -168,7 +177,7 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
     async with connected(settings) as (database, publisher):
         await check_database(database)
         mark = await patiently("MongoDB", SchemaMarks(database).load)
-        if standing(mark) is Standing.TOO_NEW:
+        if compatibility(mark) is Compatibility.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
             report = await _dry_run(database, mark, progress, compatible=compatible)
@@ -195,7 +204,7 @@ async def _migration(
 
 async def _damaged_ids(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
     """The ids of damaged documents, a slice at a time; prints the progress."""
-    scanned, count = -SIZE, await mender.all()  # the first slice holds only ids of foreign types
+    scanned, count = -SIZE, await mender.estimated_count()  # the first slice holds only ids of foreign types
     async for ids in mender.slices():
         yield ids
         scanned += SIZE

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from domain.moderation_rules import ModerationRule, tried
+from domain.moderation_rules import ModerationRule, trial_rulings
 from domain.moderation_rules_compiled import rule_set
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
@@ -59,7 +59,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
 
     with order.file.open("rb") as file:
         check_text(file, order.file)
-        for number, (review, ruling) in enumerate(tried(rule_set(rules), _reviews(file, order, note_bad))):
+        for number, (review, ruling) in enumerate(trial_rulings(rule_set(rules), _reviews(file, order, note_bad))):
             counts.add(row := tried_row(review, ruling))
             if out.quiet:
                 rows.append(row)

@@ -171,7 +171,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             # Before the orders are erased: their ids and addresses identify letters about the person.
             found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
-        await erasures.set_aside(letters, datetime.now(UTC))
+        await erasures.exclude(letters, datetime.now(UTC))
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
         with progress.status("Taking the person out of what is kept"):

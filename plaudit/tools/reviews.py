@@ -95,7 +95,7 @@ async def _states(settings: Settings, at: datetime) -> AsyncIterator[dict[str, b
     connection = settings.kafka_connection()
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [settings.topics.name(Topic.REVIEWS)])
-    async with TopicReader.opened(connection) as reader:
+    async with TopicReader.open(connection) as reader:
         for partition in partitions:
             states: dict[str, bytes | None] = {}
             async for records in reader.batches([partition]):

@@ -8,9 +8,9 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from domain.moderation_rules import JudgedReview, RuleOutcome, RuleSet
+from domain.moderation_rules import RuleInput, RuleOutcome, RuleSet
 from messaging.moderation_rules import MODERATION_RULES
-from storage.moderation_rules import PUBLICATIONS
+from storage.planned_approvals import COLLECTION as PLANNED_APPROVALS
 from tests.chaos.clients import PATIENCE_S
 from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import RULED_STORE, Json, Model
@@ -95,7 +95,7 @@ def apply_rules(world: World, review: Json) -> None:
     place = review["EntityId"], " ".join(review["review"].casefold().split())
     is_second = model.texts.setdefault(place, review["id"]) != review["id"]
     about = review["title"], review["review"], round(review["rating"] * 100)
-    ruling = _SET.judge(JudgedReview(*about, is_duplicate=is_second))
+    ruling = _SET.judge(RuleInput(*about, is_duplicate=is_second))
     model.reviews[review["id"]].status = ruling.status.label
     model.flags[review["id"]] = list(ruling.flags)
     words = f"{review['review']}, {review['rating']}: {ruling.flags}"
@@ -192,7 +192,7 @@ async def end_holds(service: Service, ids: Sequence[str]) -> None:
         while True:
             try:
                 async with service.mongo() as database:
-                    await database[PUBLICATIONS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
+                    await database[PLANNED_APPROVALS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
                 return
             except PyMongoError:
                 await asyncio.sleep(0.2)  # a client of a database that is away

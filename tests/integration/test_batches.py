@@ -14,18 +14,18 @@ from consumers import inbox, moderation_rules, reviews_edits
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
-from domain.moderation_rules import JudgedReview, ModerationRule, RuleSet, Ruling, text_keys
+from domain.moderation_rules import ModerationRule, RuleInput, RuleSet, Ruling, text_keys
 from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
-from domain.publications import Publication
-from domain.review_tokens import ReviewToken, signed
+from domain.planned_approvals import PlannedApproval
+from domain.review_tokens import ReviewToken, sign_token
 from domain.reviews import ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditedReviews
 from domain.timestamps import timestamp
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import in_transaction
-from storage.moderation_rules import PublicationRepository
 from storage.outbox import Owed
+from storage.planned_approvals import PlannedApprovalRepository
 from storage.reviews_facts import images_from
 from storage.reviews_ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
@@ -53,7 +53,7 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
 ) -> None:
     store, customer = await desk.open_store(moderationRules=APPROVING), new_id("customer")
     await desk.order(an_order(new_id("order"), {desk.product: 1}, storeId=store, customerId=customer))
-    made, looks = desk.services.purchases.made, 0
+    made, looks = desk.services.purchases.existing, 0
 
     async def cut_off_once(wanted: Collection[Purchase]) -> set[Purchase]:
         nonlocal looks
@@ -144,7 +144,7 @@ async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_tra
         return text_keys(identity, text)
 
     class Judge(RuleSet):
-        def judge(self, review: JudgedReview) -> Ruling:
+        def judge(self, review: RuleInput) -> Ruling:
             main.append(current_thread() is main_thread())
             return super().judge(review)
 
@@ -160,7 +160,7 @@ async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_tra
     monkeypatch.setattr(desk.services.transactions, "run", counted)
     monkeypatch.setattr(reviews_edits, "text_keys", keys_of)
     monkeypatch.setattr(reviews_edits, "_AT_ONCE", 100)
-    monkeypatch.setattr(moderation_rules, "_LONG", 0)
+    monkeypatch.setattr(moderation_rules, "_THREAD_CHARACTERS", 0)
     monkeypatch.setattr(moderation_rules, "rule_set", Judge)
     texts = ["A scam." + "!" * 33, "Fine." * 8, "Good." * 8, "Long." * 8, unchanged["review"]]
     await desk.submit(desk.records(*({**r, "review": text} for r, text in zip(reviews, texts, strict=True))))
@@ -300,7 +300,11 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     store, customer = await desk.open_store(purchaseRequired=True), new_id("customer")
     expiry = datetime.now(UTC) + timedelta(days=1)
     token = ReviewToken(store, new_id("order"), "1", desk.product, customer, expiry)
-    given = {"storeId": store, "userId": None, "token": signed(token, await desk.services.review_tokens.signing_key())}
+    given = {
+        "storeId": store,
+        "userId": None,
+        "token": sign_token(token, await desk.services.review_tokens.signing_key()),
+    }
     insert = desk.services.reviews.insert
 
     async def closed_and_away(*_: object) -> None:
@@ -416,10 +420,10 @@ async def test_a_refusal_that_has_come_again_meanwhile_is_not_replaced(desk: Des
 async def test_what_is_planned_anew_stays_planned(desk: Desk) -> None:
     review = desk.review()
     await desk.submit(desk.records(review))
-    plans, now = PublicationRepository(desk.database), datetime.now(UTC)
+    plans, now = PlannedApprovalRepository(desk.database), datetime.now(UTC)
 
     async def plan(at: datetime) -> None:
-        planned = {review["id"]: Publication(review["id"], at, "stars")}
+        planned = {review["id"]: PlannedApproval(review["id"], at, "stars")}
         await in_transaction(desk.database, lambda session: plans.plan(planned, session))
 
     await plan(now)
@@ -436,6 +440,6 @@ async def test_a_token_that_proves_meanwhile_is_not_unmarked(desk: Desk) -> None
     await desk.submit(desk.records(review))
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"verifiedPurchase": True}})
     (found,) = await purchases.reviews_of(["anna"])
-    await purchases.prove([review["id"]])
-    await purchases.mark([found._replace(is_verified=False)])
+    await purchases.verify_for_good([review["id"]])
+    await purchases.save_verification([found._replace(is_verified=False)])
     assert (await desk.stored(review["id"]))["verifiedPurchase"] is True

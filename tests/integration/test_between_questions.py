@@ -50,7 +50,7 @@ async def test_of_two_who_take_a_text_over_one_is_the_first(desk: Desk, monkeypa
     await texts.holders([("old", [KEY])])
     edited = {"_id": "old", "entityType": "Product", "entityId": "1", "review": "Something else by now"}
     await desk.database["reviews"].insert_one(edited)
-    meanwhile(monkeypatch, TextRepository, "_left", partial(texts.holders, [("quick", [KEY])]))
+    meanwhile(monkeypatch, TextRepository, "_freed_keys", partial(texts.holders, [("quick", [KEY])]))
     assert await texts.holders([("slow", [KEY])]) == {KEY: "quick"}
     assert await texts.holders([("later", [KEY])]) == {KEY: "quick"}
 

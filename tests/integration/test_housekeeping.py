@@ -14,9 +14,9 @@ from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 from pymongo.errors import AutoReconnect
 
-from consumers import housekeeping, publications
-from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT, keep_house
-from consumers.publications import Objections, publish_due
+from consumers import housekeeping, planned_approvals
+from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT, run_housekeeping
+from consumers.planned_approvals import Objections, approve_due
 from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, RecordPosition
@@ -125,7 +125,7 @@ async def test_more_planned_approvals_than_go_together_are_all_made(
         async def applied_up_to(self, now: datetime) -> datetime:
             return now
 
-    monkeypatch.setattr(publications, "_MOST", 2)
+    monkeypatch.setattr(planned_approvals, "_APPROVED_AT_ONCE", 2)
     async with opened_desk(servers) as desk:
         low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
         store = await desk.open_store(moderationRules=[low])
@@ -135,7 +135,7 @@ async def test_more_planned_approvals_than_go_together_are_all_made(
         stored = desk.database["reviews"]
         await stored.update_one({"_id": reviews[1]["id"]}, {"$set": {"status": "strange"}})
         objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
-        assert await publish_due(desk.services, now, objections) == 4
+        assert await approve_due(desk.services, now, objections) == 4
         approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
         assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
 
@@ -341,7 +341,7 @@ async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
         desk.services.image_files = files
         returns, remember = ReturnConsumer(desk.services), timedelta(days=21)
         keeping = asyncio.create_task(
-            keep_house(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+            run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
         )
         try:
             await files.is_asked.wait()
@@ -376,7 +376,9 @@ async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
     async with opened_desk(servers) as desk:
         lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
         parked, returns = desk.submissions.parked, Watched(desk.services)
-        keeping = asyncio.create_task(keep_house(desk.database, desk.services, lag, parked, returns, remember=remember))
+        keeping = asyncio.create_task(
+            run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
+        )
         try:
             await eventually(lambda: limits)
         finally:
@@ -422,7 +424,7 @@ async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
         overdue, returns = AsyncMock(return_value=False), ReturnConsumer(desk.services)
         monkeypatch.setattr(ReturnConsumer, "are_overdue", overdue)
         keeping = asyncio.create_task(
-            keep_house(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+            run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
         )
         try:
             owed = desk.database["outbox"]

@@ -18,9 +18,9 @@ from consumers.images import UploadConsumer
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.commands import Outcome
 from domain.findings import Finding, Level
-from domain.images import SIZES, UNUSED_FOR, UploadRefusal, digest_of
+from domain.images import SIZES, UNUSED_FOR, UploadRefusal, upload_digest
 from domain.reviews import ReviewStatus
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, image_command_in
 from plaudit.config import Settings
@@ -137,7 +137,7 @@ class AwayFiles(ImageFiles):
 async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> None:
     """One with a made-up image among them, which housekeeping finds once the store is back."""
     files, waiting, now = desk.services.image_files, str(uuid4()), datetime.now(UTC)
-    await files.put_upload(waiting, digest_of(picture()), picture())
+    await files.put_upload(waiting, upload_digest(picture()), picture())
     desk.services.image_files = AwayFiles(MemoryStore())
     reviews = [desk.review(images=[str(uuid4())]), desk.review(images=[waiting, str(uuid4())]), desk.review()]
     await desk.submit(desk.records(*reviews))
@@ -156,8 +156,8 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
     files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files, waiting, made_up = files, str(uuid4()), str(uuid4())
     await desk.upload(picture())
-    await files.put_upload(waiting, digest_of(picture()), picture())
-    (record,) = desk.records({"id": waiting, "digest": digest_of(picture())})
+    await files.put_upload(waiting, upload_digest(picture()), picture())
+    (record,) = desk.records({"id": waiting, "digest": upload_digest(picture())})
     upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
     review, now = desk.review(images=[waiting, made_up]), datetime.now(UTC)
     desk.services.image_files = elsewhere
@@ -232,7 +232,7 @@ async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(de
     (tmp_path / "mounted" / MARK).unlink()
     await desk.database["imageStore"].delete_one({})
     await old.remove(images[:1])
-    id, digest = str(uuid4()), digest_of(picture())
+    id, digest = str(uuid4()), upload_digest(picture())
     (record,) = desk.records({"id": id, "digest": digest})
     upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
     desk.services.image_files = elsewhere
@@ -249,7 +249,7 @@ async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(de
 
 async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:
     await desk.upload(picture())
-    (record,) = desk.records({"id": (id := str(uuid4())), "digest": digest_of(picture())})
+    (record,) = desk.records({"id": (id := str(uuid4())), "digest": upload_digest(picture())})
     await UploadConsumer(desk.services)([Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))])
     stored = await desk.services.images.get(id)
     assert stored is not None
@@ -263,7 +263,7 @@ async def test_what_was_acknowledged_stands_without_an_image_that_was_refused_si
     """Whichever topic is read first. An upstream system has acknowledged nothing, and is told."""
     for is_before in (True, False):
         image, other = str(uuid4()), await desk.upload(picture(), uploader="berta")
-        await desk.services.image_files.put_upload(image, digest_of(b"no picture"), b"no picture")
+        await desk.services.image_files.put_upload(image, upload_digest(b"no picture"), b"no picture")
         reviews = [desk.review(images=[image], via=via), desk.review(userId="anna", images=[image, other], via=via)]
         if is_before:
             await desk.upload(b"no picture", id=image)
@@ -434,7 +434,7 @@ async def test_commands_take_effect_on_an_image_that_has_lost_a_field_until_it_i
     desk: Desk, field: str
 ) -> None:
     images = [await desk.upload(picture()), str(uuid4()), await desk.upload(b"no picture")]
-    await desk.services.image_files.put_upload(images[1], digest_of(picture()), picture())
+    await desk.services.image_files.put_upload(images[1], upload_digest(picture()), picture())
     review = desk.review(images=images[:2])
     await desk.submit(desk.records(review))
     stored = desk.database["images"]
@@ -465,7 +465,7 @@ async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None
 async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: Desk) -> None:
     """The approval waits in Kafka while the image is rebuilt."""
     image = str(uuid4())
-    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     reviews = [desk.review(images=[image]), desk.review()]
     await desk.submit(desk.records(*reviews))
     sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
@@ -496,7 +496,7 @@ async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_
     desk: Desk, is_added: bool, is_one_batch: bool
 ) -> None:
     image, review = str(uuid4()), desk.review()
-    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     before, between = ([], [image]) if is_added else ([image], [])
     await desk.submit(desk.records({**review, "images": before}))
     other, row = {**review, "images": between}, {**review, "review": "Mended", "images": [], "pendingImages": 1}
@@ -511,7 +511,7 @@ async def test_an_image_that_is_read_again_before_its_review_is_shown(desk: Desk
     before = round((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1_000)
     image = await desk.upload(picture(), at=before)
     await desk.database["images"].delete_one({"_id": image})
-    files, digest = desk.services.image_files, digest_of(picture())
+    files, digest = desk.services.image_files, upload_digest(picture())
     assert await files.upload(image, digest) is None
     await desk.read_uploads(desk.records({"id": image, "digest": digest}, at=before))
     review = desk.review(images=[image])
@@ -536,7 +536,7 @@ async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_se
     for module in ("consumers.images", "consumers.images_claims"):
         monkeypatch.setattr(f"{module}.datetime", LateClock)
     image, review = str(uuid4()), desk.review()
-    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
     with_image = {**review, "images": [image]}
     if is_edit:
@@ -555,7 +555,7 @@ async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_se
 async def test_an_image_is_seen_by_no_approval_from_before_its_record(desk: Desk, is_edit: bool) -> None:
     """The clock of the facade is ahead of that of MongoDB."""
     image, review = str(uuid4()), desk.review()
-    await desk.services.image_files.put_upload(image, digest_of(picture()), picture())
+    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     ahead = round((datetime.now(UTC) + timedelta(minutes=2)).timestamp() * 1_000)
     with_image = {**review, "images": [image]}
     if is_edit:

@@ -14,7 +14,7 @@ from api.app import create_app
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.services import Services
-from domain.images import ImageState, StoredImage, digest_of
+from domain.images import ImageState, StoredImage, upload_digest
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import ReviewImage
@@ -134,5 +134,5 @@ async def test_an_upload_that_is_refused_for_its_key_leaves_nothing(http: httpx.
     refused = await http.post("/api/images", content=other, headers=headers)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/idempotency-key-reused")
     id = str(uuid5(UUID(refused.json()["commandId"]), "0"))
-    assert await files.upload(id, digest_of(mine)) == mine
-    assert await files.upload(id, digest_of(other)) is None
+    assert await files.upload(id, upload_digest(mine)) == mine
+    assert await files.upload(id, upload_digest(other)) is None

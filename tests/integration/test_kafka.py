@@ -124,7 +124,7 @@ async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: 
                 await producer.send_and_wait(topic, b"value")
 
     await filled(3)
-    async with TopicReader.opened(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
+    async with TopicReader.open(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
         spans = await reader.spans([partition])
         await delete_topic(servers, topic)
         await filled(1)
@@ -239,7 +239,7 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
         slept.append(seconds)
         await asyncio.sleep(seconds)
 
-    monkeypatch.setattr(subscriptions, "_LOOK_MS", 20)
+    monkeypatch.setattr(subscriptions, "_POLL_MS", 20)
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from api.app import create_app
 from api.auth import timed_cache
-from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, digest_of
+from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, secret_digest
 from api.auth.authentication import RefusedCredentialError
 from api.services import Services
 from api.web.limits import RateLimit
@@ -77,7 +77,7 @@ async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiK
 
 
 async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
-    await keys.add(ApiKey(id, Caller("shop", READ), digest_of(SECRET), created=datetime.now(UTC), **fields))
+    await keys.add(ApiKey(id, Caller("shop", READ), secret_digest(SECRET), created=datetime.now(UTC), **fields))
 
 
 @pytest.mark.long
@@ -182,7 +182,7 @@ async def test_keys_are_listed_by_whoever_may_and_is_bound_to_no_store(
     await _stored(keys, "000000000001", revoked=now)
     await _stored(keys, "000000000002", expires=now)
     for id, stores in (("0123456789ab", None), ("ba9876543210", frozenset({"A"}))):
-        await keys.add(ApiKey(id, Caller("audit", reader, stores), digest_of(SECRET), created=now))
+        await keys.add(ApiKey(id, Caller("audit", reader, stores), secret_digest(SECRET), created=now))
     async with _app(command_line.servers, keys, command_line.database) as app:
         transport = httpx.ASGITransport(app)
 

@@ -353,7 +353,7 @@ async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
     # The first one wasn't dead after all: what it decides doesn't count any more, unless it has sent the mail.
     await mails.delay(dead, later, "451")
     assert not await in_transaction(database, lambda session: mails.reject(dead, later, "mail-rejected", session))
-    await mails.sent(dead, later)
+    await mails.mark_sent(dead, later)
     assert not await in_transaction(database, lambda session: mails.reject(alive, later, "mail-rejected", session))
     assert await mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
 

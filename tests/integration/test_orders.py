@@ -200,7 +200,7 @@ async def test_a_line_with_the_quantity_0_is_no_purchase(service: Service, none:
         purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
         for type in ("Product", "Device"):
             camera, lens = Entity(type, "camera"), Entity(type, "lens")
-            made = await purchases.made([Purchase("shop", "anna", each) for each in (camera, lens)])
+            made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
             assert made == {Purchase("shop", "anna", lens)}
             assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
 

@@ -39,7 +39,7 @@ async def test_ratings_are_read_without_the_names_of_their_objects(servers: Serv
         ratings, tally = RatingRepository(database), RatingTally.of([400])
         await in_transaction(database, partial(ratings.add, {TallyKey(CAMERA, "a"): tally}))
         rated = RatedObjectRepository(database)
-        await rated.name([(each, "A camera with a long name") for each in await rated.unnamed(1)])
+        await rated.save_names([(each, "A camera with a long name") for each in await rated.awaiting_names(1)])
         heard.fields.clear()
         await in_transaction(database, partial(ratings.add, {TallyKey(CAMERA, "a"): tally}))
         await in_transaction(database, partial(ratings.recount, CAMERA, NOW))

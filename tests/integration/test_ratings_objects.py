@@ -167,7 +167,7 @@ async def test_names_of_many_objects_are_read_from_their_newest_reviews_by_two_q
             ]
         )
         rated = RatedObjectRepository(database)
-        wanted = await rated.unnamed(100)
+        wanted = await rated.awaiting_names(100)
         before = commands.number
         names = await rated.names_in_reviews(wanted)
         assert commands.number - before == 2
@@ -180,8 +180,8 @@ async def test_a_deleted_name_that_was_looked_up_before_is_not_written(servers: 
         rated = desk.review(EntityName="Annas own words")
         await desk.submit(desk.records(rated))
         await desk.moderate(("approve", rated["id"]))
-        (unnamed,) = await desk.services.rated_objects.unnamed(1)
+        (unnamed,) = await desk.services.rated_objects.awaiting_names(1)
         await desk.moderate(("delete", rated["id"]))
-        await desk.services.rated_objects.name([(unnamed, "Annas own words")])
+        await desk.services.rated_objects.save_names([(unnamed, "Annas own words")])
         await name_rated_objects(desk.services)
         assert "Annas" not in str(await desk.database["ratings"].find_one({"entityId": desk.product}))

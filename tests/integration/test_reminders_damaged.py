@@ -94,7 +94,7 @@ async def test_a_run_that_is_cut_before_orders_behind_damaged_ones_fails(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
-    monkeypatch.setattr(scheduler.reminders, "_MOST_ASIDE", 1)
+    monkeypatch.setattr(scheduler.reminders, "_MOST_UNCHANGED", 1)
     for days in (1, 2):
         damaged = await shop.bought(f"finn-{days}", "camera", at=NOON - days * DAY)
         await shop.database["orders"].update_one({"_id": damaged}, {"$set": {"status": None}})

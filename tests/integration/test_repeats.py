@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.review_tokens import ReviewToken, signed
+from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.images import Images
@@ -51,7 +51,7 @@ async def test_a_submission_whose_token_has_expired_since(
         token_key = (await ReviewTokenRepository(database).keys())[0]
     store, key = await facade.open_store(anonymousReviewsAllowed=False, purchaseRequired=True), once()
     expires = datetime.now(UTC) + timedelta(seconds=8)
-    token = signed(ReviewToken(store, new_id("order"), "1", product, new_id("anna"), expires), token_key)
+    token = sign_token(ReviewToken(store, new_id("order"), "1", product, new_id("anna"), expires), token_key)
     body = [submission(product, storeId=store, userId=None, token=token)]
     first = await applied(http, REVIEWS, body, key)
     await asyncio.sleep((expires - datetime.now(UTC)).total_seconds() + 1)

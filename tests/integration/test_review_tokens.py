@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from domain.review_tokens import VALIDITY, ReviewToken, signed
+from domain.review_tokens import VALIDITY, ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.images import Images
@@ -127,9 +127,9 @@ async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None
     assert await ReviewTokenRepository(shop.database).signing_key() == key
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
     old = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW - timedelta(seconds=1))
-    assert await refusal(http, review(shop, "camera", signed(old, key))) == [("/0", "token-expired")]
-    assert await refusal(http, review(shop, "camera", signed(token, b"o" * 32))) == [("/0", "token-invalid")]
-    await submitted(http, review(shop, "camera", signed(token, key)), once())
+    assert await refusal(http, review(shop, "camera", sign_token(old, key))) == [("/0", "token-expired")]
+    assert await refusal(http, review(shop, "camera", sign_token(token, b"o" * 32))) == [("/0", "token-invalid")]
+    await submitted(http, review(shop, "camera", sign_token(token, key)), once())
 
 
 async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> None:
@@ -139,7 +139,7 @@ async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> Non
         assert (await job.run(NOW)).reminders == 1
     (mail,) = await shop.mails(order)
     expected = ReviewToken(shop.id, order, "0", "camera", customer, (NOW + VALIDITY).replace(microsecond=0))
-    assert signed(expected, first) in mail["text"]
+    assert sign_token(expected, first) in mail["text"]
 
 
 async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
@@ -149,13 +149,13 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
     token = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + DAY)
     old = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW - timedelta(hours=1))
     wrong = {
-        "token-invalid": review(shop, product, signed(token, b"o" * 32)),
-        "token-expired": review(shop, product, signed(old, key)),
-        "token-mismatch": review(shop, new_id("tripod"), signed(token, key)),
+        "token-invalid": review(shop, product, sign_token(token, b"o" * 32)),
+        "token-expired": review(shop, product, sign_token(old, key)),
+        "token-mismatch": review(shop, new_id("tripod"), sign_token(token, key)),
     }
     bad = {new_id("review"): (code, each) for code, each in wrong.items()}
     ids = [new_id("review") for _ in range(30)]
-    good = [review(shop, product, signed(token, key), id=id) for id in ids]
+    good = [review(shop, product, sign_token(token, key), id=id) for id in ids]
     sent = [*good, *({**each, "id": id} for id, (_, each) in bad.items())]
     await asyncio.gather(
         *(
@@ -180,7 +180,7 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
     assert stored[0]["userId"] == token.customer_id
     assert {id: refused[id] for id in bad} == {id: code for id, (code, _) in bad.items()}
     assert {refused[id] for id in ids if id != stored[0]["_id"]} == {"token-used"}
-    assert not any(signed(token, key) in str(event) for event in await shop.service.values("events"))
+    assert not any(sign_token(token, key) in str(event) for event in await shop.service.values("events"))
 
 
 async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, facade: Facade) -> None:
@@ -188,7 +188,7 @@ async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, faca
     taken = new_id("review")
     await facade.submit(submission(new_id("tripod"), id=taken))
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
-    text = signed(token, key)
+    text = sign_token(token, key)
     await shop.service.publish("review-submissions", message(review(shop, "camera", text, id=taken), "Product:camera"))
 
     async def told() -> bool:
@@ -206,7 +206,7 @@ async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
     image = await Images(http).upload()
     other = submission("camera", id=new_id("review"), images=[image])
-    first = review(shop, "camera", signed(token, key), id=new_id("review"))
+    first = review(shop, "camera", sign_token(token, key), id=new_id("review"))
     edit = {**first, "review": "Blurred.", "images": [image]}
     # In one batch of the consumer, where only the transaction tells that the image is the other review's by then.
     messages = [message(each, "Product:camera") for each in (other, first, edit)]

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.review_tokens import ReviewToken, signed
+from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
 from tests.support.messages import Message, review_message
@@ -167,7 +167,7 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
         async with service.mongo() as database:
             key = await ReviewTokenRepository(database).signing_key()
         given = ReviewToken(store, order, line, product, customer, datetime.now(UTC) + timedelta(days=1))
-        return signed(given, key)
+        return sign_token(given, key)
 
     plain = {**submission(product, storeId=store), "userId": None}
     by_token, by_order = await facade.submit(

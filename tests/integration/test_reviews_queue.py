@@ -9,7 +9,7 @@ import pytest
 
 from domain.reviews import ReviewStatus
 from storage.reviews import ReviewRepository
-from storage.reviews_queue import BEFORE, among, by_index
+from storage.reviews_queue import REPLACED_INDEX, among, by_index
 from storage.reviews_search import ReviewSearch, criteria, order
 from tests.support.facade import Facade, facade_of, submission
 from tests.support.messages import review_message
@@ -107,7 +107,7 @@ async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
         await database["schema"].insert_one({"_id": "mark", "version": 2, "runsFrom": 2})
         keys = [("status", 1), ("createdDate", -1), ("_id", -1)]
         unapproved = {"status": {"$in": [0, 2]}}
-        await database["reviews"].create_index(keys, name=BEFORE, partialFilterExpression=unapproved)
+        await database["reviews"].create_index(keys, name=REPLACED_INDEX, partialFilterExpression=unapproved)
     async with service.running(), facade_of(service) as facade:
         former, rejected, approved = await facade.submit(
             *(submission(product, title=f"{number}") for number in range(3))
@@ -123,7 +123,7 @@ async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
         await facade.until_listed(product, 4)
         await service.run("init")
         async with service.mongo() as database:
-            assert BEFORE not in await database["reviews"].index_information()
+            assert REPLACED_INDEX not in await database["reviews"].index_information()
         assert await queued(service, product) == {former: 0, rejected: 2, f"late-{product}": 0}
         await service.restart("api")
         await service.until_ready()

@@ -17,10 +17,10 @@ from altcha.v1 import solve_challenge
 from PIL import Image
 
 from domain.feedback import visitor_id
-from domain.forms import stamped
+from domain.forms import new_stamp
 from domain.objects import ObjectKey
 from domain.ratings import Entity
-from domain.review_tokens import ReviewToken, signed
+from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.decisions import applied, status_of
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, facade_of, new_id, problem_of, submission
@@ -53,13 +53,13 @@ class Page:
 
     def stamp(self, ago: timedelta = READ) -> str:
         """The stamp of a form that was opened so long ago."""
-        return stamped(ObjectKey(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
+        return new_stamp(ObjectKey(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
 
     def token(self, product: str | None = None, days: int = 9) -> str:
         """The review token of a customer of the shop."""
         expires = datetime.now(UTC) + timedelta(days=days)
         bought = ReviewToken(self.store, new_id("order"), "1", product or self.product, "anna", expires)
-        return signed(bought, self.key)
+        return sign_token(bought, self.key)
 
     async def takes(self) -> Json:
         """Whose reviews its form says are taken."""

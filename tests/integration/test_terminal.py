@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from api.auth.api_keys import digest_of
+from api.auth.api_keys import secret_digest
 from domain.permissions import Caller, Permission
 from domain.timestamps import from_milliseconds
 from storage.database import connect
@@ -29,7 +29,7 @@ async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -
         tally = {"entityType": NASTY, "entityId": NASTY, "storeId": NASTY, "count": 1, "sumHundredths": 500}
         await database["ratings"].insert_one({"_id": "wrong", **tally})
         caller = Caller(NASTY, frozenset({Permission.READ_REVIEWS}), frozenset({NASTY}))
-        key = ApiKey(NASTY, caller, digest_of("secret"), created=from_milliseconds(0), expires=None)
+        key = ApiKey(NASTY, caller, secret_digest("secret"), created=from_milliseconds(0), expires=None)
         await ApiKeyRepository(database).add(key)
     value = json.dumps({"userId": "anna", "review": NASTY}, ensure_ascii=False).encode()
     headers = [("x-error-code", NASTY.encode()), ("x-error-message", NASTY.encode()), (NASTY, NASTY.encode())]

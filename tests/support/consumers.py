@@ -27,7 +27,7 @@ from consumers.stores import StoreConsumer
 from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
-from domain.images import digest_of
+from domain.images import upload_digest
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -148,7 +148,7 @@ class Desk:
 
     async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
         """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
-        id, digest = str(fields.pop("id", None) or uuid4()), digest_of(content)
+        id, digest = str(fields.pop("id", None) or uuid4()), upload_digest(content)
         await self.services.image_files.put_upload(id, digest, content)
         await self.read_uploads(self.records({"id": id, "digest": digest, **fields}, at=at))
         return id

@@ -7,7 +7,7 @@ import pytest
 from domain.claims import Claim, only_review
 from domain.ratings import Entity
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from storage.claims import COLLECTION, ClaimRepository
 
 ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")

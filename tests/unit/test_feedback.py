@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
 from domain.feedback import (
+    AppliedFeedback,
     Feedback,
     FeedbackAction,
     FeedbackRefusal,
@@ -25,11 +26,10 @@ from domain.feedback import (
     ReportReason,
     ReviewFeedback,
     Settlement,
-    TakenFeedback,
     Vote,
     VoteKey,
-    counting,
-    take_feedback,
+    apply_feedback,
+    responses_after_vote,
     visitor_id,
 )
 from domain.ratings import Entity
@@ -66,11 +66,11 @@ def a_report(id: str, offset: int, command_id: str | None = None) -> Feedback:
     return Feedback("a", FeedbackAction.REPORT, Origin(place(offset)), AT, report=report, command_id=command_id)
 
 
-def taken(*commands: Feedback, **known: Any) -> TakenFeedback:
-    return take_feedback(commands, KnownFeedback(**{"reviews": {"a": REVIEW}, **known}))
+def taken(*commands: Feedback, **known: Any) -> AppliedFeedback:
+    return apply_feedback(commands, KnownFeedback(**{"reviews": {"a": REVIEW}, **known}))
 
 
-def outcomes(result: TakenFeedback) -> list[Outcome | None]:
+def outcomes(result: AppliedFeedback) -> list[Outcome | None]:
     return [each.outcome if each else None for each in result.results]
 
 
@@ -87,7 +87,7 @@ def test_the_last_vote_of_each_voter_counts_however_often_it_is_delivered(
     while delivered < len(commands):
         start = data.draw(st.integers(0, delivered))
         delivered = data.draw(st.integers(delivered + 1, len(commands)))
-        result = take_feedback(commands[start:delivered], KnownFeedback({"a": review}, stored))
+        result = apply_feedback(commands[start:delivered], KnownFeedback({"a": review}, stored))
         review, stored = result.reviews.get("a", review), stored | dict(result.votes)
     last = {voter: helpful for voter, helpful, _ in told}
     assert review.responses == Responses(list(last.values()).count(True), list(last.values()).count(False))
@@ -98,7 +98,7 @@ def test_the_last_vote_of_each_voter_counts_however_often_it_is_delivered(
 @pytest.mark.parametrize("after", [True, False, None])
 def test_a_vote_counts_once(before: bool | None, after: bool | None) -> None:
     expected = Responses(4 - (before is True) + (after is True), 6 - (before is False) + (after is False), 9)
-    assert counting(Responses(4, 6, 9), before, after) == expected
+    assert responses_after_vote(Responses(4, 6, 9), before, after) == expected
     stored = {KEY: Vote(before, place(0))}
     result = taken(a_vote(after, 1), reviews={"a": replace(REVIEW, responses=Responses(4, 6, 9))}, votes=stored)
     assert outcomes(result) == [Outcome.UNCHANGED if before is after else Outcome.APPLIED]
@@ -107,8 +107,8 @@ def test_a_vote_counts_once(before: bool | None, after: bool | None) -> None:
 
 
 def test_no_counter_is_below_zero() -> None:
-    assert counting(Responses(0, 0), True, False) == Responses(0, 1)
-    assert counting(Responses(0, 0), False, True) == Responses(1, 0)
+    assert responses_after_vote(Responses(0, 0), True, False) == Responses(0, 1)
+    assert responses_after_vote(Responses(0, 0), False, True) == Responses(1, 0)
 
 
 @pytest.mark.parametrize(

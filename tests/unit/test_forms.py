@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from api.web.problems import ProblemError
 from domain.feedback import visitor_id
-from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
+from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.objects import ObjectKey
 from domain.ratings import Entity
 from storefront.challenges import LIFETIME, MOST_WORK, Challenge, new_challenge, refusal_of_check
@@ -30,7 +30,7 @@ places = st.builds(lambda type, id, store: ObjectKey(Entity(type, id), store), t
 @given(places, places, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
 def test_a_stamp_holds_for_its_object_and_store(place: ObjectKey, other: ObjectKey, opened: datetime) -> None:
     at = opened.replace(tzinfo=UTC)
-    text = stamped(place, at, KEY)
+    text = new_stamp(place, at, KEY)
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
     assert refusal_of_stamp(text, place, [OTHER, KEY], at + LEAST_TIME) is None
     assert refusal_of_stamp(text, place, [OTHER], at + LEAST_TIME) is FormRefusal.STAMP_INVALID
@@ -44,7 +44,7 @@ def test_what_is_signed_is_the_same_in_every_version() -> None:
     moment = str(round(NOON.timestamp() * 1_000))
     signed = f"plaudit form stamp 1\n{dumps(['shop', 'Product', 'camera', moment])}".encode()
     signature = urlsafe_b64encode(hmac.digest(KEY, signed, "sha256")).decode().rstrip("=")
-    assert stamped(PLACE, NOON, KEY) == f"{moment}.{signature}"
+    assert new_stamp(PLACE, NOON, KEY) == f"{moment}.{signature}"
     assert check_key(PLACE, KEY) == hmac.digest(KEY, f"plaudit form check 1\n{about}".encode(), "sha256")
 
 
@@ -54,7 +54,7 @@ def test_what_is_no_stamp(text: str) -> None:
 
 
 def test_the_time_that_a_form_takes() -> None:
-    text = stamped(PLACE, NOON, KEY)
+    text = new_stamp(PLACE, NOON, KEY)
 
     def after(time: timedelta, **least: timedelta) -> FormRefusal | None:
         return refusal_of_stamp(text, PLACE, [KEY], NOON + time, **least)
@@ -70,7 +70,7 @@ def test_the_time_that_a_form_takes() -> None:
 
 @given(st.data())
 def test_no_change_of_a_stamp_goes_unnoticed(data: st.DataObject) -> None:
-    text = stamped(PLACE, NOON, KEY)
+    text = new_stamp(PLACE, NOON, KEY)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters().filter(lambda character: character != text[at]))
     for changed in (text[:at] + other + text[at + 1 :], text[:at], text[:at] + text[at + 1 :], text + other):

@@ -12,17 +12,17 @@ from domain.images import (
     Rebuilt,
     StoredImage,
     UploadRefusal,
-    chosen,
-    digest_of,
-    first,
     format_of,
-    held,
     holders_after,
+    images_after_edit,
+    images_of_new_review,
     is_foreign,
     may_come,
     objection,
     ready_among,
-    settled,
+    settle_upload,
+    upload_digest,
+    with_claims,
     with_pending,
     with_readiness,
     with_settled,
@@ -30,7 +30,7 @@ from domain.images import (
     without_lost,
 )
 from domain.reviews_facts import ReviewImage, Source
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 NOW, EARLIER = datetime(2026, 3, 14, tzinfo=UTC), datetime(2026, 3, 13, tzinfo=UTC)
 READY = StoredImage("i", ImageState.READY, EARLIER, width=4, height=3)
@@ -62,8 +62,8 @@ def test_formats(head: bytes, expected: ImageFormat | None) -> None:
 
 
 def test_an_upload_is_named_by_128_bits_of_blake2b() -> None:
-    assert digest_of(b"") == "cae66941d9efbd404e4d88758ea67670"
-    assert digest_of(b"a") != digest_of(b"b")
+    assert upload_digest(b"") == "cae66941d9efbd404e4d88758ea67670"
+    assert upload_digest(b"a") != upload_digest(b"b")
 
 
 @pytest.mark.parametrize(
@@ -106,41 +106,41 @@ def test_somebody_else_is_known_by_both_names(uploader: str | None, author: str 
 def test_an_upload_is_settled_once() -> None:
     for state in (ImageState.READY, ImageState.REFUSED, ImageState.GONE):
         image = replace(READY, state=state)
-        assert settled(image, UPLOAD, REBUILT, None) is image
-    ready = settled(None, UPLOAD, REBUILT, None)
+        assert settle_upload(image, UPLOAD, REBUILT, None) is image
+    ready = settle_upload(None, UPLOAD, REBUILT, None)
     assert ready == StoredImage("i", ImageState.READY, NOW, "anna", None, 4, 3)
-    refused = settled(None, UPLOAD, UploadRefusal.ANIMATED, None)
+    refused = settle_upload(None, UPLOAD, UploadRefusal.ANIMATED, None)
     assert refused == StoredImage("i", ImageState.REFUSED, NOW, "anna", refusal=UploadRefusal.ANIMATED)
 
 
 @pytest.mark.parametrize("author", ["anna", None])
 def test_an_awaited_image_stays_with_its_review(author: str | None) -> None:
-    after = settled(AWAITED, UPLOAD, REBUILT, author)
+    after = settle_upload(AWAITED, UPLOAD, REBUILT, author)
     assert (after.state, after.review_id, after.at) == (ImageState.READY, "r", NOW)
 
 
 def test_an_image_that_was_hidden_before_it_was_ready_knows_the_command() -> None:
     seen = Seen({2: (7, 1_000)})
     for result in (REBUILT, UploadRefusal.ANIMATED):
-        assert settled(replace(AWAITED, seen=seen), UPLOAD, result, "anna").seen == seen
+        assert settle_upload(replace(AWAITED, seen=seen), UPLOAD, result, "anna").seen == seen
 
 
 def test_an_awaited_image_of_somebody_else_is_refused() -> None:
-    after = settled(AWAITED, UPLOAD, REBUILT, "berta")
+    after = settle_upload(AWAITED, UPLOAD, REBUILT, "berta")
     assert (after.state, after.review_id, after.refusal) == (ImageState.REFUSED, None, UploadRefusal.OF_ANOTHER)
-    assert settled(None, UPLOAD, REBUILT, "berta").state is ImageState.READY
-    assert settled(AWAITED, UPLOAD, UploadRefusal.ANIMATED, "berta").refusal is UploadRefusal.ANIMATED
+    assert settle_upload(None, UPLOAD, REBUILT, "berta").state is ImageState.READY
+    assert settle_upload(AWAITED, UPLOAD, UploadRefusal.ANIMATED, "berta").refusal is UploadRefusal.ANIMATED
 
 
 def test_images_are_chosen_in_order_and_stay_hidden() -> None:
     before = (ReviewImage("a", is_hidden=True), ReviewImage("b"))
-    assert chosen(["c", "a", "d", "c", "b"], before, {"c"}, NOW) == (
+    assert images_after_edit(["c", "a", "d", "c", "b"], before, {"c"}, NOW) == (
         ReviewImage("c", ready_at=NOW),
         ReviewImage("a", is_hidden=True),
         ReviewImage("d", is_pending=True),
         ReviewImage("b"),
     )
-    assert chosen([], before, {"a"}, NOW) == ()
+    assert images_after_edit([], before, {"a"}, NOW) == ()
 
 
 def test_images_that_are_being_rebuilt_stay_behind_those_that_are_named() -> None:
@@ -150,7 +150,7 @@ def test_images_that_are_being_rebuilt_stay_behind_those_that_are_named() -> Non
 
 
 def test_new_reviews_have_images_that_are_to_be_ready() -> None:
-    images = first(["b", "a", "b"], ["a"])
+    images = images_of_new_review(["b", "a", "b"], ["a"])
     assert images == (ReviewImage("b", is_pending=True), ReviewImage("a", is_hidden=True, is_pending=True))
     assert with_readiness(images, {"a"}) == (images[0], ReviewImage("a", is_hidden=True))
 
@@ -193,7 +193,7 @@ def test_reviews_get_images_once() -> None:
     holders = holders_after(stored, {"new"}, ["i", "new"], "r", None)
     assert holders == {"i": "r", "new": "r"}
     assert holders_after({"i": replace(READY, uploader="anna")}, (), ["i"], "r", "berta") is Refusal.IMAGE_OF_ANOTHER
-    after = held(stored, holders, NOW)
+    after = with_claims(stored, holders, NOW)
     assert holders_after(after, (), ["i"], "r", None) == {"i": "r"}
     assert after["i"] == replace(READY, review_id="r")
     assert after["new"] == StoredImage("new", ImageState.AWAITED, NOW, review_id="r")

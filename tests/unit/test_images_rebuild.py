@@ -14,14 +14,14 @@ import pytest
 from PIL import Image
 
 from consumers import images_child, images_rebuild
-from consumers.images_rebuild import rebuild, started
+from consumers.images_rebuild import rebuild, start_child
 from domain.images import Rebuilt, UploadRefusal
 from tests.support.images import picture
 
 _BESIDE_THREADS = """
 import asyncio, ctypes, os, subprocess, threading
 import uvloop
-from consumers.images_rebuild import started
+from consumers.images_rebuild import start_child
 
 # Threads that aren't Python's own take the interpreter's locks as they come and go.
 libc = ctypes.CDLL(None)
@@ -39,7 +39,7 @@ async def main():
     for _ in range(2):
         threading.Thread(target=come_and_go, daemon=True).start()
     for _ in range(400):
-        child = started(("/bin/true",))
+        child = start_child(("/bin/true",))
         await asyncio.to_thread(child.communicate)
         assert child.returncode == 0
     print("all ended", flush=True)
@@ -75,9 +75,9 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
             raise OSError(errno.EAGAIN, "too many processes")
         if tries == 3:
             script.write_text(Path(images_child.__file__).read_text())
-        return started(command)  # without its script it ends at once
+        return start_child(command)  # without its script it ends at once
 
-    monkeypatch.setattr(images_rebuild, "started", start)
+    monkeypatch.setattr(images_rebuild, "start_child", start)
     assert isinstance(await asyncio.wait_for(rebuild(picture()), 300), Rebuilt)
     assert tries == 3
 
@@ -90,9 +90,9 @@ async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch:
         tries += 1
         is_first = tries == 1
         monkeypatch.setattr(images_rebuild, "PATIENCE_S", 0.5 if is_first else 300)
-        return started(("/bin/sh", "-c", "echo begun; exec tail -f /dev/null") if is_first else command)
+        return start_child(("/bin/sh", "-c", "echo begun; exec tail -f /dev/null") if is_first else command)
 
-    monkeypatch.setattr(images_rebuild, "started", start)
+    monkeypatch.setattr(images_rebuild, "start_child", start)
     assert isinstance(await asyncio.wait_for(rebuild(picture()), 600), Rebuilt)
     assert tries == 2
 

@@ -17,7 +17,7 @@ from console.app import add_console
 from console.sign_in.attempts import Attempt, Provider
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import MOST_EXCHANGES_PER_CLIENT, SignIn
-from storage.made_up_keys import MadeUpKey
+from storage.generated_keys import GeneratedKey
 from tests.support.app import app_without_servers, client_of
 from tests.support.guarded import AUTHENTICATOR, HeaderDoor
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, running_issuer
@@ -104,7 +104,7 @@ async def test_visitors_whose_provider_is_slow() -> None:
     provider = SlowProvider()
     async with narrow_app(1, AUTHENTICATOR) as app, client_of(app) as http:
         services = app.state.services
-        add_console(app, SignIn(services, CookieKeys([bytes(32)], MadeUpKey(services.database, "none")), provider))
+        add_console(app, SignIn(services, CookieKeys([bytes(32)], GeneratedKey(services.database, "none")), provider))
         async with waiting(*(http.get(f"{SIGN_IN}/start") for _ in range(3))):
             await eventually(lambda: provider.asked == 3)
             assert (await http.get(OPEN_TO_ALL)).status_code == 200

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pymongo import ASCENDING, DESCENDING
 
 from storage.database import Document
-from storage.keyset import SortValue, behind
+from storage.keyset import SortValue, after_row
 
 Row = tuple[str | None, int | None, int | None, str]
 FIELDS = ("text", "count", "number", "id")
@@ -73,5 +73,5 @@ def test_rows_behind_a_row_are_those_that_sort_behind_it(
 
     rows.sort(key=functools.cmp_to_key(by_order))
     index = data.draw(st.integers(0, len(rows) - 1))
-    conditions = behind(order, [rows[index][name] for name, _ in order])
+    conditions = after_row(order, [rows[index][name] for name, _ in order])
     assert [row for row in rows if all(is_met(each, row) for each in conditions)] == rows[index + 1 :]

@@ -49,7 +49,7 @@ async def test_stores_without_a_template_take_memory_too() -> None:
     templates = SavedTemplates(cast("TemplateRepository", repository))
     for number in range(10_000):
         assert await templates.usable(order(str(number), None), None) == {}
-    assert len(templates._read) < 9_000
+    assert len(templates._by_scope) < 9_000
 
 
 async def test_what_is_too_much_for_the_memory_is_read_again() -> None:

@@ -16,18 +16,18 @@ from pydantic import ValidationError
 from domain.moderation_rules import (
     MOST_CHARACTERS,
     NO_RULING,
-    JudgedReview,
     ModerationRule,
+    RuleInput,
     RuleKind,
     RuleOutcome,
     RuleSet,
     Ruling,
     faults,
     is_duplicate,
-    judged,
     language_of_stranger,
+    rule_input,
     text_keys,
-    tried,
+    trial_rulings,
 )
 from domain.moderation_rules_compiled import RuleSets, rule_set
 from domain.moderation_rules_text import (
@@ -60,7 +60,7 @@ def rule(id: str, kind: RuleKind, outcome: RuleOutcome = FLAG, **fields: Any) ->
 
 
 def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **facts: Any) -> bool:
-    ruling = RuleSet((one,)).judge(JudgedReview(title, text, **{"rating": 400, **facts}))
+    ruling = RuleSet((one,)).judge(RuleInput(title, text, **{"rating": 400, **facts}))
     assert ruling.fired in ((), (one,))
     return bool(ruling.fired)
 
@@ -285,7 +285,7 @@ def test_a_word_four_times_running_is_found_wherever_it_stands(number: int) -> N
 def test_the_pieces_for_which_a_rule_fires(kind: RuleKind, said: str, pieces: tuple[str, ...]) -> None:
     words = ("buy now", "Scam", "scam", "cam") if kind is RuleKind.WORDS else ()
     rules = RuleSet((rule("r", kind, words=words), rule("silent", RuleKind.VERIFIED, APPROVE)))
-    assert rules.evidence(JudgedReview("a title", said, 400)) == {"r": pieces}
+    assert rules.evidence(RuleInput("a title", said, 400)) == {"r": pieces}
 
 
 PIECES = (
@@ -307,7 +307,7 @@ def test_a_detector_finds_something_where_there_are_pieces(detector: Detector, p
 def test_there_are_pieces_where_a_rule_of_texts_fires(said: str, name: str) -> None:
     kinds = (RuleKind.LINKS, RuleKind.CONTACT, RuleKind.REPEATED)
     rules = RuleSet((*(rule(kind, kind) for kind in kinds), rule("w", RuleKind.WORDS, words=("a", "b a"))))
-    review = JudgedReview(None, said, 400, user_name=name)
+    review = RuleInput(None, said, 400, user_name=name)
     found = rules.evidence(review)
     assert [*found] == [each.id for each in rules.judge(review).fired]
     whole = searched(None, said, name)
@@ -322,7 +322,7 @@ def test_the_words_of_a_store_take_little_memory() -> None:
     rules = [{"id": str(n), "kind": "words", "outcome": "hold", "words": words[n::40]} for n in range(40)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     compiled = RuleSet([fields.rule() for fields in MODERATION_RULES.validate_python(rules, strict=False)])
-    assert compiled.judge(JudgedReview(None, f"say {words[0]}!", 400)).flags == ("0",)
+    assert compiled.judge(RuleInput(None, f"say {words[0]}!", 400)).flags == ("0",)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; by the usual way 300 MiB
     rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
     with pytest.raises(ValidationError, match="All words together have at most 200,000 characters"):
@@ -445,7 +445,7 @@ def test_duplicates_and_always() -> None:
     assert fired(rule("a", RuleKind.ALWAYS))
     assert RuleSet((rule("d", RuleKind.DUPLICATE),)).looks_for_duplicates
     assert not RuleSet((rule("a", RuleKind.ALWAYS),)).looks_for_duplicates
-    assert RuleSet(()).judge(JudgedReview(None, "x", 100)) is NO_RULING
+    assert RuleSet(()).judge(RuleInput(None, "x", 100)) is NO_RULING
 
 
 def stars(id: str, hours: int) -> ModerationRule:
@@ -496,15 +496,15 @@ def test_precedence(
         ((H,), None, None),
     ],
 )
-def test_publication(rules: tuple[ModerationRule, ...], hours: int | None, by: str | None) -> None:
-    publication = Ruling(rules).publication
-    assert publication == (hours and (timedelta(hours=hours), next(r for r in rules if r.id == by)))
+def test_planned_approval(rules: tuple[ModerationRule, ...], hours: int | None, by: str | None) -> None:
+    planned = Ruling(rules).planned_approval
+    assert planned == (hours and (timedelta(hours=hours), next(r for r in rules if r.id == by)))
 
 
 @given(lists(tuples(sampled_from(RuleOutcome), integers(0, 3)), max_size=6))
 def test_any_hold_wins_over_any_flag_over_any_approval(wishes: list[tuple[RuleOutcome, int]]) -> None:
     rules = tuple(rule(str(n), RuleKind.ALWAYS, outcome) for n, (outcome, _) in enumerate(wishes))
-    ruling, outcomes = RuleSet(rules).judge(JudgedReview(None, "x", 100)), {outcome for outcome, _ in wishes}
+    ruling, outcomes = RuleSet(rules).judge(RuleInput(None, "x", 100)), {outcome for outcome, _ in wishes}
     assert ruling.is_held is (HOLD in outcomes)
     assert (ruling.status is ReviewStatus.APPROVED) is (outcomes == {APPROVE})
     assert ruling.flags == tuple(each.id for each in rules if each.outcome is not APPROVE)
@@ -575,13 +575,13 @@ def a_review(id: str, text: str, author: str | None = "ann", object: str = "came
 
 def test_rules_look_at_a_part_of_a_review() -> None:
     review = a_review("r", "Good", facts=Facts(True, False, None, "de"))
-    expected = JudgedReview("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
-    assert judged(review) == expected
+    expected = RuleInput("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
+    assert rule_input(review) == expected
     review.user_name = "Anna"
-    assert judged(review) == expected._replace(user_name="Anna")
+    assert rule_input(review) == expected._replace(user_name="Anna")
     review.user_name = None
-    assert judged(review, is_duplicate=True) == judged(review)._replace(is_duplicate=True)
-    assert not judged(a_review("r", "Good", facts=Facts(incentivized=True))).is_verified
+    assert rule_input(review, is_duplicate=True) == rule_input(review)._replace(is_duplicate=True)
+    assert not rule_input(a_review("r", "Good", facts=Facts(incentivized=True))).is_verified
 
 
 def test_a_trial_looks_for_duplicates_among_its_reviews_in_their_order() -> None:
@@ -594,10 +594,10 @@ def test_a_trial_looks_for_duplicates_among_its_reviews_in_their_order() -> None
         a_review("nobody", "Good pictures", None),
         a_review("other", "Bad pictures"),
     ]
-    rulings = list(tried(RuleSet((rule("d", RuleKind.DUPLICATE),)), reviews))
+    rulings = list(trial_rulings(RuleSet((rule("d", RuleKind.DUPLICATE),)), reviews))
     assert [review for review, _ in rulings] == reviews
     assert [review.id for review, ruling in rulings if ruling.flags] == ["of-the-object", "of-the-author", "nobody"]
-    (always,) = tried(RuleSet((A,)), reviews[:1])
+    (always,) = trial_rulings(RuleSet((A,)), reviews[:1])
     assert always == (reviews[0], Ruling((A,)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from domain.moderation_rules import NO_RULING, JudgedReview, RuleSet, Ruling
+from domain.moderation_rules import NO_RULING, RuleInput, RuleSet, Ruling
 from plaudit.cli.main import app
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
@@ -46,7 +46,7 @@ async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatc
     """Deadlocks, and so fails, where the work is done in the loop."""
     answered = threading.Event()
 
-    def judged(rules: RuleSet, review: JudgedReview) -> Ruling:
+    def judged(rules: RuleSet, review: RuleInput) -> Ruling:
         assert answered.wait(30)
         return NO_RULING
 
@@ -62,7 +62,7 @@ async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatc
 async def test_trials_take_one_thread_however_many_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     trying, most, lock = 0, 0, threading.Lock()
 
-    def judged(rules: RuleSet, review: JudgedReview) -> Ruling:
+    def judged(rules: RuleSet, review: RuleInput) -> Ruling:
         nonlocal trying, most
         with lock:
             trying += 1

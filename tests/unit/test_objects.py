@@ -28,7 +28,7 @@ def test_any_order_of_records_leads_to_the_newest_facts(told: list[tuple[dict[st
         state = ObjectFacts()
         for facts, position in (*order, *order[:1]):
             state = state.after(facts, position)
-        states.add((tuple(sorted(state.facts.items())), tuple(sorted(state.told.items()))))
+        states.add((tuple(sorted(state.facts.items())), tuple(sorted(state.records.items()))))
     assert len(states) == 1
     newest: dict[str, Fact] = {}
     for facts, _ in sorted(records, key=lambda record: (record[1].timestamp, record[1].offset)):

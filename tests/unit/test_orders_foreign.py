@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import Customer, Order, OrderLine, after_event
-from domain.privacy import forgotten_order
+from domain.privacy import order_without_customer
 from messaging.decoding import InvalidMessageError
 from messaging.orders import order_event
 from messaging.reading import InvalidContentError
@@ -232,12 +232,12 @@ def test_a_mail_address_that_is_no_text_is_refused(email: object) -> None:
 
 @pytest.mark.parametrize("order", [VIRTO, SHOPIFY, COMMERCETOOLS], ids=["virto", "shopify", "commercetools"])
 def test_an_order_without_whoever_ordered(order: dict[str, Any]) -> None:
-    forgotten = forgotten_order(told(order))
+    forgotten = order_without_customer(told(order))
     assert forgotten.available() == told(order).available()
     assert [line["quantity"] for line in json.loads(forgotten.body)["items"]] == [e.quantity for e in told(order).lines]
     for trace in ("anna", "Anna", "Berg", "115310627314723950", "example.com"):
         assert trace not in repr(forgotten)
-    assert forgotten_order(forgotten) == forgotten
+    assert order_without_customer(forgotten) == forgotten
 
 
 _values = st.recursive(

@@ -7,7 +7,7 @@ from aiokafka.partitioner import murmur2 as murmur2_of_kafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.places import BUCKETS, bucket_in, bucket_of, entity_key, murmur2, partition_at, placed, tells_place
+from domain.places import BUCKETS, bucket_in, bucket_of, contains_bucket, entity_key, murmur2, partition_at, placed
 from domain.ratings import Entity
 from messaging.kafka.packing import partition_of
 from messaging.topics import Topic
@@ -30,7 +30,7 @@ def test_an_object_has_one_of_4096_buckets() -> None:
 def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> None:
     made = placed(id, bucket)
     assert bucket_in(made) == bucket
-    assert tells_place(made.encode())
+    assert contains_bucket(made.encode())
     assert UUID(made).int >> 76 & 0xF == 8
     assert UUID(made).int >> 80 == id.int >> 80
     assert UUID(made).int & (1 << 64) - 1 == id.int & (1 << 64) - 1
@@ -51,7 +51,7 @@ def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> Non
 )
 def test_other_ids_tell_none(id: str) -> None:
     assert bucket_in(id) is None
-    assert not tells_place(id.encode(errors="surrogatepass"))
+    assert not contains_bucket(id.encode(errors="surrogatepass"))
 
 
 @given(st.integers(0, BUCKETS - 1), st.integers(1, 500))

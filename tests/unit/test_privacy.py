@@ -17,16 +17,16 @@ from domain.privacy import (
     MOST_BROKEN,
     MOST_EMBEDDED,
     MOST_PARSED,
-    forgotten_order,
-    forgotten_return,
-    forgotten_return_command,
+    erasure_mark,
     is_about,
     is_of,
-    mark_of,
+    order_without_customer,
     part_in_return,
     people_in,
-    unkeyed_mark_of,
-    unnamed_return,
+    return_command_without_customer,
+    return_without_customer,
+    return_without_name,
+    unkeyed_erasure_mark,
 )
 from domain.returns import Return
 from domain.returns_lines import ReturnLine
@@ -70,7 +70,7 @@ def test_whose_an_order_is(customer: Customer, is_theirs: bool) -> None:
 
 
 def test_an_order_without_whoever_ordered() -> None:
-    forgotten = forgotten_order(told_order())
+    forgotten = order_without_customer(told_order())
     assert forgotten.available() == told_order().available()
     assert json.loads(forgotten.body) == {
         "id": "o",
@@ -80,12 +80,12 @@ def test_an_order_without_whoever_ordered() -> None:
     }
     for trace in ("anna", "Lindenallee", "Anna"):
         assert trace not in repr(forgotten)
-    assert forgotten_order(forgotten) == forgotten
+    assert order_without_customer(forgotten) == forgotten
 
 
 def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
     order = replace(told_order(), body=b'{"Status": "Paid", "lines": {"p": 2}, "buyer": "Anna"}')
-    forgotten = forgotten_order(order)
+    forgotten = order_without_customer(order)
     assert json.loads(forgotten.body) == {
         "id": "o",
         "number": "CO1",
@@ -93,15 +93,15 @@ def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
         "storeId": "shop",
         "items": [{"id": "line", "productId": "p", "name": "Camera", "quantity": 2, "price": 3.5}],
     }
-    assert forgotten_order(forgotten) == forgotten
-    assert forgotten_order(replace(order, lines=())).body == b'{"status": "Paid"}'
+    assert order_without_customer(forgotten) == forgotten
+    assert order_without_customer(replace(order, lines=())).body == b'{"status": "Paid"}'
     # So does one that has lost its body.
-    assert forgotten_order(replace(order, body=NO_BODY)) == forgotten_order(replace(order, body=b"{}"))
-    assert forgotten_order(replace(order, body=NO_BODY, lines=())).body == b"{}"
+    assert order_without_customer(replace(order, body=NO_BODY)) == order_without_customer(replace(order, body=b"{}"))
+    assert order_without_customer(replace(order, body=NO_BODY, lines=())).body == b"{}"
 
 
 def test_events_that_were_known_bring_nobody_back() -> None:
-    forgotten = forgotten_order(after_event(None, told_order(5), "d5"))
+    forgotten = order_without_customer(after_event(None, told_order(5), "d5"))
     assert after_event(forgotten, told_order(5), "d5") is forgotten
     assert after_event(forgotten, told_order(1), "d1").customer.id is None
     assert after_event(forgotten, told_order(9), "d9").customer.id == "anna"
@@ -239,38 +239,38 @@ def test_whoever_is_named_is_found_in_any_way_to_write_json(customer: str) -> No
 def test_a_command_without_whoever_sent_it() -> None:
     wanted = {"id": "r", "orderId": "o", "resolution": "Refund me", "lineItems": [{"quantity": 2, "reason": "Broke"}]}
     command = {"action": "create", "user": "anna", "return": wanted}
-    forgotten = json.loads(forgotten_return_command(json.dumps(command).encode(), "anna"))
+    forgotten = json.loads(return_command_without_customer(json.dumps(command).encode(), "anna"))
     assert forgotten == {"action": "create", "return": {"id": "r", "orderId": "o", "lineItems": [{"quantity": 2}]}}
-    assert json.loads(forgotten_return_command(json.dumps(command).encode(), "berta"))["user"] == "anna"
+    assert json.loads(return_command_without_customer(json.dumps(command).encode(), "berta"))["user"] == "anna"
 
 
 def test_a_command_without_any_words_stays_as_it_was_written() -> None:
     command = '{"return": {"id": "r", "lineItems": [{"orderLineItemId": "Öse"}]}}'.encode()
-    assert forgotten_return_command(command, "anna") == command
+    assert return_command_without_customer(command, "anna") == command
 
 
 @given(st.text(), st.text())
 def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other: str) -> None:
-    assert (mark_of(one, b"key") == mark_of(other, b"key")) == (one == other)
-    assert len({mark_of(one, b"key"), mark_of(one, b"another"), unkeyed_mark_of(one)}) == 3
-    assert len(mark_of(one, b"key")) == 64
+    assert (erasure_mark(one, b"key") == erasure_mark(other, b"key")) == (one == other)
+    assert len({erasure_mark(one, b"key"), erasure_mark(one, b"another"), unkeyed_erasure_mark(one)}) == 3
+    assert len(erasure_mark(one, b"key")) == 64
 
 
 def test_an_id_that_is_no_text_has_marks_too() -> None:
-    assert mark_of("\ud800", b"key") != mark_of("\udfff", b"key")
-    assert unkeyed_mark_of("\ud800") != unkeyed_mark_of("\udfff")
+    assert erasure_mark("\ud800", b"key") != erasure_mark("\udfff", b"key")
+    assert unkeyed_erasure_mark("\ud800") != unkeyed_erasure_mark("\udfff")
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
     anna = Customer("anna", "Anna Berg", "anna@example.com", "de")
     order = replace(told_order(), customer=anna, former_customers=("berta",))
-    forgotten = forgotten_order(order)
+    forgotten = order_without_customer(order)
     assert forgotten == replace(order, customer=Customer(), former_customers=(), body=forgotten.body)
 
 
 def test_names_of_things_stay_as_they_were_written() -> None:
     body = json.dumps({"items": [{"name": "Öse"}], "customerName": "Åsa"}, ensure_ascii=False).encode()
-    assert forgotten_order(replace(told_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
+    assert order_without_customer(replace(told_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
 
 
 @pytest.mark.parametrize("by", ["anna", "clerk", None])
@@ -281,9 +281,9 @@ def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     left, hers = (None, "anna") if by == "anna" else (by, None)
     unnamed = replace(line, created_by=left, modified_by=left)
     without = replace(stored, lines=(unnamed, unnamed), created_by=left, modified_by=left)
-    assert unnamed_return(stored, "anna") == without
+    assert return_without_name(stored, "anna") == without
     line = replace(unnamed, reason=None)
-    assert forgotten_return(stored, "anna") == replace(without, resolution=None, origin=None, lines=(line, line))
+    assert return_without_customer(stored, "anna") == replace(without, resolution=None, origin=None, lines=(line, line))
     line = replace(line, created_by=hers, modified_by=hers)
     part = replace(stored, resolution=None, origin=None, lines=(line, line), created_by=hers, modified_by=hers)
     assert part_in_return(stored, "anna") == part

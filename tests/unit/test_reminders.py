@@ -23,8 +23,8 @@ from domain.reminders import (
     decide,
     decide_in_turn,
     due_date,
-    due_from,
-    due_up_to,
+    earliest_status_since,
+    latest_counted_from,
     state_after,
     takes_reviews,
     without_mail,
@@ -238,7 +238,7 @@ def test_reasons_that_last_are_told_from_those_that_pass() -> None:
 
 @pytest.mark.parametrize(("days", "before"), [(10, 10 * DAY), (1, DAY), (0, timedelta(microseconds=1))])
 def test_due_is_what_has_waited_its_days_but_never_what_was_sent_just_now(days: int, before: timedelta) -> None:
-    assert due_up_to(replace(SETTINGS, days_in_status=days), NOON) == NOON - before
+    assert latest_counted_from(replace(SETTINGS, days_in_status=days), NOON) == NOON - before
 
 
 def test_a_reminder_is_known_by_its_order_and_number() -> None:
@@ -333,7 +333,7 @@ def test_where_reviews_are_taken(store_id: str | None, store: Store | None, expe
 def test_an_order_that_is_too_old_is_never_asked_about(days: int, age: int) -> None:
     settings = replace(SETTINGS, days_in_status=days, max_age_days=age)
     oldest = (days + age) * DAY
-    assert due_from(settings, NOON + oldest) == NOON
+    assert earliest_status_since(settings, NOON + oldest) == NOON
     if oldest:
         assert isinstance(outcome(settings=settings, after=oldest), Reminder)
     assert outcome(settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
@@ -352,10 +352,10 @@ def test_products_that_take_no_reviews_are_not_named() -> None:
 def test_nothing_is_before_the_first_moment_of_all() -> None:
     first = datetime.min.replace(tzinfo=UTC)
     settings = replace(SETTINGS, days_in_status=10, max_age_days=30, limit_period_days=90)
-    assert due_from(settings, first + 39 * DAY) == first
-    assert due_from(settings, first + 41 * DAY) == first + DAY
-    assert due_up_to(settings, first + DAY) == first
-    assert due_up_to(settings, first + 11 * DAY) == first + DAY
+    assert earliest_status_since(settings, first + 39 * DAY) == first
+    assert earliest_status_since(settings, first + 41 * DAY) == first + DAY
+    assert latest_counted_from(settings, first + DAY) == first
+    assert latest_counted_from(settings, first + 11 * DAY) == first + DAY
     assert SentReminders(2, (first, first)).counted(settings, first + DAY) == 0
 
 

@@ -75,14 +75,14 @@ class Job:
 
 
 async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler.clock, "_AGAIN", timedelta(seconds=LEASE_S))
+    monkeypatch.setattr(scheduler.clock, "_REPEAT_DELAY", timedelta(seconds=LEASE_S))
     begun = datetime.now(UTC)
     daily = begun - timedelta(minutes=30)
     leases, job = Leases(done=begun - timedelta(days=1)), Job()
     stores = Stores(f"{daily.minute} {daily.hour} * * *")
     clock = ReminderClock(cast(Any, job), cast(Any, stores), cast(Any, leases), holder="a", lease_s=LEASE_S)
     clock.next_run = begun
-    clock._told = clock._cron = stores.cron
+    clock._checked_cron = clock._cron = stores.cron
     keeping = asyncio.create_task(clock.keep())
     try:
         await eventually(lambda: job.runs)

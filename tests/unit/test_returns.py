@@ -380,7 +380,7 @@ def test_the_rule_that_a_request_falls_under() -> None:
     assert [reason.code for reason in taken] == [ReturnRefusal.ID_TAKEN]
     assert decide(change_of_it, known, after, None) == changed_return(known, change_of_it, after)
     elsewhere = RefusalReason(ReturnRefusal.ID_TAKEN, "The return is of order o, and stays there")
-    assert changed_return(known, replace(change_of_it, told_order_id="p"), after) == [elsewhere]
+    assert changed_return(known, replace(change_of_it, named_order_id="p"), after) == [elsewhere]
     assert decide(change_of_it, known, None, None) == unknown
     assert decide(change_of_it, None, after, None) == unknown
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from domain.orders import Customer
 from domain.ratings import Entity
 from domain.reminders import Item, Reminder, ReviewableOrder
-from domain.review_tokens import VALIDITY, ReviewToken, TokenLine, proof, read, signed, tokens_of
+from domain.review_tokens import VALIDITY, ReviewToken, TokenLine, sign_token, tokens_of, verify_proof, verify_token
 from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, review_url
 from domain.reviews import ReviewIdentity
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.reviews import ONE_SUBMISSION
 from plaudit.secret_settings import ReviewTokenSettings
 
@@ -31,41 +31,41 @@ def test_what_is_signed_is_read(
     store: str | None, order: str, line: str, product: str, customer: str, expires: datetime
 ) -> None:
     token = ReviewToken(store, order, line, product, customer, expires.replace(microsecond=0, tzinfo=UTC))
-    text = signed(token, KEY)
+    text = sign_token(token, KEY)
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-    assert read(text, [OTHER, KEY], token.expires - SECOND) == token
-    assert read(text, [OTHER], token.expires - SECOND) is Refusal.INVALID_PROOF
-    assert read(text, [], token.expires - SECOND) is Refusal.INVALID_PROOF
+    assert verify_token(text, [OTHER, KEY], token.expires - SECOND) == token
+    assert verify_token(text, [OTHER], token.expires - SECOND) is Refusal.INVALID_PROOF
+    assert verify_token(text, [], token.expires - SECOND) is Refusal.INVALID_PROOF
 
 
 @given(st.data())
 def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
-    text = signed(TOKEN, KEY)
+    text = sign_token(TOKEN, KEY)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters().filter(lambda character: character != text[at]))
     for changed in (text[:at] + other + text[at + 1 :], text[:at], text[:at] + text[at + 1 :], text + other):
-        assert read(changed, [KEY], NOON) is Refusal.INVALID_PROOF
+        assert verify_token(changed, [KEY], NOON) is Refusal.INVALID_PROOF
 
 
 @given(st.text() | st.binary().map(lambda b: urlsafe_b64encode(b).decode() + "."))
 @example("\ud800.\udfff")
 def test_no_text_is_a_token(text: str) -> None:
-    assert read(text, [KEY], NOON) is Refusal.INVALID_PROOF
+    assert verify_token(text, [KEY], NOON) is Refusal.INVALID_PROOF
 
 
 def test_the_text_is_compact() -> None:
     token = replace(TOKEN, order_id="o" * 32, line_id="l" * 32, product_id="p" * 32, customer_id="c" * 32)
-    assert len(signed(token, KEY)) < 300
-    payload, signature = signed(replace(TOKEN, customer_id="zoë"), KEY).split(".")
+    assert len(sign_token(token, KEY)) < 300
+    payload, signature = sign_token(replace(TOKEN, customer_id="zoë"), KEY).split(".")
     assert urlsafe_b64decode(payload + "==") == '["shop","o1","1","camera","zoë",1775044800]'.encode()
     assert len(signature) == 43
 
 
 def test_ninety_days() -> None:
-    text = signed(TOKEN, KEY)
+    text = sign_token(TOKEN, KEY)
     assert timedelta(days=90) == VALIDITY
-    assert read(text, [KEY], NOON + timedelta(days=90) - SECOND) == TOKEN
-    assert read(text, [KEY], NOON + timedelta(days=90)) is Refusal.EXPIRED_PROOF
+    assert verify_token(text, [KEY], NOON + timedelta(days=90) - SECOND) == TOKEN
+    assert verify_token(text, [KEY], NOON + timedelta(days=90)) is Refusal.EXPIRED_PROOF
 
 
 @pytest.mark.parametrize(
@@ -80,23 +80,23 @@ def test_ninety_days() -> None:
     ids=str,
 )
 def test_a_token_is_for_its_order_line_alone(review: ReviewIdentity) -> None:
-    text = signed(TOKEN, KEY)
-    assert proof(text, review, [KEY], NOON) is Refusal.MISMATCHED_PROOF
-    assert proof(text, review, [OTHER], NOON) is Refusal.INVALID_PROOF
-    assert proof(text, REVIEW, [KEY], NOON) == TOKEN
-    assert proof(text, REVIEW._replace(user_id=None), [KEY], NOON) == TOKEN
+    text = sign_token(TOKEN, KEY)
+    assert verify_proof(text, review, [KEY], NOON) is Refusal.MISMATCHED_PROOF
+    assert verify_proof(text, review, [OTHER], NOON) is Refusal.INVALID_PROOF
+    assert verify_proof(text, REVIEW, [KEY], NOON) == TOKEN
+    assert verify_proof(text, REVIEW._replace(user_id=None), [KEY], NOON) == TOKEN
 
 
 def test_a_submission_has_the_author_of_its_token() -> None:
     given = {"storeId": "shop", "entityId": "camera", "entityType": "Product", "review": "Good", "rating": 5}
-    review = ONE_SUBMISSION.validate_python({**given, "token": signed(TOKEN, KEY)})
+    review = ONE_SUBMISSION.validate_python({**given, "token": sign_token(TOKEN, KEY)})
     assert review.by_author([KEY], NOON).user_id == "anna"
     assert review.by_author([OTHER], NOON) is review
     assert review.by_author([KEY], NOON).proof([KEY], NOON) == TOKEN
     bert = review.model_copy(update={"user_id": "bert"})
     assert bert.by_author([KEY], NOON) is bert
     assert ONE_SUBMISSION.validate_python({**given, "token": ""}).proof([KEY], NOON) is None
-    assert signed(TOKEN, KEY) not in repr(review) + repr(review.accepted("r", NOON))
+    assert sign_token(TOKEN, KEY) not in repr(review) + repr(review.accepted("r", NOON))
 
 
 def test_the_tokens_of_a_reminder() -> None:
@@ -167,7 +167,7 @@ def test_each_placeholder_stands_for_its_value() -> None:
 @given(texts.filter(bool), texts.filter(bool))
 def test_values_stay_in_their_places(product: str, order: str) -> None:
     token = replace(TOKEN, product_id=product, order_id=order, store_id=None)
-    text = signed(token, KEY)
+    text = sign_token(token, KEY)
     url = review_url("https://shop.example/r?p={productId}&o={orderId}&t={token}&s={storeId}", token, text)
     parts = urlsplit(url or "")
     assert (parts.scheme, parts.netloc, parts.path, parts.fragment) == ("https", "shop.example", "/r", "")

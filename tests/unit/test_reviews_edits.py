@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from domain.claims import only_review
 from domain.commands import Outcome
 from domain.delivery import REMEMBERED_MESSAGES, RecordPosition, Written
-from domain.moderation_rules import JudgedReview, ModerationRule, RuleKind, RuleOutcome, Ruling, judged
+from domain.moderation_rules import ModerationRule, RuleInput, RuleKind, RuleOutcome, Ruling, rule_input
 from domain.permissions import ANYBODY, Caller, Permission
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
@@ -23,12 +23,12 @@ from domain.reviews_edits import (
     apply_edit,
     edit_reviews,
     is_same_review,
-    message_mark,
+    message_digest,
+    needs_language_detection,
     right_to_edit,
-    untold_language,
 )
 from domain.reviews_facts import Facts, ReasonCode, ReviewImage
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 
 NOW = datetime(2022, 10, 4, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -284,13 +284,13 @@ def test_the_first_message_and_the_last_ones_are_remembered() -> None:
 
 def test_marks_of_messages() -> None:
     marks = {
-        message_mark(None, CONTENT),
-        message_mark(None, CONTENT._replace(title=None)),
-        message_mark("a", CONTENT),
-        message_mark("b", CONTENT),
+        message_digest(None, CONTENT),
+        message_digest(None, CONTENT._replace(title=None)),
+        message_digest("a", CONTENT),
+        message_digest("b", CONTENT),
     }
     assert len(marks) == 4
-    assert message_mark("a", CONTENT) == message_mark("a", Content("x", 100))
+    assert message_digest("a", CONTENT) == message_digest("a", Content("x", 100))
     assert all(0 <= mark < 2**63 for mark in marks)
 
 
@@ -306,15 +306,15 @@ def test_marks_of_messages() -> None:
 )
 def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: Content, digest: int) -> None:
     # Computed elsewhere: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum -l 64, ...
-    assert message_mark(identity, content) == digest // 2
+    assert message_digest(identity, content) == digest // 2
 
 
 def test_rules_look_at_a_part_of_an_edited_review() -> None:
     review = replace(REVIEW, facts=Facts(True, False, None, "de"))
-    expected = JudgedReview("Title", "Good", 400, "de", is_verified=True, is_duplicate=True, user_name="Anna")
-    assert judged(review, is_duplicate=True) == expected
-    assert judged(review, is_duplicate=False) == expected._replace(is_duplicate=False)
-    assert not judged(replace(REVIEW, facts=Facts(incentivized=True)), is_duplicate=True).is_verified
+    expected = RuleInput("Title", "Good", 400, "de", is_verified=True, is_duplicate=True, user_name="Anna")
+    assert rule_input(review, is_duplicate=True) == expected
+    assert rule_input(review, is_duplicate=False) == expected._replace(is_duplicate=False)
+    assert not rule_input(replace(REVIEW, facts=Facts(incentivized=True)), is_duplicate=True).is_verified
 
 
 def a_ruling(*outcomes: RuleOutcome) -> Ruling:
@@ -395,7 +395,7 @@ def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_
         review, result = apply_edit(review, change, keeps_status=False, judge=lambda *_: APPROVES)
         assert (review.status, review.flags, review.is_held) == (NEW, ("rejected-before",), True)
         assert result.ruling is not None
-        assert (result.is_approved, result.ruling.publication) == (False, None)
+        assert (result.is_approved, result.ruling.planned_approval) == (False, None)
     approved = replace(review, status=APPROVED)
     again = an_edit(content=Content("Last", 500), position=RecordPosition(0, 10, 200), message=10)
     after, _ = apply_edit(approved, again, keeps_status=False, judge=lambda *_: APPROVES)
@@ -410,7 +410,7 @@ def test_stars_publish_nothing_in_time_that_was_rejected() -> None:
         replace(REVIEW, status=REJECTED), an_edit(), keeps_status=False, judge=lambda *_: Ruling((low,))
     )
     assert result.ruling is not None
-    assert (result.ruling.flags, result.ruling.publication) == (("low", "rejected-before"), None)
+    assert (result.ruling.flags, result.ruling.planned_approval) == (("low", "rejected-before"), None)
 
 
 def test_rules_do_not_judge_what_a_moderator_has_changed() -> None:
@@ -481,7 +481,7 @@ def test_a_claim_names_nobody() -> None:
 )
 def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_given: bool, is_untold: bool) -> None:
     before = replace(REVIEW, facts=Facts(is_language_given=is_given))
-    assert untold_language(before, replace(before, **words)) is is_untold
+    assert needs_language_detection(before, replace(before, **words)) is is_untold
 
 
 def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
@@ -523,7 +523,7 @@ def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tu
     after, result = apply_edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((low,)))
     assert after.flags == flags
     assert result.ruling is not None
-    assert (result.ruling.publication is None) == (title == "Title")
+    assert (result.ruling.planned_approval is None) == (title == "Title")
     good = ModerationRule("good", RuleKind.ALWAYS, RuleOutcome.APPROVE)
     after, result = apply_edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
     assert (after.status is ReviewStatus.APPROVED) == result.is_approved == (title == "Other")

@@ -13,7 +13,7 @@ from consumers.reviews_submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.reviews_edits import apply_edit
-from domain.stores import Refusal
+from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
 from tests.support.records import Record
@@ -35,9 +35,9 @@ def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not(
     """They are looked up once it is stored and told, and a worker may be killed between."""
     (submission,) = submissions(received(0, [{}]))
     for is_told in (False, True):
-        decision = submission.at(replace(submission.holder(None), is_told=is_told))
+        decision = submission.decide_at(replace(submission.holder(None), is_announced=is_told))
         assert decision is not None
-        assert (decision.outcome, decision.is_repeat, decision.is_told) == (Outcome.APPLIED, True, is_told)
+        assert (decision.outcome, decision.is_repeat, decision.is_announced) == (Outcome.APPLIED, True, is_told)
         verifiable = submission.verifiable(decision)
         assert verifiable is not None
         assert verifiable.is_verified is None
@@ -54,7 +54,7 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
 def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
     """The other one was refused by the rules of its store, or came too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
-    decisions = [each.at(two.holder(None)) for each in (one, two)]
+    decisions = [each.decide_at(two.holder(None)) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
         (Outcome.UNCHANGED, False),
         (Outcome.APPLIED, True),
@@ -76,7 +76,7 @@ def text_after(*told_in_turn: Submission) -> str:
     kept = first.accepted()
     for each in others:
         holder = replace(first.holder(None), written=kept.written)
-        if each.at(holder) is None:
+        if each.decide_at(holder) is None:
             kept, _ = apply_edit(kept, each.edit(None), keeps_status=False)
     return kept.text
 

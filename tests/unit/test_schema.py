@@ -7,55 +7,55 @@ import pytest
 from domain.schema import (
     NEWEST,
     STEPS,
+    Compatibility,
     SchemaMark,
-    Standing,
     Step,
-    begun,
-    done,
+    compatibility,
     fresh_mark,
+    mark_when_begun,
+    mark_when_done,
     missing_steps,
     refusal,
-    standing,
 )
 from storage.migrations import WORK
 
-REFUSED = {Standing.TOO_OLD, Standing.TOO_NEW}
+REFUSED = {Compatibility.TOO_OLD, Compatibility.TOO_NEW}
 EXPAND, CONTRACT = Step(5, "Add a field.", 4), Step(5, "Remove a field.", 5)
 
 
 @pytest.mark.parametrize(
     ("mark", "known", "expected"),
     [
-        (SchemaMark(4, 3), 4, Standing.NEWEST),
-        (SchemaMark(3, 2), 4, Standing.BEHIND),
-        (SchemaMark(1, 0), 4, Standing.BEHIND),
-        (SchemaMark(0, 0), 4, Standing.TOO_OLD),
-        (SchemaMark(5, 4), 4, Standing.AHEAD),
-        (SchemaMark(5, 5), 4, Standing.TOO_NEW),
-        (SchemaMark(6, 4), 4, Standing.AHEAD),
-        (SchemaMark(), 1, Standing.BEHIND),
+        (SchemaMark(4, 3), 4, Compatibility.NEWEST),
+        (SchemaMark(3, 2), 4, Compatibility.BEHIND),
+        (SchemaMark(1, 0), 4, Compatibility.BEHIND),
+        (SchemaMark(0, 0), 4, Compatibility.TOO_OLD),
+        (SchemaMark(5, 4), 4, Compatibility.AHEAD),
+        (SchemaMark(5, 5), 4, Compatibility.TOO_NEW),
+        (SchemaMark(6, 4), 4, Compatibility.AHEAD),
+        (SchemaMark(), 1, Compatibility.BEHIND),
     ],
 )
-def test_a_version_runs_on_its_schema_and_its_neighbours(mark: SchemaMark, known: int, expected: Standing) -> None:
-    found = standing(mark, known)
+def test_a_version_runs_on_its_schema_and_its_neighbours(mark: SchemaMark, known: int, expected: Compatibility) -> None:
+    found = compatibility(mark, known)
     assert found is expected
     assert (found in REFUSED) is (refusal(mark, known) is not None)
 
 
 def test_a_rolling_upgrade_and_a_rollback_by_one_version() -> None:
     before = SchemaMark(4, 3)
-    for mark in (before, begun(before, EXPAND), done(before, EXPAND)):
-        assert standing(mark, 4) not in REFUSED
-        assert standing(mark, 5) not in REFUSED
-    assert done(before, EXPAND) == SchemaMark(5, 4)
+    for mark in (before, mark_when_begun(before, EXPAND), mark_when_done(before, EXPAND)):
+        assert compatibility(mark, 4) not in REFUSED
+        assert compatibility(mark, 5) not in REFUSED
+    assert mark_when_done(before, EXPAND) == SchemaMark(5, 4)
 
 
 def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> None:
     before = SchemaMark(4, 3)
-    assert standing(before, 4) not in REFUSED
-    for mark in (begun(before, CONTRACT), done(before, CONTRACT)):
-        assert standing(mark, 4) is Standing.TOO_NEW
-        assert standing(mark, 5) not in REFUSED
+    assert compatibility(before, 4) not in REFUSED
+    for mark in (mark_when_begun(before, CONTRACT), mark_when_done(before, CONTRACT)):
+        assert compatibility(mark, 4) is Compatibility.TOO_NEW
+        assert compatibility(mark, 5) not in REFUSED
 
 
 def test_a_refusal_says_what_to_do() -> None:
@@ -80,7 +80,7 @@ def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
 
 
 def test_a_fresh_database_is_marked_as_if_all_steps_had_been_made() -> None:
-    assert fresh_mark() == reduce(done, STEPS, SchemaMark())
+    assert fresh_mark() == reduce(mark_when_done, STEPS, SchemaMark())
 
 
 @pytest.mark.parametrize(("version", "places", "queue"), [(1, False, False), (2, True, False), (3, True, True)])
@@ -92,5 +92,5 @@ def test_what_a_schema_has(version: int, places: bool, queue: bool) -> None:
 def test_a_step_that_is_made_again_takes_nothing_back() -> None:
     later = SchemaMark(7, 6)
     for step in (EXPAND, CONTRACT):
-        assert begun(later, step) == done(later, step) == later
-    assert begun(SchemaMark(4, 3), EXPAND) == SchemaMark(4, 4)
+        assert mark_when_begun(later, step) == mark_when_done(later, step) == later
+    assert mark_when_begun(SchemaMark(4, 3), EXPAND) == SchemaMark(4, 4)

@@ -14,7 +14,7 @@ from console.app import add_console
 from console.sign_in.attempts import Attempt, Provider
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
-from storage.made_up_keys import MadeUpKey
+from storage.generated_keys import GeneratedKey
 from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 
@@ -47,7 +47,7 @@ async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[http
     provider = Asked()
     async with app_without_servers(app={"rate_limit": rate_limit}, authenticator=AUTHENTICATOR) as app:
         services = app.state.services
-        keys = CookieKeys([bytes(range(32))], MadeUpKey(services.database, "none"))
+        keys = CookieKeys([bytes(range(32))], GeneratedKey(services.database, "none"))
         add_console(app, SignIn(services, keys, provider))
         async with client_of(app) as http:
             assert (await http.get(f"{SITE}/start")).status_code == 303

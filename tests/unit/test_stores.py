@@ -4,9 +4,9 @@ import pytest
 
 from domain.ratings import RatingMethod
 from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
+from domain.reviews_refusals import Refusal
 from domain.stores import (
     GeneralSettings,
-    Refusal,
     Store,
     StoreSettings,
     is_open_to_customers,

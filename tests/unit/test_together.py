@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from api.web.together import Kept, Together
-from storage.database import unless_away
+from storage.database import result_or_default
 
 LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
 """As PyMongo keeps its own."""
@@ -151,7 +151,7 @@ async def test_who_waits_for_a_moment_alone_gives_up_and_the_others_are_answered
     together = Together(shelf)
     patient = asyncio.create_task(together.of(["b"]))
     async with asyncio.timeout(60):
-        assert await unless_away(together.of(["a"]), {"a": 0}) == {"a": 0}
+        assert await result_or_default(together.of(["a"]), {"a": 0}) == {"a": 0}
     shelf.go_on.set()
     assert await patient == {"b": 2}
     assert shelf.asked == [{"a", "b"}]

@@ -11,12 +11,12 @@ from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
-from domain.verdicts import MOST_SOURCES, Judgement, Verdict, judge
+from domain.verdicts import MOST_SOURCES, Verdict, VerdictResult, apply_verdicts
 from messaging.verdicts import MODERATION_VERDICT, verdict_value
 from storage.reviews_documents import moderated_fields
 
 NEW, APPROVED, REJECTED = ReviewStatus.NEW, ReviewStatus.APPROVED, ReviewStatus.REJECTED
-APPLIED, UNCHANGED = Judgement(Outcome.APPLIED), Judgement(Outcome.UNCHANGED)
+APPLIED, UNCHANGED = VerdictResult(Outcome.APPLIED), VerdictResult(Outcome.UNCHANGED)
 AT = datetime(2026, 3, 14, tzinfo=UTC)
 REVIEW = ModeratedReview(Entity("Product", "p"), "s", 400, NEW, text_hash="a" * 64)
 
@@ -26,8 +26,8 @@ def verdict(outcome: str, offset: int = 0, source: str = "ai", **fields: Any) ->
     return Verdict(**{**about, "source": source, "outcome": RuleOutcome(outcome), **fields})
 
 
-def after(review: ModeratedReview, *verdicts: Verdict) -> tuple[ModeratedReview, list[Judgement], int]:
-    judged = judge(verdicts, {"r": review})
+def after(review: ModeratedReview, *verdicts: Verdict) -> tuple[ModeratedReview, list[VerdictResult], int]:
+    judged = apply_verdicts(verdicts, {"r": review})
     (tally,) = judged.tallies.values() or (RatingTally(),)
     return judged.reviews.get("r", review), list(judged.results), tally.count
 
@@ -67,7 +67,7 @@ def test_an_objection_keeps_the_status(status: ReviewStatus, outcome: str) -> No
 def test_the_same_source_takes_it_back() -> None:
     review, results, count = after(REVIEW, verdict("hold"), verdict("approve", 1))
     assert (review.status, review.flags, count) == (APPROVED, (), 1)
-    assert results == [APPLIED, Judgement(Outcome.APPLIED, is_approved=True)]
+    assert results == [APPLIED, VerdictResult(Outcome.APPLIED, is_approved=True)]
     held, results, _ = after(REVIEW._replace(is_held=True), verdict("hold"), verdict("approve", 1))
     assert (held.status, held.flags, results) == (NEW, (), [APPLIED, APPLIED])
 
@@ -87,9 +87,9 @@ def test_a_record_counts_once() -> None:
 
 
 def test_a_review_that_is_gone_and_tallies_of_several() -> None:
-    assert judge([verdict("approve")], {}) == ({}, [Judgement(Outcome.NOT_FOUND)], {})
+    assert apply_verdicts([verdict("approve")], {}) == ({}, [VerdictResult(Outcome.NOT_FOUND)], {})
     reviews = {"r": REVIEW, "q": REVIEW._replace(rating=200)}
-    judged = judge(
+    judged = apply_verdicts(
         [verdict("flag", review_id="gone"), verdict("approve"), verdict("approve", 1, review_id="q")], reviews
     )
     assert [result.outcome for result in judged.results] == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.APPLIED]

@@ -13,7 +13,7 @@ from domain.sessions import LIFETIME
 from domain.stores import ReminderSettings
 from plaudit.config import JwtSettings, SchedulerSettings, Settings, SmtpSettings
 from plaudit.server_settings import KafkaSettings
-from scheduler.clock import _MAKE_UP
+from scheduler.clock import _MAKE_UP_WITHIN
 from scheduler.reminders import _WRITING_S
 from storage.outbox import OVERDUE
 from storage.outcomes import REMEMBERED_SECONDS
@@ -33,7 +33,7 @@ WINDOWS = {
     "REMEMBERED_SECONDS": timedelta(seconds=REMEMBERED_SECONDS),
     "UNUSED_FOR": UNUSED_FOR,
     "VALIDITY": VALIDITY,
-    "_MAKE_UP": _MAKE_UP,
+    "_MAKE_UP_WITHIN": _MAKE_UP_WITHIN,
     "give_up_after": RetryPlan().give_up_after,
     "longest_pause": RetryPlan().longest_pause,
     "remember_days": timedelta(days=Settings(kafka=KafkaSettings()).remember_days),

@@ -8,7 +8,7 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from consumers.inbox import Inbox
-from consumers.telemetry import observed
+from consumers.telemetry import observe_batch
 from domain.delivery import OutgoingMessage
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import COMMAND_HEADER
@@ -52,6 +52,6 @@ async def test_the_record_that_fails_is_logged_with_its_command() -> None:
 def test_a_batch_is_logged_with_its_command_if_it_is_one() -> None:
     with capture_logs([merge_contextvars]) as lines:
         for batch in ([record(0, "a"), record(1, "a")], [record(2, "a"), record(3, "b")], [record(4, "a"), record(5)]):
-            with observed(Topic.MODERATION_COMMANDS, batch):
+            with observe_batch(Topic.MODERATION_COMMANDS, batch):
                 pass
     assert [line.get("command_id") for line in lines] == ["a", None, None]

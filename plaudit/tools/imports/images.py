@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError
 
-from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
+from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, upload_digest
 from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.config import Settings
 from plaudit.processes.connections import opened_images
@@ -45,7 +45,7 @@ class FoundImage:
     def upload(self) -> dict[str, Any]:
         """The message that announces the stored file; workers rebuild it like any other upload."""
         uploader = {"uploader": self.entry.uploader} if self.entry.uploader else {}
-        return {"id": self.entry.id, "digest": digest_of(self.content), "exported": True, **uploader}
+        return {"id": self.entry.id, "digest": upload_digest(self.content), "exported": True, **uploader}
 
 
 def count_without_files(columns: Mapping[str, Any]) -> int:
@@ -106,7 +106,7 @@ class Uploader:
         self._files = files = self._files or opened_images(self._settings)
         for start in range(0, len(images), AT_ONCE):
             puts = [
-                partial(files.put_upload, image.entry.id, digest_of(image.content), image.content)
+                partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
                 for image in images[start : start + AT_ONCE]
             ]
             await asyncio.gather(*(patiently("the store of images", put) for put in puts))

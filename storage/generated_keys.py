@@ -9,7 +9,7 @@ from storage.stores import SETTINGS
 _KEY_BYTES: Final = 32
 
 
-class MadeUpKey:
+class GeneratedKey:
     """A key by its name among the settings: 256 random bits in base64url. Anyone who can read the database has it."""
 
     def __init__(self, database: Database, name: str) -> None:
@@ -21,8 +21,8 @@ class MadeUpKey:
         document = await self._settings.find_one({"_id": self._name})
         return str(document["key"]) if document else None
 
-    async def make(self) -> str:
+    async def get_or_create(self) -> str:
         """The key, generated if there is none. Concurrent callers all get the same one."""
-        made_up = {"$setOnInsert": {"key": token_urlsafe(_KEY_BYTES)}}
-        await self._settings.update_one({"_id": self._name}, made_up, upsert=True)
+        generated = {"$setOnInsert": {"key": token_urlsafe(_KEY_BYTES)}}
+        await self._settings.update_one({"_id": self._name}, generated, upsert=True)
         return await self.get() or ""

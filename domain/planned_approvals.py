@@ -9,7 +9,7 @@ from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ReviewStatus, counted
 
 
-class Publication(NamedTuple):
+class PlannedApproval(NamedTuple):
     """A review that a rule approves at some time, unless somebody decides or its author edits it before."""
 
     review_id: str
@@ -18,22 +18,24 @@ class Publication(NamedTuple):
     """The name under which the rule moderates."""
 
 
-class Published(NamedTuple):
+class ApprovedReviews(NamedTuple):
     """The approved reviews by id, and changes of tallies."""
 
     reviews: Mapping[str, ModeratedReview]
     tallies: Mapping[TallyKey, RatingTally]
 
 
-def publish(due: Iterable[Publication], reviews: Mapping[str, ModeratedReview], now: datetime) -> Published:
+def approve_planned(
+    due: Iterable[PlannedApproval], reviews: Mapping[str, ModeratedReview], now: datetime
+) -> ApprovedReviews:
     """Approve the due reviews that are still New; a review that isn't among `reviews` has been deleted."""
-    published: dict[str, ModeratedReview] = {}
+    approved: dict[str, ModeratedReview] = {}
     tallies: dict[TallyKey, RatingTally] = {}
     for each in due:
         review = reviews.get(each.review_id)
         if review is None or review.status is not ReviewStatus.NEW:
             continue
         after = review._replace(status=ReviewStatus.APPROVED, modified=now, moderator=each.rule, reason=None)
-        published[each.review_id] = after
+        approved[each.review_id] = after
         add_change(tallies, after.key, counted(after.status, after.rating))
-    return Published(published, tallies)
+    return ApprovedReviews(approved, tallies)

@@ -18,11 +18,11 @@ from typing import Final
 
 import structlog
 
-from consumers.moderation_rules import approved
+from consumers.moderation_rules import approval_event
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.moderation import ModeratedReview
-from domain.publications import Publication, publish
+from domain.planned_approvals import PlannedApproval, approve_planned
 from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
@@ -32,7 +32,7 @@ from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
 
-_MOST: Final = 200
+_APPROVED_AT_ONCE: Final = 200
 _CLOCK_SKEW: Final = timedelta(seconds=2)
 """Time by which the clock of a worker that owes messages may be ahead of ours."""
 
@@ -95,27 +95,27 @@ def _is_recreated(ends: Mapping[Partition, int], unread: Mapping[Partition, Unre
     return any(gone)
 
 
-async def publish_due(services: Services, now: datetime, objections: Objections) -> int:
+async def approve_due(services: Services, now: datetime, objections: Objections) -> int:
     """Approve the reviews whose planned approval is due; returns their number.
 
     Effective once: plans, reviews, tallies, audit entries and events are written in one transaction.
     """
-    if not await services.publications.due(now, 1):
+    if not await services.planned_approvals.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    published, is_more = 0, applied is not None
+    approved, is_more = 0, applied is not None
     while applied and is_more:
-        due = await services.publications.due(applied, _MOST)
-        count = await _publish_undamaged(services, due, now)
-        published, is_more = published + count, count > 0 and len(due) == _MOST
-    return published
+        due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE)
+        count = await _approve_undamaged(services, due, now)
+        approved, is_more = approved + count, count > 0 and len(due) == _APPROVED_AT_ONCE
+    return approved
 
 
-async def _publish_undamaged(services: Services, due: Collection[Publication], now: datetime) -> int:
+async def _approve_undamaged(services: Services, due: Collection[PlannedApproval], now: datetime) -> int:
     """Approve these reviews, except damaged ones, which wait for their repair."""
     while due:
         try:
-            return await services.transactions.run(partial(_publish, services, due, now))
+            return await services.transactions.run(partial(_approve, services, due, now))
         except StoredDocumentError as error:
             others = [each for each in due if each.review_id != error.id]
             if len(others) == len(due):
@@ -125,19 +125,19 @@ async def _publish_undamaged(services: Services, due: Collection[Publication], n
     return 0
 
 
-async def _publish(services: Services, due: Collection[Publication], now: datetime, work: UnitOfWork) -> int:
+async def _approve(services: Services, due: Collection[PlannedApproval], now: datetime, work: UnitOfWork) -> int:
     repositories = work.repositories
-    planned = await repositories.publications.take(due, work.session)
+    planned = await repositories.planned_approvals.take(due, work.session)
     present = await repositories.reviews.moderated({each.review_id for each in planned}, work.session)
-    published = publish(planned, present, now)
-    await repositories.reviews.save_moderated(published.reviews, work.session)
-    uncertain = {review.entity for review in published.reviews.values() if review.is_uncertain}
-    tallies = await repositories.ratings.add(published.tallies, work.session, uncertain)
-    for id, review in published.reviews.items():
-        work.emit([approved(services, id, review.key, review.moderator or "", now, "")])
+    approved = approve_planned(planned, present, now)
+    await repositories.reviews.save_moderated(approved.reviews, work.session)
+    uncertain = {review.entity for review in approved.reviews.values() if review.is_uncertain}
+    tallies = await repositories.ratings.add(approved.tallies, work.session, uncertain)
+    for id, review in approved.reviews.items():
+        work.emit([approval_event(services, id, review.key, review.moderator or "", now, "")])
     work.emit(rating_events(services, tallies))
-    work.audit(_audit_entry(id, review, now) for id, review in published.reviews.items())
-    return len(published.reviews)
+    work.audit(_audit_entry(id, review, now) for id, review in approved.reviews.items())
+    return len(approved.reviews)
 
 
 def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
