@@ -16,8 +16,6 @@ from storage.reviews import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "publications"
-
-
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
 
 
