@@ -27,7 +27,7 @@ screens = Screens()
 async def news(visit: Visit) -> Response:
     """The stream of news about the visitor's stores; 503 if no slot is left for one."""
     if visit.queue_news is None:
-        raise Refused(503, {"detail": "There are no news at the moment."})
+        raise Refused(503, {"detail": "There is no news at the moment."})
     return _Stream(visit.queue_news, visit)
 
 

@@ -56,7 +56,7 @@ _FIELDS: Final = (
     ),
     Field(
         "reminder.limitPeriodDays",
-        "Within so many days",
+        "Within this many days",
         Kind.NUMBER,
         hint="Empty: for good",
         default=_REMINDER.limit_period_days,

@@ -236,7 +236,7 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     }
     async with client_of(faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
-    assert ("can't be told: the author's other reviews" in words) is is_told
+    assert ("Not available at the moment: the author's other reviews" in words) is is_told
     assert ("No other review" in words) is not is_told
 
 
