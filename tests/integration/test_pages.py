@@ -85,7 +85,7 @@ async def test_the_page_holds_every_topic_and_message(service: Service, http: ht
     for name, schema in document["components"]["schemas"].items():
         assert f'id="{name}"' in page
         assert all(f"<code>{field}</code>" in page for field in schema.get("properties", ()))
-    assert "Kept without a store where <code>storeId</code> is empty" in page
+    assert "It has no store if <code>storeId</code> is empty or missing." in page
     assert "goes to <code>&lt;topic&gt;.dlq</code>" in page
     known = {f"#{id}" for id in re.findall(r'id="([^"]+)"', page)}
     assert {address for address in addresses_in(page) if address.startswith("#")} <= known

@@ -22,7 +22,7 @@ class Reader:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, *_: object) -> AsyncIterator["Reader"]:
+    async def open(cls, *_: object) -> AsyncIterator["Reader"]:
         yield cls()
 
     async def batches(self, *_: object) -> AsyncIterator[list[Any]]:
@@ -37,7 +37,7 @@ async def test_the_lease_is_renewed_for_each_batch_of_records(
     hold = AsyncMock(return_value=renewed)
     monkeypatch.setattr(Turn, "hold", hold)
     monkeypatch.setattr(migrate, "TopicReader", Reader)
-    monkeypatch.setattr(migrate, "admin_client", Reader.opened)
+    monkeypatch.setattr(migrate, "admin_client", Reader.open)
     monkeypatch.setattr(migrate, "partitions_of", AsyncMock(return_value=[]))
     nothing = cast(Any, None)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1"))
