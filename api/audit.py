@@ -34,7 +34,8 @@ from storage.database import in_batches
 
 class AuditRow(Row):
     """A change that took effect: a moderation or edit of a review, a reply, the deletion of a return, a change of
-    settings, of a store or of a template, or the replay of a dead letter. `subject` made it; `fields` names the changed
+    settings, of a store or of a template, or the replay or discard of a
+    dead letter. `subject` made it; `fields` names the changed
     fields, `letter` is the place of the letter."""
 
     at: Timestamp
@@ -113,7 +114,7 @@ async def read_audit_log(
     with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
     """The audit log, newest first: who moderated or edited reviews, deleted returns, changed settings, stores and
-    templates, or replayed dead letters, when and why."""
+    templates, or replayed or discarded dead letters, when and why."""
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)

@@ -51,7 +51,7 @@ _TOO_LARGE: Final = "Too large once it is written as JSON: `plaudit dlq replay -
 
 class LetterRow(TypedDict):
     """A dead letter. `place` names it for a replay; `value` is the beginning of its value as text, `valueBytes` the
-    size of all of it. `replayed` is its number of replays, `replayedFrom` the letter that it is a replay of; `state` is
+    size of all of it. `replayed` is its number of replays, `replayedFrom` the first letter of its replays; `state` is
     open until it is replayed or discarded."""
 
     place: str

@@ -3,7 +3,7 @@
 Hostile files attack image decoders, so the process is isolated from the service (`python -I`): it has OS limits on
 memory and CPU time and an empty environment, and the only module of ours that it imports is the one that recognises
 our own files. It writes BEGUN once it is ready for the file. The answer is a line of JSON, {"refused": code} or
-{"width", "height", "sizes"}, each with "peak" (`peak`), followed by the bytes of each size.
+{"width", "height", "sizes"}, both with "peak", the peak memory (see `peak`). The bytes of each size follow.
 """
 
 import json

@@ -96,6 +96,6 @@ async def name_rated_objects(services: Services) -> int:
 async def _find_names(services: Services, wanted: Sequence[UnnamedTally]) -> list[tuple[UnnamedTally, str | None]]:
     keys = {tally: ObjectKey(tally.key.entity, tally.key.store_id) for tally in wanted}
     known = await services.objects.of_keys(keys.values())
-    told = {tally: object_name(known, key) for tally, key in keys.items()}
-    in_reviews = await services.rated_objects.names_in_reviews([tally for tally, name in told.items() if not name])
-    return [(tally, name or in_reviews.get(tally.id)) for tally, name in told.items()]
+    by_facts = {tally: object_name(known, key) for tally, key in keys.items()}
+    in_reviews = await services.rated_objects.names_in_reviews([tally for tally, name in by_facts.items() if not name])
+    return [(tally, name or in_reviews.get(tally.id)) for tally, name in by_facts.items()]

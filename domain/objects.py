@@ -31,7 +31,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """The newest facts of an object by their names in the interface, and the record of each."""
+    """The newest facts of an object by their names in the API, and the record of each."""
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
     records: Mapping[str, FactRecord] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class ReminderSettings:
 RuleFields = Mapping[str, str | int | float | Sequence[str]]
 Setting = str | int | bool | Sequence[str] | Sequence[RuleFields] | None
 Changes = Mapping[str, Setting | Mapping[str, Setting]]
-"""New values of a store or of the general settings by their names in the interface; `settings` and `reminder` hold
+"""New values of a store or of the general settings by their names in the API; `settings` and `reminder` hold
 nested mappings. Omitted values stay as they are."""
 
 

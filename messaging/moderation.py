@@ -184,7 +184,7 @@ _STRAIGHT: Final = 1_000_000
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
 _ARRIVED_BESIDE: Final = "arrivedBeside"
-_UNKNOWN_PLACE: Final = (-1, 0)
+_UNKNOWN_RECORD: Final = (-1, 0)
 """The partition and timestamp beside the offset of commands that earlier versions parked."""
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
@@ -235,7 +235,7 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
     command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
     if (offset := value.get(_ARRIVED)) is None:
         return command
-    partition, time = value.get(_ARRIVED_BESIDE) or _UNKNOWN_PLACE
+    partition, time = value.get(_ARRIVED_BESIDE) or _UNKNOWN_RECORD
     return command._replace(arrived=RecordPosition(partition, offset, time))
 
 

@@ -110,7 +110,7 @@ class ShownRule(TypedDict):
 
 
 def shown_rule(rule: ModerationRule) -> ShownRule:
-    """A rule by the field names of the interface."""
+    """A rule by the field names of the API."""
     shown: ShownRule = {"id": rule.id, "kind": rule.kind, "outcome": rule.outcome}
     if rule.words:
         shown["words"] = list(rule.words)

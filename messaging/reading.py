@@ -157,9 +157,9 @@ def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
     return Reader(adapter)
 
 
-def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, told: Any = None) -> InvalidContentError:
+def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, value: Any = None) -> InvalidContentError:
     """The error for a failed validation of a value with this shape, without the input, which may be personal."""
-    details = of_one_type(error.errors(include_url=False, include_input=False), shape, told)
+    details = of_one_type(error.errors(include_url=False, include_input=False), shape, value)
     return InvalidContentError([_input_error(detail) for detail in details])
 
 

@@ -61,11 +61,11 @@ class Shape:
         objects = self.objects or (self.items.objects if self.items else ())
         return objects[0].name if objects else ""
 
-    def object_for(self, told: Mapping[str, Any]) -> ObjectShape | None:
+    def object_for(self, value: Mapping[str, Any]) -> ObjectShape | None:
         """The type of objects that these fields are meant for: of several, the one that knows most of the fields."""
         if len(self.objects) < 2:
             return self.objects[0] if self.objects else None
-        names = {folded_name(name): content for name, content in told.items()}
+        names = {folded_name(name): content for name, content in value.items()}
         suitable = [each for each in self.objects if each.suits(names)] or self.objects
         return max(suitable, key=lambda each: len(names.keys() & each.fields.keys()))
 
@@ -94,17 +94,17 @@ class Shape:
 NO_SHAPE: Final = Shape()
 
 
-def of_one_type(details: Iterable[Any], shape: Shape, told: Any) -> Iterator[Mapping[str, Any]]:
+def of_one_type(details: Iterable[Any], shape: Shape, value: Any) -> Iterator[Mapping[str, Any]]:
     """The details of a failed validation at their places in the value, whose names are correct already.
 
     For a value that may be of several types Pydantic reports the errors of all types, each below the name of the type
     or the word of its discriminator. Only those of the type that the value is meant for count.
     """
-    if len(shape.objects) < 2 or not isinstance(told, dict):
+    if len(shape.objects) < 2 or not isinstance(value, dict):
         yield from details
         return
-    meant, tags = shape.object_for(told), shape.tags()
-    types, words = {each.name for each in shape.objects}, [told.get(name) for name in tags]
+    meant, tags = shape.object_for(value), shape.tags()
+    types, words = {each.name for each in shape.objects}, [value.get(name) for name in tags]
     for detail in details:
         first, *others = detail["loc"] or ("",)
         if detail["type"] in _TAG_ERRORS and not detail["loc"]:

@@ -61,6 +61,6 @@ def parked_verdict(verdict: Verdict) -> dict[str, object]:
 
 def verdict_from(value: Mapping[str, Any]) -> Verdict:
     """The verdict in a value of `parked_verdict`, as MongoDB returns it."""
-    told = {name: value[name] for name in ("reviewId", "textHash", "source", "verdict", "labels", "score")}
-    message = MODERATION_VERDICT.validate_python(told, strict=False)
+    fields = {name: value[name] for name in ("reviewId", "textHash", "source", "verdict", "labels", "score")}
+    message = MODERATION_VERDICT.validate_python(fields, strict=False)
     return message.about(RecordPosition(*value["position"]), value["trace"])

@@ -1,4 +1,4 @@
-"""Settings of the facade."""
+"""Settings of the API."""
 
 import re
 from ipaddress import ip_address, ip_network
@@ -19,13 +19,13 @@ class _Address(BaseModel):
 
     @property
     def address(self) -> str:
-        """The URL of the facade for clients."""
+        """The URL of the API for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 class HttpSettings(Limits, _Address):
-    """Address and limits of the facade."""
+    """Address and limits of the API."""
 
     max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
     max_connections: Annotated[
@@ -43,7 +43,7 @@ class HttpSettings(Limits, _Address):
         float, Field(gt=0, le=600, description="Seconds for a client to read any more of its answer")
     ] = 30.0
     query_timeout: Annotated[
-        float, Field(gt=0, le=600, description="Seconds after which MongoDB gives up a query of the facade")
+        float, Field(gt=0, le=600, description="Seconds after which MongoDB gives up a query of the API")
     ] = 10.0
     rate_per_second: Annotated[
         float | None,

@@ -125,5 +125,5 @@ def _folder_path(value: str | Path) -> Path:
 
 DataFolder = Annotated[Path, BeforeValidator(_folder_path)]
 
-OptionalFile = Annotated[Path | None, BeforeValidator(lambda told: told or None)]
+OptionalFile = Annotated[Path | None, BeforeValidator(lambda path: path or None)]
 """None also for an empty value, as templates of environments leave it: as a path it would be the current folder."""

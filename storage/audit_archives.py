@@ -35,7 +35,7 @@ class Archive:
 class AuditArchives:
     """Finds entries for an archive, and removes them once its file holds them.
 
-    At most one archive is unfinished: from `begin`, when its file is written, until its entries are removed.
+    At most one archive is unfinished: from `begin`, once its file has been written, until its entries are removed.
     """
 
     def __init__(self, database: Database) -> None:

@@ -28,12 +28,12 @@ _KEY: Final = "erasureKey"
 
 
 def letter_indexes(remember_days: int) -> list[IndexModel]:
-    """Indexes of the collection. Letters set aside are kept for this many days: longer than Kafka keeps them."""
+    """Indexes of the collection. Excluded letters are kept for this many days: longer than Kafka keeps them."""
     return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
 
 
 class Erasures:
-    """The record of who was forgotten when, by a mark of their id, and of the dead letters about them.
+    """The record of who was erased when, by a mark of their id, and of the dead letters about them.
 
     New marks are made with the first configured key, else with one generated in the database. Marks made with any of
     the keys, or before there were keys, are recognised. Letters are identified by `letter_id`.
@@ -46,7 +46,7 @@ class Erasures:
         self._configured = list(configured_keys)
 
     async def begin(self, customer_id: str, at: datetime) -> ObjectId:
-        """Record that a person is being erased: they count as forgotten from now on. Returns the id of the record."""
+        """Record that a person is being erased: they count as erased from now on. Returns the id of the record."""
         key = self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
         mark = erasure_mark(customer_id, key)
         # A record that stays without counts is of an erasure that was interrupted.
@@ -77,21 +77,19 @@ class Erasures:
         await write_all(self._letters, writes)
 
     async def excluded(self, letters: Collection[str]) -> set[str]:
-        """Those of these letters, by id, that were set aside."""
+        """Those of these letters, by id, that were excluded."""
         return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
 
     async def replayable(self, letters: Sequence[RawRecord]) -> list[RawRecord]:
-        """These dead letters, without those about people who were forgotten since the letter came."""
+        """These dead letters, without those about people who were erased since the letter came."""
         excluded = await self.excluded([letter_id(letter) for letter in letters])
         letters = [letter for letter in letters if letter_id(letter) not in excluded]
         people = [people_of(letter) for letter in letters]
-        forgotten = await self.latest(set().union(*people))
+        erased = await self.latest(set().union(*people))
         return [
             letter
             for letter, about in zip(letters, people, strict=True)
-            if not any(
-                person in forgotten and from_milliseconds(letter.timestamp) <= forgotten[person] for person in about
-            )
+            if not any(person in erased and from_milliseconds(letter.timestamp) <= erased[person] for person in about)
         ]
 
     async def _keys(self) -> list[bytes]:

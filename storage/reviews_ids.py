@@ -44,7 +44,7 @@ class IdHolder:
     """The last record that wrote the review, and the messages that did."""
     refused: RefusedSubmission | None = None
     is_announced: bool = False
-    """True if the transaction that stored its submission also published the event of that."""
+    """True if the transaction that stored its review also emitted its event `ReviewSubmitted`."""
 
 
 def holder_from(document: Document) -> IdHolder:

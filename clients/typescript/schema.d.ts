@@ -928,7 +928,7 @@ export interface paths {
         /**
          * Read Audit Log
          * @description The audit log, newest first: who moderated or edited reviews, deleted returns, changed settings, stores and
-         *     templates, or replayed dead letters, when and why.
+         *     templates, or replayed or discarded dead letters, when and why.
          */
         get: operations["readAuditLog"];
         put?: never;
@@ -1423,7 +1423,8 @@ export interface components {
         };
         /**
          * @description A change that took effect: a moderation or edit of a review, a reply, the deletion of a return, a change of
-         *     settings, of a store or of a template, or the replay of a dead letter. `subject` made it; `fields` names the changed
+         *     settings, of a store or of a template, or the replay or discard of a
+         *     dead letter. `subject` made it; `fields` names the changed
          *     fields, `letter` is the place of the letter.
          */
         AuditRow: {
@@ -1687,7 +1688,7 @@ export interface components {
         };
         /**
          * @description A dead letter. `place` names it for a replay; `value` is the beginning of its value as text, `valueBytes` the
-         *     size of all of it. `replayed` is its number of replays, `replayedFrom` the letter that it is a replay of; `state` is
+         *     size of all of it. `replayed` is its number of replays, `replayedFrom` the first letter of its replays; `state` is
          *     open until it is replayed or discarded.
          */
         LetterRow: {

@@ -29,9 +29,9 @@ class FencedPublisher:
     (the fallback of `plaudit up`) don't fence. After a BrokerAwayError, open a new publisher.
     """
 
-    def __init__(self, producer: AIOKafkaProducer, *, fenced: bool) -> None:
+    def __init__(self, producer: AIOKafkaProducer, *, can_fence: bool) -> None:
         self._producer = producer
-        self._is_fenced = fenced
+        self._can_fence = can_fence
 
     @classmethod
     @asynccontextmanager
@@ -50,7 +50,7 @@ class FencedPublisher:
         try:
             async with _publish_timeout():
                 await producer.start()
-            yield cls(producer, fenced=connection.idempotence)
+            yield cls(producer, can_fence=connection.idempotence)
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_GRACE_S):
@@ -62,10 +62,10 @@ class FencedPublisher:
             return
         async with _publish_timeout():
             # Not with aiokafka's transaction context, which waits after a failure for Kafka to abort the transaction.
-            if self._is_fenced:
+            if self._can_fence:
                 await self._producer.begin_transaction()
             await asyncio.gather(*await send_batch(self._producer, messages, BY_PLACE))
-            if self._is_fenced:
+            if self._can_fence:
                 await self._producer.commit_transaction()
         count_published(messages)
 

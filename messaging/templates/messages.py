@@ -54,7 +54,7 @@ class TemplateFields(PartialMessage):
 
 
 class NamedTemplate(TemplateFields):
-    """A template, saved or deleted for a store and a language."""
+    """A template, saved or deleted for one store or all, in one language or all."""
 
     name: Annotated[str, AfterValidator(_check_known)]
     store_id: Annotated[OptionalId, Field(description="null: all stores")] = None

@@ -29,11 +29,11 @@ class JsonTerminal(Terminal):
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
-        self.told: Any = {}
+        self.result: Any = {}
 
     def tell(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
-        self.told = value
+        self.result = value
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
         return
     quiet = JsonTerminal()
     yield quiet
-    print_json(out, quiet.told)
+    print_json(out, quiet.result)
 
 
 def print_json(console: Console, value: Any) -> None:
