@@ -149,21 +149,23 @@ def _command(request: Request) -> Command:
     if key is None:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
-    # Neither a key nor such a path contains a space, so no other request gets the same name.
-    name = f"{request.method} {_key_path(request.scope)} {key}"
-    if subject is not None:
-        name = f"{name} {subject}"
+    # A key contains no space, nor does the path if a subject follows, so no other request gets the same name.
+    if subject is None:
+        name = f"{request.method} {_key_path(request.scope, may_have_spaces=True)} {key}"
+    else:
+        name = f"{request.method} {_key_path(request.scope, may_have_spaces=False)} {key} {subject}"
     id = str(uuid5(_NAMESPACE, name))
     return Command(
         id, wait, repeatable=True, client=client, content=_content_digest(request), caller=caller_digest(subject, id)
     )
 
 
-def _key_path(scope: Scope) -> str:
-    """The path that a key belongs to, without spaces. It is decoded; one with encoded slashes or spaces is as in URLs,
-    without the first slash: decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
+def _key_path(scope: Scope, *, may_have_spaces: bool) -> str:
+    """The path that a key belongs to. It is decoded; one with encoded slashes, or with spaces that it may not have, is
+    as in URLs, without the first slash: decoding would make `x%2Fy/z` and `x/y%2Fz` the same."""
     path = str(scope["path"])
-    return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) or " " in path else path
+    is_as_in_urls = has_encoded_slash(scope) or (" " in path and not may_have_spaces)
+    return path_in_addresses(scope).removeprefix("/") if is_as_in_urls else path
 
 
 def _content_digest(request: Request) -> str:

@@ -1,7 +1,7 @@
 """Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -231,14 +231,15 @@ class Settings(BaseSettings):
         return there
 
     def http_address(self) -> str:
-        """The URL of the service: that of a running `plaudit up`, else the configured one.
+        """The URL of the service: that of a running `plaudit up`, else the configured one, also if both servers are
+        configured otherwise than that has them.
 
         Raises ConfigurationError if another host, port or server is configured than the running `plaudit up` has.
         """
         endpoints = self.endpoints()
-        if endpoints is None:
+        if endpoints is None or len(others := self._other_servers(endpoints)) == 2:
             return self.http.address
-        self._check_servers(endpoints)
+        self._check(others)
         there = str(endpoints["http"])
         host, port, configured = self.http.host.lower(), self.http.port, self.http.model_fields_set
         if "host" in configured and host != urlsplit(there).hostname:
@@ -260,20 +261,23 @@ class Settings(BaseSettings):
                 f"Set {variable}, or start `plaudit up`, which brings its own servers: none runs in {self.data}. "
                 "One that was started with another PLAUDIT_DATA (`make` calls it DATA) is found by the same."
             )
-        self._check_servers(endpoints)
+        self._check(self._other_servers(endpoints))
         return str(endpoints[name])
 
-    def _check_servers(self, endpoints: Mapping[str, Any]) -> None:
-        """Raises ConfigurationError if a server is configured that the running `plaudit up` doesn't use."""
+    def _other_servers(self, endpoints: Mapping[str, Any]) -> list[str]:
+        """The variables of the configured servers that the running `plaudit up` doesn't use: none, one or two."""
         uri = self.mongo.uri.get_secret_value() if self.mongo.uri else None
         configured = {"mongo": ("MONGO__URI", uri), "kafka": ("KAFKA__BOOTSTRAP_SERVERS", self.kafka.bootstrap_servers)}
-        for name, (variable, address) in configured.items():
-            if address and address != endpoints[name]:
-                raise ConfigurationError(
-                    f"PLAUDIT_{variable} is another server than the `plaudit up` of {self.data} uses, whose other "
-                    "addresses would go with it. Configure all addresses, set PLAUDIT_DATA to another folder (`make` "
-                    f"calls it DATA), or leave PLAUDIT_{variable} out."
-                )
+        return [name for server, (name, address) in configured.items() if address and address != endpoints[server]]
+
+    def _check(self, others: Sequence[str]) -> None:
+        """Raises ConfigurationError if another server is configured than the running `plaudit up` uses."""
+        if others:
+            raise ConfigurationError(
+                f"PLAUDIT_{others[0]} is another server than the `plaudit up` of {self.data} uses, whose other "
+                "addresses would go with it. Configure all addresses, set PLAUDIT_DATA to another folder (`make` "
+                f"calls it DATA), or leave PLAUDIT_{others[0]} out."
+            )
 
     def endpoints(self) -> dict[str, Any] | None:
         """The servers of a running `plaudit up` with this data folder, as it publishes them; None if none is running.

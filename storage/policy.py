@@ -13,8 +13,6 @@ from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
 from storage.reviews import COLLECTION
 from storage.reviews_search import SINCE_EVER
-from storage.reviews_shape import REVIEW
-from storage.shapes import StoredDocumentError, read
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000
@@ -81,8 +79,8 @@ class DecisionCounts:
         report = DecisionReport()
         async for document in self._reviews.find(match, fields, batch_size=_AT_ONCE):
             try:
-                decision = read(REVIEW, _decision, document)
-            except StoredDocumentError:
+                decision = _decision(document)
+            except (KeyError, TypeError, ValueError):
                 report.damaged += 1
                 continue
             report.decisions.add(decision.status, decision.stars, decision.reason)

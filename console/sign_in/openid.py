@@ -147,16 +147,16 @@ class OpenIdProvider(Provider):
             raise unavailable(_PROVIDER) from error
 
     async def _endpoints(self) -> _Endpoints:
-        """The endpoints, as the provider publishes them, cached; one request serves all who wait for them. Raises
-        ProblemError: they can't be had, or couldn't less than PAUSE_S ago."""
+        """The endpoints, as the provider publishes them, cached; one request serves all who wait for them. While it
+        fails, the last ones are used. Raises ProblemError: there are none, and it fails or did within PAUSE_S."""
         if self._found is not None and monotonic() - self._found_at < _DISCOVERY_CACHE_S:
             return self._found
         if self._discovery is None and monotonic() - self._failed_at >= PAUSE_S:
             self._discovery = asyncio.create_task(self._discover())
         found = await asyncio.shield(self._discovery) if self._discovery is not None else None
-        if found is None:
+        if (endpoints := found or self._found) is None:
             raise unavailable(_PROVIDER)
-        return found
+        return endpoints
 
     async def _discover(self) -> _Endpoints | None:
         """Request the provider's document; None if it can't be had, which is logged."""

@@ -165,7 +165,7 @@ class SignIn(Door):
     async def _handle_callback(self, request: Request) -> Response:
         if self._provider is None:
             return RedirectResponse(SIGN_IN, 303)
-        back = None
+        back, is_over = None, True
         try:
             keys = await self._keys.all()
             attempt = opened_attempt(request.cookies.get(ATTEMPT.name, ""), keys, datetime.now(UTC))
@@ -176,7 +176,9 @@ class SignIn(Door):
             response = await self._let_in(request, token, back)
         except ProblemError as problem:
             response = sign_in_page(request, self._mode, back, problem)
-        ATTEMPT.remove(response)
+            is_over = not isinstance(problem, NoRoomError)  # without room the provider wasn't asked: reloading may do
+        if is_over:
+            ATTEMPT.remove(response)
         return response
 
     async def _access_token(self, request: Request, provider: Provider, attempt: Attempt) -> str:

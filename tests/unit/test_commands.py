@@ -165,6 +165,7 @@ async def test_waits_are_counted_by_networks() -> None:
 async def test_a_key_names_one_command_at_each_path() -> None:
     # As it was: the same key of a client that asks again after an update is the same command.
     assert await _id_at("/api/customerReviews/x%25y/votes") == "30aa80b3-0765-52fd-bdd6-a714fc1f6ce3"
+    assert await _id_at("/storefront/v1/s/Product/SKU%20123/reviews") == "52d92474-17f8-5b12-9ae4-342acbe35fe7"
     paths = ("a%2Fb/c", "a/b%2Fc", "a/b/c", "a%252Fb/c", "a%252Fb%2Fc", "a%2Fb%2Fc", "a%00b/c", "a%3Fb%2Fc")
     assert len({await _id_at(f"/storefront/v1/s/{path}/votes") for path in paths}) == len(paths)
     assert await _id_at("/api/customerReviews/a%2fb/votes") == await _id_at("/api/customerReviews/a%2Fb/votes")
