@@ -48,6 +48,14 @@ def test_a_position_is_written_in_three_numbers() -> None:
     assert str(RecordPosition(1, 20, 300)) == "1-20-300"
 
 
+def test_a_position_of_a_time_alone_changes_no_more_than_the_time() -> None:
+    position = RecordPosition(1, 20, 300)
+    assert RecordPosition.of_time(400) == RecordPosition(-1, -1, 400)
+    assert position.after(RecordPosition.of_time(400)) == RecordPosition(1, 20, 400)
+    assert position.after(RecordPosition.of_time(200)) == position
+    assert position.after(RecordPosition(0, 2, 200)) == RecordPosition(0, 2, 300)
+
+
 @pytest.mark.parametrize("timestamp", [-1, 0, 1])
 def test_the_first_record_of_a_topic_may_lack_its_time(timestamp: int) -> None:
     assert Seen().after(RecordPosition(0, 0, timestamp)).marks == {0: (0, timestamp)}

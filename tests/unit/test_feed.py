@@ -226,5 +226,11 @@ def test_the_estimate_knows_what_is_told_of_objects(count: int) -> None:
     assert written < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * written
 
 
+def test_the_estimate_grows_by_as_much_for_each_image_and_by_twice_what_is_told_of_objects() -> None:
+    alone = feed_bytes(1, 500)
+    assert feed_bytes(1, 500, 3) - alone == 3 * (feed_bytes(1, 500, 1) - alone) == 300
+    assert feed_bytes(1, 500, 0, 70) - alone == 140
+
+
 def test_a_feed_of_too_many_reviews_is_too_large_whatever_they_say() -> None:
     assert feed_bytes(MOST_REVIEWS, 1_000) > MOST_BYTES > feed_bytes(50_000, 50_000_000)

@@ -159,6 +159,12 @@ def test_what_is_plain_ascii_goes_a_short_way_to_the_same(said: str) -> None:
     assert normalised(f"{said} é") == f"{normalised(said)} é".strip()
 
 
+def test_a_piece_of_a_text_ends_where_its_title_does() -> None:
+    said = searched(" ", "www.spam.com", "Anna")
+    assert said.startswith("\0")
+    assert {*LINKS.pieces(said)} == {"www.spam.com"}, "by two of the searches"
+
+
 @given(text(alphabet="aé ß\u0301\uff58好", max_size=30))
 def test_the_form_of_characters_makes_no_difference(said: str) -> None:
     assert normalised(unicodedata.normalize("NFD", said)) == normalised(said)

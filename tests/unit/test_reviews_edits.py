@@ -503,6 +503,17 @@ def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() ->
     assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
 
 
+def test_images_that_an_editor_cannot_see_stay_beside_those_of_the_edit() -> None:
+    shown, pending = ReviewImage("shown", ready_at=NOW), ReviewImage("pending", is_pending=True)
+    review = replace(REVIEW, images=(shown, pending))
+    content = Content("Better", 500, images=("new", "shown"))
+    fields: dict[str, Any] = {"content": content, "ready": {"new"}, "effective": LATER}
+    new = ReviewImage("new", ready_at=LATER)
+    assert edited(review, **fields, keeps_pending=True)[0].images == (new, shown, pending)
+    assert edited(review, **fields)[0].images == (new, shown)
+    assert edited(review, keeps_pending=True)[0].images == (shown, pending), "the edit names none"
+
+
 def test_an_edit_keeps_the_images_that_are_pending_as_the_edits_before_left_it() -> None:
     pending = ReviewImage("a", is_pending=True)
     review = replace(REVIEW, images=(pending,))

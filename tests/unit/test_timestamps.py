@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.timestamps import EPOCH, first_millisecond, from_milliseconds, milliseconds, moment_in, timestamp
+from domain.timestamps import (
+    EPOCH,
+    a_millisecond_after,
+    first_millisecond,
+    from_milliseconds,
+    milliseconds,
+    moment_in,
+    timestamp,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +41,8 @@ def test_the_last_moment_of_all_has_no_millisecond_behind_it() -> None:
     assert first_millisecond(last) == last.replace(microsecond=999_000)
     assert first_millisecond(last.replace(microsecond=998_500)) == last.replace(microsecond=999_000)
     assert first_millisecond(EPOCH) == EPOCH
+    before = last - timedelta(milliseconds=1)
+    assert (a_millisecond_after(before), a_millisecond_after(last)) == (last, last)
 
 
 def test_milliseconds_count_from_1970() -> None:
