@@ -62,7 +62,7 @@ async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
             raise AutoReconnect("away")
         return await made(wanted)
 
-    monkeypatch.setattr(desk.services.purchases, "made", cut_off_once)
+    monkeypatch.setattr(desk.services.purchases, "existing", cut_off_once)
     review = desk.review(rating=5, storeId=store, userId=customer)
     await desk.submit(desk.records(review))
     stored = await desk.stored(review["id"])
