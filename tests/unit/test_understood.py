@@ -270,7 +270,7 @@ def test_null_is_missing_or_clears(case: Case) -> None:
 
 def test_the_guide_names_what_null_clears() -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
-    (told,) = re.findall(r"(?s)^- null is as good as missing, (.*?)\.\n- ", guide, re.MULTILINE)
+    (told,) = re.findall(r"(?s)^- null means the same as a missing field, (.*?)\.\n- ", guide, re.MULTILINE)
     clearing = {"PUT /api/stores/{storeId}", "PUT /api/settings"}
     # Rules are told all at once, and the id is that of the path.
     fields = {
