@@ -1,4 +1,4 @@
-"""Write the lock files anew: exact versions and hashes, no addresses. Run by `make lock`."""
+"""Update the lock files: exact versions and hashes, no addresses. Run by `make lock`."""
 
 import subprocess
 import sys
