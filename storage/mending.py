@@ -18,8 +18,8 @@ from storage.ratings import TALLY, key_from
 from storage.returns_documents import RETURN
 from storage.reviews_documents import document_of
 from storage.reviews_queue import queue_fields
-from storage.reviews_shape import REVIEW, is_uncertain
-from storage.shapes import Shape, StoredDocumentError, damaged, is_missing_or_mistyped
+from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
+from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
 
 SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER, IMAGE)}
 """The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
@@ -90,7 +90,7 @@ class Mender:
 
     def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:
         shape = self._shape
-        wanting = [name for name in shape.fields if is_missing_or_mistyped(shape, document, name)]
+        wanting = [name for name in shape.fields if is_field_damaged(shape, document, name)]
         found = {name: values[name] for name in wanting if name in values}
         defaults = {
             name: shape.fields[name].stand_in(document)
@@ -103,12 +103,13 @@ class Mender:
             mended.entities.add(key_from(whole).entity)
         elif lost := tuple(name for name in wanting if name not in changes):
             mended.lost[str(document["_id"])] = lost
-        if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
+        is_recounted = shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
+        if is_recounted and "entityType" in whole and "entityId" in whole:
             mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
         if (
             shape is REVIEW
             and changes.keys() & {"status", "createdDate"}
-            and not is_missing_or_mistyped(shape, whole, "status")
+            and not is_field_damaged(shape, whole, "status")
         ):
             # The step that fills the queue skips reviews without a date.
             changes |= queue_fields(whole["status"])
