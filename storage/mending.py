@@ -15,13 +15,16 @@ from storage.id_ranges import SIZE, id_ranges
 from storage.images import IMAGE
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
+from storage.reminders import REMINDED
 from storage.returns_documents import RETURN
 from storage.reviews_documents import document_of
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
+from storage.templates import TEMPLATE
 
-SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER, IMAGE)}
+_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED)
+SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in _SHAPES}
 """The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
 
 Id = Hashable
