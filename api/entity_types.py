@@ -71,7 +71,7 @@ async def read_entity(
 ) -> JsonResponse:
     """The name and picture of an object, from the resolver of its type."""
     if services.entity_types.get(entity_type) is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "Nobody registered this object type. See /api/entityTypes.")
+        raise ProblemError(ProblemKind.NOT_FOUND, "This object type isn't registered.")
     resolver = services.entity_types.resolver(entity_type)
     if resolver is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "This object type has no resolver: register it with `getEntity`.")

@@ -132,7 +132,8 @@ async def _decide(
     if order_id is None:
         return await decisions.on_some(settings, now, take, within=within) if take else []
     found, _ = await services.reminders.readable([order_id])
-    return await decisions.on([each for each in found if within is None or each.store_id in within], settings, now)
+    asked = [each for each in found if within is None or each.store_id in within]
+    return (await decisions.on(asked, settings, now)).decided
 
 
 def _schedule(cron: str, now: datetime) -> dict[str, object]:

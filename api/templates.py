@@ -163,7 +163,7 @@ def _check_readable(caller: Caller, scope: TemplateScope) -> None:
 
 async def _effective(services: Services, name: str, scope: TemplateScope) -> tuple[TemplateScope | None, MailTemplate]:
     """The scope and the template in effect; the built-in one has no scope (None)."""
-    saved = await services.templates.usable(name, *scope)
+    saved = await services.templates.whole(name, *scope)
     return next(by_preference(saved, *scope), (None, BUILT_IN[name]))
 
 

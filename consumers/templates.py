@@ -58,7 +58,7 @@ async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate
     """The template, with the parts that the message leaves out taken from the one in effect, and the names of the
     changed parts."""
     scope = named.store_id, named.language_code
-    saved = await work.repositories.templates.usable(named.name, *scope, work.session)
+    saved = await work.repositories.templates.whole(named.name, *scope, work.session)
     _, current = next(by_preference(saved, *scope), (None, BUILT_IN[named.name]))
     merged = named.merged_into(current)
     changed = tuple(part.name for part in fields(merged) if getattr(merged, part.name) != getattr(current, part.name))

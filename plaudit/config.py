@@ -218,12 +218,14 @@ class Settings(BaseSettings):
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
     def mongo_database(self) -> str:
-        """The name of the database: without a configured URI that of a running `plaudit up`, else the configured one.
+        """The name of the database: on the server of a running `plaudit up` that it has, else the configured one, also
+        if both servers are configured.
 
         Raises ConfigurationError if another one is configured than the running `plaudit up` has.
         """
-        endpoints = None if self.mongo.uri else self.endpoints()
-        if endpoints is None:
+        uri = self.mongo.uri
+        endpoints = None if uri and self.kafka.bootstrap_servers else self.endpoints()
+        if endpoints is None or (uri and uri.get_secret_value() != endpoints["mongo"]):
             return self.mongo.database
         there, named = str(endpoints["database"]), self.mongo.database
         if "database" in self.mongo.model_fields_set and named != there:

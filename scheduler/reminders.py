@@ -1,7 +1,7 @@
 """The reminder job: asks for reviews of due orders."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
@@ -92,15 +92,15 @@ class _Batch:
     """The result of a transaction."""
 
     decided: list[Decided] = field(default_factory=list)
-    damaged: Sequence[StoredDocumentError] = ()
-    """The errors of damaged orders."""
+    damaged: Mapping[str, StoredDocumentError] = field(default_factory=dict)
+    """The errors of orders that are damaged, or whose customers' number of reminders is, by order id."""
     unwritten: set[str] = field(default_factory=set)
     """The ids of orders whose mails couldn't be written because of an error of ours."""
 
     def aside(self) -> set[str]:
         """The ids of orders left as they were, which this run would find due again."""
         unchanged = {each.order.id for each in self.decided if not each.is_changed}
-        return unchanged | self.unwritten | {str(error.id) for error in self.damaged}
+        return unchanged | self.unwritten | self.damaged.keys()
 
 
 class ReminderJob:
@@ -147,8 +147,10 @@ class ReminderJob:
                 break
             batch = await self._decide(ids, settings, writer, now)
             report.add(batch)
-            for error in batch.damaged:
-                log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
+            for id, error in batch.damaged.items():
+                what = "order" if error.id == id else "order's customer"
+                about = {"order": id, "collection": error.collection, "reason": error.reason}
+                log.error(f"no reminder until this {what} is mended", **about)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:
@@ -162,11 +164,13 @@ class ReminderJob:
         """Decide on these orders in a transaction, and write the results."""
 
         async def decide(work: UnitOfWork) -> _Batch:
-            orders, damaged = await self._decisions.reminders.readable(ids, work.session)
-            batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
+            orders, unreadable = await self._decisions.reminders.readable(ids, work.session)
             before, deadline = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
+            decided, damaged = await self._decisions.on(orders, settings, now, session=work.session)
+            damaged |= {str(error.id): error for error in unreadable}
+            batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
             failed, written = set[str | None](), 0
-            for each in await self._decisions.on(orders, settings, now, session=work.session):
+            for each in decided:
                 if each.order.customer.id in failed:
                     # Decided on as if the failed mail had been sent: the next batch decides again.
                     continue
@@ -180,6 +184,11 @@ class ReminderJob:
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
                     batch.decided.append(without_mail(each, before[each.order.id]))
+                    failed.add(each.order.customer.id)
+                except StoredDocumentError as error:
+                    about = {"order": each.order.id, "document": error.id, "collection": error.collection}
+                    log.error("reminder failed; its order waits for the next run", **about, reason=error.reason)
+                    batch.unwritten.add(each.order.id)
                     failed.add(each.order.customer.id)
                 except Exception as error:
                     if is_unavailable(error):

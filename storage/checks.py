@@ -107,7 +107,7 @@ async def _schema(database: Database) -> Finding:
 
 
 async def check_documents(database: Database) -> Finding:
-    """Documents that lack fields, as far as they are found within seconds: MongoDB has to scan all of them."""
+    """Documents with missing or damaged fields, as far as found within seconds: MongoDB has to scan all of them."""
     found, uncounted = list[str](), list[str]()
     for name in SHAPES:
         count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=_PATIENCE_MS)
@@ -116,7 +116,8 @@ async def check_documents(database: Database) -> Finding:
         elif count:
             found.append(f"{name} {'at least ' if count == _MOST_COUNTED else ''}{count:,}")
     if found:
-        return failed("documents", f"fields are missing: {', '.join(found)}", "`plaudit migrate` mends them.")
+        text = f"fields are missing or damaged: {', '.join(found)}"
+        return failed("documents", text, "`plaudit migrate` mends them.")
     if uncounted:
         advice = "`plaudit migrate --dry-run` looks at all of them."
         return ok("documents", f"too many to look at in a moment: {', '.join(uncounted)}. {advice}")

@@ -15,13 +15,16 @@ from storage.id_ranges import SIZE, id_ranges
 from storage.images import IMAGE
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
+from storage.reminders import REMINDED
 from storage.returns_documents import RETURN
 from storage.reviews_documents import document_of
 from storage.reviews_queue import queue_fields
-from storage.reviews_shape import REVIEW, is_uncertain
-from storage.shapes import Shape, StoredDocumentError, damaged, is_missing_or_mistyped
+from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
+from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
+from storage.templates import TEMPLATE
 
-SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER, IMAGE)}
+_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED)
+SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in _SHAPES}
 """The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
 
 Id = Hashable
@@ -90,7 +93,7 @@ class Mender:
 
     def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:
         shape = self._shape
-        wanting = [name for name in shape.fields if is_missing_or_mistyped(shape, document, name)]
+        wanting = [name for name in shape.fields if is_field_damaged(shape, document, name)]
         found = {name: values[name] for name in wanting if name in values}
         defaults = {
             name: shape.fields[name].stand_in(document)
@@ -103,12 +106,13 @@ class Mender:
             mended.entities.add(key_from(whole).entity)
         elif lost := tuple(name for name in wanting if name not in changes):
             mended.lost[str(document["_id"])] = lost
-        if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
+        is_recounted = shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
+        if is_recounted and "entityType" in whole and "entityId" in whole:
             mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
         if (
             shape is REVIEW
             and changes.keys() & {"status", "createdDate"}
-            and not is_missing_or_mistyped(shape, whole, "status")
+            and not is_field_damaged(shape, whole, "status")
         ):
             # The step that fills the queue skips reviews without a date.
             changes |= queue_fields(whole["status"])

@@ -93,9 +93,9 @@ class PersonalData:
         return list(returns.values())
 
     async def reminders(self) -> SentReminders:
-        """The reminders sent to them."""
+        """The reminders sent to them; none if their number is damaged."""
         sent = await ReminderRepository(self._database).sent_to([self._customer])
-        return sent.get(self._customer, SentReminders())
+        return sent.of_customers.get(self._customer, SentReminders())
 
     async def used_tokens(self) -> list[TokenUse]:
         """The review tokens that they used."""

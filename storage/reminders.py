@@ -31,6 +31,7 @@ from storage.shapes import (
     StoredDocumentError,
     check_whole,
     default_field,
+    irrecoverable_field,
     read,
     require,
 )
@@ -50,6 +51,8 @@ MOST_LINES: Final = 10_000
 """The maximum number of lines of orders that are decided on at once: as many as one order can have. The product ids of
 twice as many lines, which a single query looks up, could exceed what MongoDB accepts if they are as long as allowed."""
 
+REMINDED: Final = Shape(CUSTOMERS, {"sent": irrecoverable_field(WHOLE, 0)}, {})
+
 _WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
 _WHOLE_LINE: Final = Shape(
     orders.COLLECTION,
@@ -64,6 +67,13 @@ class Readable(NamedTuple):
 
     orders: list[ReviewableOrder]
     damaged: list[StoredDocumentError]
+
+
+class Sent(NamedTuple):
+    """Reminders by customer, and the errors of damaged documents of customers."""
+
+    of_customers: dict[str, SentReminders]
+    damaged: dict[str, StoredDocumentError]
 
 
 class ReminderRepository:
@@ -156,10 +166,16 @@ class ReminderRepository:
         ]
         await write_all(self._orders, writes, session)
 
-    async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, SentReminders]:
+    async def sent_to(self, customers: Collection[str], session: Session | None = None) -> Sent:
         """The reminders to each of these customers over all orders; customers without any are left out."""
-        found = self._customers.find({"_id": {"$in": list(customers)}}, session=session)
-        return {document["_id"]: sent_from(document) async for document in found}
+        sent = Sent({}, {})
+        async for document in self._customers.find({"_id": {"$in": list(customers)}}, session=session):
+            try:
+                require(REMINDED, document, ("sent",))
+                sent.of_customers[document["_id"]] = read(REMINDED, _sent_from, document)
+            except StoredDocumentError as error:
+                sent.damaged[document["_id"]] = error
+        return sent
 
     async def add_sent(self, customers: Iterable[str], now: datetime, session: Session) -> None:
         """Count a reminder to each of these customers; one named twice got two."""
@@ -172,8 +188,9 @@ class ReminderRepository:
         await write_all(self._customers, writes, session)
 
 
-def sent_from(document: Document) -> SentReminders:
+def _sent_from(document: Document) -> SentReminders:
     """The reminders in a customer's document; earlier versions stored no times."""
+    check_whole(REMINDED, document)
     return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from domain.objects import ObjectKey, is_closed
 from domain.ratings import Entity
@@ -23,9 +23,18 @@ from storage.objects import ObjectRepository
 from storage.reminders import MOST_LINES, ReminderRepository
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
+from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
 _BATCH: Final = 200
+
+
+class DecidedOrders(NamedTuple):
+    """The decisions on orders; the others wait: the number of reminders to their customers is damaged."""
+
+    decided: list[Decided]
+    damaged: dict[str, StoredDocumentError]
+    """The errors of the documents of their customers, by order id."""
 
 
 class ReminderDecisions:
@@ -50,10 +59,12 @@ class ReminderDecisions:
         *,
         unwritten: Mapping[str, int] = MappingProxyType({}),
         session: Session | None = None,
-    ) -> list[Decided]:
+    ) -> DecidedOrders:
         """Decide on orders. `unwritten` has reminders by customer that count although they aren't stored."""
         customers = {order.customer.id for order in orders if order.customer.id}
-        sent = await self.reminders.sent_to(customers, session)
+        sent, unknown = await self.reminders.sent_to(customers, session)
+        damaged = {order.id: unknown[id] for order in orders if (id := order.customer.id or "") in unknown}
+        orders = [order for order in orders if order.id not in damaged]
         for id in customers & unwritten.keys():
             for _ in range(unwritten[id]):
                 sent[id] = sent.get(id, SentReminders()).after(now)
@@ -61,7 +72,8 @@ class ReminderDecisions:
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
         reviewed |= await self._tokens.reviewed(orders)
         products = {product for order in orders for product in order.products_in_stores()}
-        return list(decide_in_turn(orders, settings, stores, reviewed, sent, now, await self._closed(products)))
+        closed = await self._closed(products)
+        return DecidedOrders(list(decide_in_turn(orders, settings, stores, reviewed, sent, now, closed)), damaged)
 
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
@@ -88,7 +100,7 @@ class ReminderDecisions:
         """Decide on batches of orders, each as if the reminders of those before had been sent. Writes nothing."""
         reminded: Counter[str] = Counter()
         async for batch in batches:
-            for decided in await self.on(batch, settings, now, unwritten=reminded):
+            for decided in (await self.on(batch, settings, now, unwritten=reminded)).decided:
                 if isinstance(decided.decision, Reminder):
                     reminded[decided.decision.customer_id] += 1
                 yield decided

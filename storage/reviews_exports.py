@@ -15,7 +15,7 @@ from storage.reviews import COLLECTION
 from storage.reviews_documents import whole_review_from
 from storage.reviews_search import ReviewSearch, criteria
 from storage.reviews_shape import REVIEW
-from storage.shapes import damaged, is_missing_or_mistyped
+from storage.shapes import damaged, is_field_damaged
 
 MOST_NAMED: Final = 20
 """Maximum number of damaged reviews whose ids are kept."""
@@ -52,7 +52,7 @@ class ReviewExport:
         stores = None if self._search.store_id is None else [self._search.store_id]
         asked = {"storeId": stores, "entityType": self._search.entity_types, "status": self._search.statuses}
         return all(
-            values is None or is_missing_or_mistyped(REVIEW, document, name) or document[name] in values
+            values is None or is_field_damaged(REVIEW, document, name) or document[name] in values
             for name, values in asked.items()
         )
 

@@ -46,16 +46,17 @@ REVIEW: Final = Shape(
         **dict.fromkeys(("entityName", "storeId", "userId", "userName", "title"), default_field(TEXT_OR_NULL)),
         "review": irrecoverable_field(STRING, ""),
         "ratingHundredths": irrecoverable_field(WHOLE, 0),
-        "status": default_field(WHOLE, 0),
+        "status": default_field(WHOLE, 0, [int(status) for status in ReviewStatus]),
         "createdDate": Field(DATE, _created),
         "modifiedDate": Field(DATE, _modified),
     },
     IS_REVIEW,
 )
 
-_TALLIED: Final = frozenset(("entityType", "entityId", "storeId", "ratingHundredths", "status"))
+TALLIED: Final = frozenset(("entityType", "entityId", "storeId", "ratingHundredths", "status"))
+"""The fields that ratings depend on."""
 
 
 def is_uncertain(document: Document) -> bool:
-    """True if a field is missing that ratings depend on: the document doesn't show what the review counts for."""
-    return not document.keys() >= _TALLIED
+    """True if a field of TALLIED is missing: the document doesn't show what the review counts for."""
+    return not document.keys() >= TALLIED

@@ -61,6 +61,8 @@ class Field(NamedTuple):
     """Computes the value that stands in while the field is missing, from the document."""
     is_default: bool = True
     """True if the stand-in may be stored for good when nothing better is known; else the value is lost."""
+    values: Collection[Any] | None = None
+    """The values that it can have; None: any of these types."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,15 @@ class Shape:
         """The Python classes that each field can have."""
         return {name: tuple(_PYTHON[each] for each in field.types) for name, field in self.fields.items()}
 
+    @cached_property
+    def values(self) -> Mapping[str, Collection[Any]]:
+        """The values of each field that can't have all values of its types."""
+        return {name: field.values for name, field in self.fields.items() if field.values is not None}
 
-def default_field(types: tuple[str, ...], value: Any = None) -> Field:
+
+def default_field(types: tuple[str, ...], value: Any = None, values: Collection[Any] | None = None) -> Field:
     """A field with this default for a missing value."""
-    return Field(types, lambda _: value)
+    return Field(types, lambda _: value, values=values)
 
 
 def irrecoverable_field(types: tuple[str, ...], value: Any) -> Field:
@@ -100,12 +107,22 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
 
 
 def read_for_display(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
-    """Like `read`, for lists, which also show unusable documents: of these, only fields of the right types are used."""
+    """Like `read`, for lists, which also show unusable documents: of these, only usable fields of the shape."""
     try:
         return read(shape, build, document)
     except StoredDocumentError:
-        whole = {name: document[name] for name in shape.fields if not is_missing_or_mistyped(shape, document, name)}
-        return build(with_stand_ins(shape, {"_id": document.get("_id"), **whole}))
+        id = {"_id": document.get("_id")}
+        fields = {name: document[name] for name in shape.fields if not is_field_damaged(shape, document, name)}
+        usable = {name: value for name, value in fields.items() if _is_usable(shape, build, {**id, name: value})}
+        return build(with_stand_ins(shape, {**id, **usable}))
+
+
+def _is_usable(shape: Shape, build: Callable[[Document], T], document: Document) -> bool:
+    try:
+        build(with_stand_ins(shape, document))
+    except _READ_ERRORS:
+        return False
+    return True
 
 
 def require(shape: Shape, document: Document, names: Collection[str]) -> None:
@@ -122,30 +139,34 @@ def with_stand_ins(shape: Shape, document: Document) -> Document:
     return {**document, **missing}
 
 
-def is_missing_or_mistyped(shape: Shape, document: Document, name: str) -> bool:
-    """True if a field is missing or has another type."""
+def is_field_damaged(shape: Shape, document: Document, name: str) -> bool:
+    """True if a field is missing, or has another type or a value that it can't have."""
     value, classes = document.get(name, _MISSING), shape.classes[name]
-    return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
+    if type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes)):
+        return True
+    return name in shape.values and value not in shape.values[name]
 
 
 def is_whole(shape: Shape, document: Document) -> bool:
-    """True if no field is missing or has another type."""
+    """True if no field is damaged."""
     for name, classes in shape.classes.items():
         # Nearly always, the value is of exactly this class.
-        if type(document.get(name, _MISSING)) not in classes and is_missing_or_mistyped(shape, document, name):
+        if type(document.get(name, _MISSING)) not in classes and is_field_damaged(shape, document, name):
             return False
-    return True
+    return all(document[name] in values for name, values in shape.values.items())
 
 
 def check_whole(shape: Shape, document: Document) -> None:
-    """Raise TypeError if a field of the document is missing or has another type."""
-    if wrong := [name for name in shape.fields if is_missing_or_mistyped(shape, document, name)]:
+    """Raise TypeError if a field of the document is damaged."""
+    if wrong := [name for name in shape.fields if is_field_damaged(shape, document, name)]:
         raise TypeError(f"of another type: {', '.join(wrong)}")
 
 
 def damaged(shape: Shape) -> Document:
-    """The filter for documents in which a field is missing or has another type. MongoDB scans all documents."""
-    properties = {name: {"bsonType": list(field.types)} for name, field in shape.fields.items()}
+    """The filter for documents with a damaged field. MongoDB scans all documents."""
+    properties: Document = {name: {"bsonType": list(field.types)} for name, field in shape.fields.items()}
+    for name, values in shape.values.items():
+        properties[name]["enum"] = list(values)
     schema = {"required": list(shape.fields), "properties": properties}
     return {**shape.where, "$nor": [{"$jsonSchema": schema}]}
 

@@ -1,9 +1,11 @@
 """Saved mail templates, each for one store or all, in one language or all."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from urllib.parse import parse_qs
 
 from pymongo import ASCENDING, IndexModel
 
@@ -11,11 +13,41 @@ from domain.delivery import Seen
 from domain.templates import MailTemplate, TemplateScope, canonical_language, fallbacks, template_id
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
+from storage.shapes import (
+    STRING,
+    TEXT_OR_NULL,
+    Field,
+    Shape,
+    StoredDocumentError,
+    check_whole,
+    irrecoverable_field,
+    read,
+    read_for_display,
+    require,
+)
 
 COLLECTION: Final = "notificationTemplates"
 
 _DAY_S: Final = 86_400
 _SAVED: Final = {"deletedAt": None}
+
+
+def _of_id(field: str) -> Callable[[Document], str | None]:
+    """Reads a field of the scope from the id: see `domain.templates.template_id`."""
+    return lambda document: next(iter(parse_qs(str(document["_id"]).partition("?")[2]).get(field, ())), None)
+
+
+_PARTS: Final = ("subject", "text", "html")
+
+TEMPLATE: Final = Shape(
+    COLLECTION,
+    {
+        "name": Field(STRING, lambda document: str(document["_id"]).partition("?")[0]),
+        **{name: Field(TEXT_OR_NULL, _of_id(name)) for name in ("storeId", "languageCode")},
+        **dict.fromkeys(_PARTS, irrecoverable_field(STRING, "")),
+    },
+    _SAVED,
+)
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
@@ -51,7 +83,7 @@ class TemplateRepository:
     async def all(self) -> list[SavedTemplate]:
         """All saved templates, by name, store and language."""
         found = self._templates.find(_SAVED).sort([("name", 1), ("storeId", 1), ("languageCode", 1)])
-        return [_saved(document) async for document in found]
+        return [read_for_display(TEMPLATE, _saved, document) async for document in found]
 
     async def size(self) -> int:
         """The stored size of all saved templates in bytes."""
@@ -61,15 +93,32 @@ class TemplateRepository:
         self, name: str, store_id: str | None, language: str | None, session: Session | None = None
     ) -> Mapping[TemplateScope, MailTemplate]:
         """The saved templates of this name that can be used for a mail of the store in the language, by scope;
-        `domain.templates.by_preference` orders them. Templates of other scopes, however many, aren't read."""
+        `domain.templates.by_preference` orders them. Templates of other scopes, however many, aren't read. Raises
+        StoredDocumentError for a damaged one."""
+        found = await self._for_mail(name, store_id, language, session)
+        return {saved.scope: saved.template for saved in map(_usable, found)}
+
+    async def whole(
+        self, name: str, store_id: str | None, language: str | None, session: Session | None = None
+    ) -> Mapping[TemplateScope, MailTemplate]:
+        """Like `usable`, without damaged ones: so that one can be saved anew."""
+        templates: dict[TemplateScope, MailTemplate] = {}
+        for document in await self._for_mail(name, store_id, language, session):
+            with suppress(StoredDocumentError):
+                saved = _usable(document)
+                templates[saved.scope] = saved.template
+        return templates
+
+    async def _for_mail(
+        self, name: str, store_id: str | None, language: str | None, session: Session | None
+    ) -> list[Document]:
         ids = [template_id(name, *scope) for scope in fallbacks(store_id, language)]
-        found = self._templates.find({**_SAVED, "_id": {"$in": ids}}, session=session)
-        return {saved.scope: saved.template for saved in [_saved(document) async for document in found]}
+        return await self._templates.find({**_SAVED, "_id": {"$in": ids}}, session=session).to_list()
 
     async def get(self, id: str, session: Session | None = None) -> SavedTemplate | None:
         """The template saved under this id (`domain.templates.template_id`), or None."""
         document = await self._templates.find_one({**_SAVED, "_id": id}, session=session)
-        return _saved(document) if document else None
+        return read_for_display(TEMPLATE, _saved, document) if document else None
 
     async def seen(self, id: str, session: Session) -> Seen:
         """The marks of messages that a template has taken into account, even if it is deleted."""
@@ -101,7 +150,13 @@ class TemplateRepository:
         await self._templates.update_one({"_id": id}, {"$set": {"seen": seen_document(seen)}}, session=session)
 
 
+def _usable(document: Document) -> SavedTemplate:
+    require(TEMPLATE, document, _PARTS)
+    return read(TEMPLATE, _saved, document)
+
+
 def _saved(document: Document) -> SavedTemplate:
+    check_whole(TEMPLATE, document)
     return SavedTemplate(
         document["name"],
         document["storeId"],

@@ -7,7 +7,7 @@ import typer
 
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, errors, run_tool
+from plaudit.cli.command_line import AsJson, Moment, UsageError, errors, fail, run_tool
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 
@@ -51,6 +51,8 @@ def list_letters(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_list import list_dead_letters
 
+    if everything and state:
+        fail("--all lists letters in any state: leave out --state.", UsageError.exit_code)
     states = list(LetterState) if everything else state or [LetterState.OPEN]
     wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit)
     run_tool(as_json, list_dead_letters, wanted, states)

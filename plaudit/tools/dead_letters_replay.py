@@ -53,7 +53,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """The options of a discard. Without any criterion `everything` is required."""
+    """The options of a discard. `everything` is required without a criterion, and refused beside one."""
 
     wanted: Filter
     reason: str
@@ -163,6 +163,8 @@ async def discard_dead_letters(settings: Settings, out: Terminal, progress: Term
     order.wanted.check()
     if order.wanted.is_everything and not order.everything:
         raise UsageError("Name letters by their places, or a filter; --all discards all open letters.")
+    if order.everything and not order.wanted.is_everything:
+        raise UsageError("--all discards all open letters: leave it out beside places or a filter.")
     if not order.reason.strip():
         raise UsageError("--reason must say why.")
     count = 0

@@ -1,10 +1,12 @@
 """`plaudit rules try`: applies moderation rules to the reviews in a file, on trial. Nothing is written."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, BinaryIO, Final
 
 from domain.moderation_rules import ModerationRule, trial_rulings
@@ -25,6 +27,7 @@ from plaudit.tools.imports.rows import rows_of
 from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
+_PAUSE_EVERY_S: Final = 0.1
 _YES: Final = ("true", "1", "yes")
 _OUTCOMES: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
 
@@ -40,6 +43,14 @@ class RuleTrialOrder:
     rules: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _BadRow:
+    fault: str
+
+
+_Read = Review | _BadRow
+
+
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: RuleTrialOrder) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
@@ -49,23 +60,24 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
     """
     rules = _rules_in(order.rules) if order.rules else await _rules_of(settings, order.store)
     bad, rows, counts, bad_count = list[str](), list[TriedRow](), TrialCounts(), 0
-
-    def note_bad(fault: str) -> None:
-        nonlocal bad_count
-        bad_count += 1
-        errors.print(fault)
-        if out.quiet:
-            bad.append(fault)
-
+    reviews = deque[Review]()
+    rulings = trial_rulings(rule_set(rules), iter(reviews.popleft, None))
+    if not order.file.is_file():
+        raise UsageError(f"{order.file} is no regular file, whose beginning can be read twice: save it as one first.")
     with order.file.open("rb") as file:
         check_text(file, order.file)
-        for number, (review, ruling) in enumerate(trial_rulings(rule_set(rules), _reviews(file, order, note_bad))):
-            counts.add(row := tried_row(review, ruling))
+        async for read in _with_pauses(_reviews(file, order)):
+            if isinstance(read, _BadRow):
+                bad_count += 1
+                errors.print(read.fault)
+                if out.quiet:
+                    bad.append(read.fault)
+                continue
+            reviews.append(read)
+            counts.add(row := tried_row(*next(rulings)))
             if out.quiet:
                 rows.append(row)
             out.print(f"{shown(row['id'])}: {_effect(row)}")
-            if number % 1_000 == 0:
-                await asyncio.sleep(0)  # nothing else is awaited, and it must notice a stop signal
     summary = counts.summary()
     out.tell({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
@@ -103,8 +115,19 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
     return store.settings.moderation_rules
 
 
-def _reviews(file: BinaryIO, order: RuleTrialOrder, note_bad: Callable[[str], None]) -> Iterator[Review]:
-    """The reviews of a file; calls `note_bad` for bad rows."""
+async def _with_pauses(rows: Iterator[_Read | None]) -> AsyncIterator[_Read]:
+    """The rows that aren't None. Nothing else is awaited, and a stop signal must be noticed, whatever the rows are."""
+    paused = monotonic()
+    for row in rows:
+        if monotonic() >= paused + _PAUSE_EVERY_S:
+            await asyncio.sleep(0)
+            paused = monotonic()
+        if row is not None:
+            yield row
+
+
+def _reviews(file: BinaryIO, order: RuleTrialOrder) -> Iterator[_Read | None]:
+    """The reviews and the bad rows of a file; None for each row of feedback."""
     at = datetime.now(UTC)
     names, header = order.mapping.header(file, order.format)
     for row in rows_of(file, order.format, names, offset=header.end, line=header.end_line):
@@ -112,10 +135,11 @@ def _reviews(file: BinaryIO, order: RuleTrialOrder, note_bad: Callable[[str], No
             if row.columns is None:
                 raise BadRowError(row.fault)
             if order.format is FileFormat.JSONL and feedback_in(row.columns):
+                yield None
                 continue
             submitted = order.mapping.submission(row.columns, is_text=order.format is FileFormat.CSV)
         except BadRowError as error:
-            note_bad(f"line {row.line}: {error}")
+            yield _BadRow(f"line {row.line}: {error}")
             continue
         review = submitted.accepted(submitted.id or str(row.line), at)
         review.facts = review.facts._replace(**_facts(row.columns))

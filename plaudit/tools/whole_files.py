@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,21 +19,35 @@ def draft_of(file: Path) -> Path:
 
 
 def open_draft(draft: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
-    """Open a draft for its owner alone. Raises UsageError: it is a symbolic link to another file."""
+    """Open a draft for its owner alone. Raises UsageError: it is a symbolic link, a pipe or a device."""
+    return open(draft, mode, opener=_regular)
+
+
+def _regular(path: str, flags: int) -> int:
     try:
-        return open(draft, mode, opener=lambda path, flags: private(path, flags | os.O_NOFOLLOW))
+        # A pipe without a reader would be waited for.
+        opened = private(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise UsageError(f"{draft} is a symbolic link, and isn't written to: remove it first.") from None
+        if error.errno == errno.ELOOP:
+            raise UsageError(f"{path} is a symbolic link, and isn't written to: remove it first.") from None
+        if error.errno == errno.ENXIO:
+            raise _not_regular(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise _not_regular(path)
+    return opened
+
+
+def _not_regular(path: str) -> UsageError:
+    return UsageError(f"{path} is no regular file, and isn't written to: remove it first.")
 
 
 @contextmanager
 def locked_draft(file: Path) -> Iterator[BinaryIO]:
     """The empty draft of a file, locked against other runs.
 
-    Raises CommandError: another run has the lock, or the file system has none. Raises UsageError: the draft is a
-    symbolic link.
+    Raises CommandError: another run has the lock, or the file system has none. Raises UsageError as `open_draft` does.
     """
     while True:
         with open_draft(draft_of(file), "ab") as draft:

@@ -93,7 +93,7 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
     before = {id: await facade.review(id) for each in ids.values() for id in each}
     for field in FIELDS:
         await take(service, "reviews", field, ids[field])
-    await doctor_says(service, "fail documents fields are missing: reviews 36")
+    await doctor_says(service, "fail documents fields are missing or damaged: reviews 36")
     await read_everything(facade, before, list(products.values()))
     # Of each three the first one is rejected, and the second reset and approved again.
     firsts, seconds, _ = zip(*ids.values(), strict=True)
@@ -121,6 +121,30 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
         await facade.until_rated(product, 3.5, 2)
     await reviews_topic.until_equal(service)
     assert await service.dead_letters() == []
+
+
+@pytest.mark.long
+async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
+    own_service: Service, own_facade: Facade
+) -> None:
+    service, facade, product = own_service, own_facade, new_id()
+    damaged, other = await facade.submit_approved(submission(product, 2), submission(product, 4))
+    await reviews_topic.until_equal(service)
+    before = await facade.review(damaged)
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": damaged}, {"$set": {"status": 7}})
+    await doctor_says(service, "fail documents fields are missing or damaged: reviews 1")
+    await read_everything(facade, (damaged, other), [product])
+    # The object is recounted without it, until it is mended.
+    await facade.moderate("reset", other)
+    await facade.moderate("approve", other)
+    await service.run("ratings", "rebuild")
+    await facade.until_rated(product, 4, 1)
+    assert mended(await migrate(service), "reviews")["restored"] == 1
+    await doctor_says(service, "documents have all fields")
+    assert await facade.review(damaged) == before
+    await facade.until_rated(product, 3, 2)
+    await service.run("ratings", "verify")
 
 
 @pytest.mark.long

@@ -9,8 +9,12 @@ from structlog.testing import capture_logs
 
 import scheduler.reminders
 from domain.reminders import Reminder
+from domain.templates import template_id
 from messaging.events import reminder_requested
+from storage.mending import Mender
 from storage.reminders_decisions import ReminderDecisions
+from storage.templates import TemplateRepository
+from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
 
 DAMAGE: Mapping[str, Mapping[str, Any]] = {
@@ -51,6 +55,52 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})
     assert await shop.run(10) == 1
     assert len(await shop.mails(damaged["status null"])) == 1
+
+
+@pytest.mark.parametrize("damage", [{"$unset": {"sent": ""}}, {"$set": {"sent": "x"}}, {"$set": {"times": ["now"]}}])
+async def test_a_damaged_number_of_reminders_to_a_customer_keeps_up_no_other(
+    shop: Shop, damage: Mapping[str, Any]
+) -> None:
+    customers = shop.database["reminderCustomers"]
+    anna, bert = new_id("anna"), new_id("bert")
+    first = await shop.bought(anna, "camera", at=NOON - DAY)
+    assert await shop.run(10) == 1
+    await customers.update_one({"_id": anna}, damage)
+    second, whole = [await shop.bought(customer, "lens") for customer in (anna, bert)]
+    decisions, settings = ReminderDecisions(shop.database), (await shop.job._decisions.stores.general()).reminder
+    previewed = await decisions.on_some(settings, NOON + 10 * DAY, 100, within=[shop.id])
+    assert [each.order.id for each in previewed if isinstance(each.decision, Reminder)] == [whole]
+    with capture_logs() as logs:
+        report = await shop.report(10)
+    assert (report.reminders, report.damaged, report.is_failure) == (1, 1, False)
+    assert (len(await shop.mails(first)), len(await shop.mails(second)), len(await shop.mails(whole))) == (1, 0, 1)
+    (logged,) = [entry for entry in logs if entry["event"] == "no reminder until this order's customer is mended"]
+    assert (logged["order"], logged["collection"]) == (second, "reminderCustomers")
+    await customers.update_one({"_id": anna}, {"$set": {"sent": 1}, "$unset": {"times": ""}})
+    assert await shop.run(10) == 1
+    assert len(await shop.mails(second)) == 1
+
+
+async def test_a_damaged_template_is_named_and_can_be_saved_anew(shop: Shop) -> None:
+    order = await shop.bought(new_id("cleo"), "camera")
+    await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x"})
+    repository, id = TemplateRepository(shop.database), template_id("OrderReviewRequest", shop.id, None)
+    for damage in ({"$unset": {"html": ""}}, {"$set": {"html": 5}}):
+        await shop.database["notificationTemplates"].update_one({"_id": id}, damage)
+        with capture_logs() as logs:
+            assert (await shop.report(10)).failed == 1
+        (logged,) = [entry for entry in logs if entry["event"] == "reminder failed; its order waits for the next run"]
+        assert (logged["order"], logged["document"], logged["collection"]) == (order, id, "notificationTemplates")
+        assert "html" in logged["reason"]
+        (shown,) = [each for each in await repository.all() if each.store_id == shop.id]
+        assert (shown.template.subject, shown.template.html) == ("x", "")
+        assert await repository.whole("OrderReviewRequest", shop.id, None) == {}
+        assert await Mender(shop.database, "notificationTemplates").count(most=10, patience_ms=60_000) == 1
+    # What else it has lost is in its id.
+    lost = {"$unset": dict.fromkeys(("name", "storeId", "languageCode"), ""), "$set": {"html": "<p>x</p>"}}
+    await shop.database["notificationTemplates"].update_one({"_id": id}, lost)
+    assert [each.store_id for each in await repository.all()] == [shop.id]
+    assert await shop.run(10) == 1
 
 
 async def test_an_error_of_ours_keeps_up_no_other_and_marks_nothing(

@@ -60,3 +60,21 @@ async def test_words_of_the_console_are_in_its_own_language(title: str, shown: s
     async with client_of(faked(EVERYTHING, answers)) as http:
         assert f"<bdi{shown}" in (await http.get("/console/queue")).text
         assert f'<h1 dir="auto"{shown}' in (await http.get(f"/console/reviews/{row['id']}")).text
+
+
+async def test_a_refusal_of_a_type_has_the_words_of_its_page() -> None:
+    unknown = dict.fromkeys(("description", "fullTypeName", "entityIdFieldName"))
+    registered: dict[str, Any] = {
+        "entityType": "Product",
+        "knownChildrenTypes": [],
+        "hasEntityResolver": True,
+        **unknown,
+    }
+    error = {"pointer": "/entityType", "code": "too-long", "message": "At most 128 characters"}
+    answers: dict[str, Any] = {
+        "entityTypes": (200, [registered]),
+        f"entityTypes/{'x' * 129}/1": (422, {"type": "/problems/validation", "detail": "Invalid", "errors": [error]}),
+    }
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        page = await http.get("/console/entity-types", params={"type": "x" * 129, "id": "1"})
+    assert "Type : At most 128 characters" in text_of(page.text)

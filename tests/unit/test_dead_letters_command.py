@@ -31,6 +31,17 @@ def test_criteria_beside_the_one_letter_are_refused() -> None:
     assert (ended.exit_code, "leave out --topic, --code" in ended.output) == (2, True), ended.output
 
 
+@pytest.mark.parametrize("criterion", [(PLACE,), ("--topic", "review-submissions"), ("--code", "invalid-json")])
+def test_all_letters_are_not_discarded_beside_some(criterion: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(dead_letters.app, ["discard", "--reason", "a test", "--all", *criterion])
+    assert (ended.exit_code, "leave it out beside places or a filter" in ended.output) == (2, True), ended.output
+
+
+def test_letters_in_any_state_are_not_listed_beside_one() -> None:
+    ended = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
+    assert (ended.exit_code, "leave out --state" in ended.output) == (2, True), ended.output
+
+
 @pytest.mark.parametrize("others", [(PLACE,), ("--topic", "review-submissions", "--partition", "3", "--offset", "17")])
 def test_a_letter_that_is_named_twice_is_one(tmp_path: Path, others: tuple[str, ...]) -> None:
     """So that a value mends it; this one would be set aside again."""

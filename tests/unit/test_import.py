@@ -235,6 +235,20 @@ def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:
             an_order(file, taken).check()
 
 
+def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
+    file, other = tmp_path / "r.jsonl", tmp_path / "other"
+    file.write_text('{"review": "Good"}\n')
+    for target in ("", None):
+        link = tmp_path / "r.jsonl.bad-rows.jsonl"
+        link.unlink(missing_ok=True)
+        link.symlink_to(other)
+        other.write_text(target) if target is not None else other.unlink()
+        with pytest.raises(UsageError, match=r"symbolic link.*--report"):
+            an_order(file).check()
+        # One that is named is followed, as that of an export is.
+        an_order(file, link).check()
+
+
 def test_images_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
     link = tmp_path / "latest.jsonl"
     link.symlink_to(tmp_path / "2026.jsonl")
@@ -246,6 +260,8 @@ def test_a_pipe_is_no_file_to_go_on_in(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="save it"):
         an_order(pipe).check()
+    with pytest.raises(UsageError, match="remove it"):
+        Checkpoint.read(pipe, "job")
 
 
 @pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"PK\x03\x04", "\ufeff{}".encode("utf-16-le")])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from domain.moderation_rules import NO_RULING, RuleInput, RuleSet, Ruling
 from plaudit.cli.main import app
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.tools import moderation_rules
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
@@ -151,6 +153,31 @@ async def test_results_are_kept_for_json_alone_and_bad_rows_shown_at_once(tmp_pa
     assert lines[0].startswith("line 1: ")
     assert (len(out.told["reviews"]), len(out.told["badRows"])) == ((6, 1) if quiet else (0, 0))
     assert out.told["summary"]["reviews"] == 6
+
+
+@pytest.mark.parametrize("row", [{"rating": 9}, {"reviewId": "r", "votes": [{"userId": "u", "helpful": True}]}])
+async def test_a_trial_without_a_good_row_notices_that_it_is_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(moderation_rules, "_PAUSE_EVERY_S", 0)
+    reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
+    rules.write_text(json.dumps(RULES))
+    reviews.write_text("\n".join([json.dumps(row)] * 5))
+    order = RuleTrialOrder(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
+    lines: list[str] = []
+    trial = asyncio.create_task(run_trial(Settings(), Recorder(lines), Recorder(lines), order))
+    asyncio.get_running_loop().call_soon(trial.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await trial
+    assert len(lines) <= 1
+
+
+def test_a_pipe_is_no_file_to_try(tmp_path: Path) -> None:
+    pipe, rules = tmp_path / "pipe.jsonl", tmp_path / "rules.json"
+    os.mkfifo(pipe)
+    rules.write_text("[]")
+    done = CliRunner().invoke(app, ["rules", "try", str(pipe), "--rules", str(rules)])
+    assert (done.exit_code, "save it as one first" in done.output) == (2, True)
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

@@ -68,6 +68,22 @@ def test_servers_that_are_all_configured_are_taken(data: Path) -> None:
     assert others.kafka_connection().bootstrap_servers == "real.example:9092"
 
 
+@pytest.mark.parametrize("mongo", [None, MONGO])
+def test_another_database_on_the_server_of_what_runs_here(data: Path, mongo: str | None) -> None:
+    named = SecretStr(mongo) if mongo else None
+    here = settings(data, mongo=mongo).model_copy(update={"mongo": MongoSettings(uri=named, database="other")})
+    with pytest.raises(ConfigurationError, match=r"PLAUDIT_MONGO__DATABASE is other, but .* has the database plaudit"):
+        here.mongo_database()
+    there = json.loads((data / "endpoints.json").read_text())
+    (data / "endpoints.json").write_text(json.dumps({**there, "database": "shop"}))
+    assert settings(data, mongo=mongo).mongo_database() == "shop"
+
+
+def test_a_database_on_servers_that_are_all_configured_is_taken(data: Path) -> None:
+    chosen = MongoSettings(uri=SecretStr(MONGO), database="other")
+    assert settings(data, kafka=KAFKA).model_copy(update={"mongo": chosen}).mongo_database() == "other"
+
+
 def test_another_host_than_that_of_what_runs_here(data: Path) -> None:
     assert settings(data, http=HttpSettings(host="127.0.0.1")).http_address() == "http://127.0.0.1:8123"
     with pytest.raises(ConfigurationError, match=r"PLAUDIT_HTTP__HOST is real\.example, but .* listens at"):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,21 @@ def test_a_draft_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="symbolic link"):
         Checkpoint(job="a").write(checkpoint)
     assert target.read_text() == "somebody else's"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_draft_that_is_a_pipe_is_not_waited_for(tmp_path: Path, *, is_read: bool) -> None:
+    file, checkpoint = tmp_path / "reviews.jsonl", tmp_path / "checkpoint.json"
+    with ExitStack() as readers:
+        for each in (draft_of(file), draft_of(checkpoint)):
+            os.mkfifo(each)
+            if is_read:
+                readers.callback(os.close, os.open(each, os.O_RDONLY | os.O_NONBLOCK))
+        for opened in (whole_file(file), locked_draft(file)):
+            with pytest.raises(UsageError, match=r"no regular file.*remove it"), opened:
+                pass
+        with pytest.raises(UsageError, match=r"no regular file.*remove it"):
+            Checkpoint(job="a").write(checkpoint)
 
 
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

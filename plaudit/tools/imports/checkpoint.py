@@ -7,6 +7,7 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
+from plaudit.cli.command_line import UsageError
 from plaudit.tools.whole_files import draft_of, open_draft, put_on_disk
 
 SUFFIX: Final = ".plaudit-import.json"
@@ -43,7 +44,12 @@ class Checkpoint(BaseModel):
 
     @classmethod
     def read(cls, path: Path, job: str) -> "Checkpoint | None":
-        """The checkpoint of this job; None if the file is missing, invalid or of another job."""
+        """The checkpoint of this job; None if the file is missing, invalid or of another job.
+
+        Raises UsageError: it is a pipe or a device.
+        """
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no regular file, as the progress of an import is kept in: remove it first.")
         try:
             found = cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):

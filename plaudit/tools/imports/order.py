@@ -49,12 +49,17 @@ class ImportOrder:
 
     def check(self) -> None:
         """Raises UsageError: the input is no regular file, in which an import can resume, or the report would overwrite
-        the input, its checkpoint, its images, or a file that is no report."""
+        the input, its checkpoint, its images, a file that is no report, or one to which a link leads that isn't named.
+        """
         if not self.file.is_file():
             raise UsageError(f"{self.file} is no regular file, in which an import can go on: save it as one first.")
         report = self.report_file
         if report is None:
             return
+        if self.report is None and report.is_symlink():
+            raise UsageError(
+                f"{report} is a symbolic link, and isn't written to: remove it, or name a file by --report."
+            )
         ours = (self.file, checkpoint_of(self.file))
         folder = images_beside(self.file).resolve()
         if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):

@@ -1,0 +1,56 @@
+"""Stored documents with damaged fields, as lists show them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.ratings import Entity
+from domain.reviews import ReviewStatus
+from storage.database import Document
+from storage.returns_documents import shown_from
+from storage.reviews_documents import review_from, whole_review_from
+
+WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
+REVIEW: Document = {
+    "_id": "r",
+    "entityType": "Product",
+    "entityId": "p",
+    "entityName": None,
+    "storeId": "north",
+    "userId": None,
+    "userName": None,
+    "title": None,
+    "review": "Good.",
+    "ratingHundredths": 400,
+    "status": 1,
+    "createdDate": WRITTEN,
+    "modifiedDate": WRITTEN,
+}
+RETURN: Document = {
+    "_id": "t",
+    "number": "RET260101-00001",
+    "orderId": "o",
+    "status": "Approved",
+    "resolution": None,
+    "lines": [],
+    "createdDate": WRITTEN,
+    "modifiedDate": WRITTEN,
+    "createdBy": None,
+    "modifiedBy": None,
+    "seen": {},
+}
+
+
+@pytest.mark.parametrize("status", [3, -1, 7, 2**40])
+def test_a_status_that_there_is_not_is_shown_as_a_lost_one(status: int) -> None:
+    damaged = {**REVIEW, "status": status}
+    shown = review_from(damaged)
+    assert (shown.status, shown.text, shown.entity) == (ReviewStatus.NEW, "Good.", Entity("Product", "p"))
+    assert whole_review_from(damaged) is None
+    assert whole_review_from(REVIEW) is not None
+
+
+@pytest.mark.parametrize("lines", [[5], [{"quantity": "two"}]])
+def test_a_field_whose_content_is_unusable_is_shown_as_a_lost_one(lines: list[object]) -> None:
+    shown = shown_from({**RETURN, "lines": lines})
+    assert (shown.number, shown.status, tuple(shown.lines)) == ("RET260101-00001", "Approved", ())
