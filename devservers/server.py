@@ -21,6 +21,7 @@ _LONGEST_LINE = 400
 _LEAST_FREE = 200 * 2**20
 # A server that was just killed takes at most this long to release its memory and its folder, on a busy machine.
 _FOLDER_PATIENCE_S = 15.0
+_MOST_DOUBLINGS = 6
 
 
 class ServerProcess(ABC):
@@ -47,6 +48,7 @@ class ServerProcess(ABC):
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None
         self._child: Child | None = None
+        self._late_starts = 0
 
     @property
     def port(self) -> int:
@@ -101,7 +103,11 @@ class ServerProcess(ABC):
             self._lock = None
 
     async def start(self) -> None:
-        """Start it, and return when it serves clients. Raises EmbeddedServerError with the end of its log otherwise."""
+        """Start it, and return when it serves clients. Raises EmbeddedServerError with the end of its log otherwise.
+
+        It has `start_timeout_s`, and twice as long after each start that wasn't ready in time, up to 64 times: a server
+        that recovers its data after a crash begins again whenever it is killed, and might never be ready otherwise.
+        """
         if self.running:
             return
         try:
@@ -112,13 +118,16 @@ class ServerProcess(ABC):
     async def _start(self) -> None:
         await self.claim()
         await self._prepare()
+        timeout_s = self.start_timeout_s * 2 ** min(self._late_starts, _MOST_DOUBLINGS)
         try:
             self._launch()
-            async with asyncio.timeout(self.start_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 await until(self._serves_or_raises)
+            self._late_starts = 0
         except TimeoutError:
+            self._late_starts += 1
             self.kill()
-            message = f"{self.name} isn't ready after {self.start_timeout_s:.0f} s. {self._end_of_log()}"
+            message = f"{self.name} isn't ready after {timeout_s:.0f} s. {self._end_of_log()}"
             raise EmbeddedServerError(message) from None
         except BaseException:
             self.kill()

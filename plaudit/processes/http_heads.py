@@ -6,11 +6,18 @@ from http import HTTPStatus
 from typing import Final
 
 import orjson
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserInvalidURLError
 
 Refusal = tuple[HTTPStatus, str]
 """A status, and advice for the client."""
 
+NOT_HTTP: Final = "This is not valid HTTP/1.1."
+
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
+
+_ABSOLUTE: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?]*)")
+_ONCE: Final = (b"content-type", b"content-encoding", b"authorization", b"x-api-key")
+"""Headers with one value, of which two servers could take different ones."""
 
 
 def answer_of(status: HTTPStatus, detail: str) -> bytes:
@@ -23,17 +30,48 @@ def answer_of(status: HTTPStatus, detail: str) -> bytes:
     return head.encode() + body
 
 
-def refusal_of(method: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+def syntax_refusal_of(error: HttpParserError) -> Refusal:
+    """The refusal of what the parser can't read, with its reason."""
+    if isinstance(error, HttpParserInvalidURLError):
+        detail = "The address has a character that must be percent-encoded, as by encodeURIComponent."
+    elif isinstance(error, HttpParserCallbackError):
+        detail = f"{NOT_HTTP} The address can't be read: send a path, such as /docs."
+    else:
+        detail = f"{NOT_HTTP} {error}."
+    return HTTPStatus.BAD_REQUEST, detail
+
+
+def refusal_of(method: bytes, target: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
     """The reason to refuse a request, None without one. Header names are in lower case."""
     if method == b"CONNECT":
         return HTTPStatus.NOT_IMPLEMENTED, "This is no proxy."
     if version not in ("1.0", "1.1"):
         return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Speak HTTP/1.1."
+    return _target_refusal_of(target, version, headers) or _framing_refusal_of(version, headers)
+
+
+def _target_refusal_of(target: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) > 1 or (version == "1.1" and not hosts):
         return HTTPStatus.BAD_REQUEST, "Send the header Host once."
     if hosts and not _HOST.fullmatch(hosts[0]):
         return HTTPStatus.BAD_REQUEST, "The header Host must be a name or an address, and perhaps a port."
-    if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):
+    if b"#" in target:
+        return HTTPStatus.BAD_REQUEST, "A fragment isn't sent: encode a # of a path or query as %23."
+    # An absolute address: what checks the header Host must not be bypassed by another host here (RFC 9112, 3.2.2).
+    absolute = _ABSOLUTE.match(target)
+    if absolute and [absolute[1].lower()] != [host.lower() for host in hosts]:
+        return HTTPStatus.BAD_REQUEST, "The host in the address and the header Host must be the same."
+    return None
+
+
+def _framing_refusal_of(version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    if version == "1.0" and codings:
         return HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or HTTP/1.1."
+    if codings and codings != [b"chunked"]:
+        return HTTPStatus.NOT_IMPLEMENTED, "Of all transfer codings only chunked is understood: send it alone, once."
+    for name in _ONCE:
+        if sum(sent == name for sent, _ in headers) > 1:
+            return HTTPStatus.BAD_REQUEST, f"Send the header {name.decode().title()} once."
     return None

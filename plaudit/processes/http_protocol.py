@@ -14,7 +14,7 @@ import structlog
 from httptools import HttpParserError, HttpParserUpgrade
 
 from plaudit.http_settings import HttpSettings
-from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
+from plaudit.processes.http_heads import Refusal, answer_of, refusal_of, syntax_refusal_of
 from plaudit.processes.http_lingering import LingeringProtocol
 from plaudit.processes.http_patience import Patience
 from plaudit.processes.uvicorn_internals import (
@@ -32,7 +32,6 @@ from plaudit.processes.uvicorn_internals import (
 MAX_HEADERS: Final = 100
 """Maximum number of headers. Each costs memory besides its bytes; for short ones, many times as much."""
 
-_NOT_HTTP: Final[Refusal] = (HTTPStatus.BAD_REQUEST, "Invalid HTTP request received.")
 _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
 _TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
 
@@ -72,7 +71,7 @@ class BoundedProtocol(LingeringProtocol):
         self._is_in_head = True
         self._head_bytes = 0
         self._framing_bytes = 0
-        self._refusal = _NOT_HTTP
+        self._refusal: Refusal | None = None
         self._receiving: Patience | None = None
         self._sending: asyncio.TimerHandle | None = None
 
@@ -126,7 +125,7 @@ class BoundedProtocol(LingeringProtocol):
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.limits.max_head_bytes:
             self._reject(_TOO_LARGE)
-        refusal = refusal_of(self.parser.get_method(), self.parser.get_http_version(), self.headers)
+        refusal = refusal_of(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
         if refusal is not None:
             self._reject(refusal)
         self._is_in_head, self._head_bytes = False, 0
@@ -229,8 +228,8 @@ class BoundedProtocol(LingeringProtocol):
                 self.parser.feed_data(piece)
             except HttpParserUpgrade as upgrade:
                 taken = parse_without_upgrade(self, upgrade)
-        except HttpParserError:
-            self._refuse(*self._refusal)
+        except HttpParserError as error:
+            self._refuse(*(self._refusal or syntax_refusal_of(error)))
         self._framing_bytes = max(0, self._framing_bytes)
         limit = self.limits.max_head_bytes
         if self._is_in_head and self._head_bytes > limit:

@@ -51,6 +51,23 @@ async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, mom
     assert not marked.commands()
 
 
+async def test_a_start_has_longer_after_one_that_was_late(server: TansuProcess, marked: Marked) -> None:
+    server.start_timeout_s = 0.05
+    late = 0
+    await server.claim()
+    try:
+        while not server.running and late < 20:
+            try:
+                await server.start()
+            except EmbeddedServerError:
+                late += 1
+        assert server.running
+        assert late > 0
+    finally:
+        await server.__aexit__(None, None, None)
+    assert not marked.commands()
+
+
 async def test_killed_when_it_does_not_stop_in_time(server: TansuProcess, marked: Marked) -> None:
     server.stop_grace_s = 0.1
     async with server:

@@ -152,6 +152,17 @@ async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) ->
         (b"CONNECT a:80 HTTP/1.1\r\nhost: a:80", 501),
         (b"GET / HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551616", 400),
         (b"GET / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, identity", 400),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked", 501),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked", 501),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-type: text/plain\r\ncontent-type: application/json", 400),
+        (b"GET / HTTP/1.1\r\nhost: a\r\nauthorization: Bearer a\r\nauthorization: Bearer b", 400),
+        (b"GET /#b HTTP/1.1\r\nhost: a", 400),
+        (b"GET http://b/ HTTP/1.1\r\nhost: a", 400),
+        (b"GET http://c@a/ HTTP/1.1\r\nhost: a", 400),
+        (b"GET http://a/ HTTP/1.0", 400),
+        (b"GET http://a HTTP/1.1\r\nhost: a", 400),
+        (b"GET http://A:80/ HTTP/1.1\r\nhost: a:80", 200),
+        (b"GET /?http://b/ HTTP/1.1\r\nhost: a", 200),
         (b"GET / HTTP/1.0", 200),
         (b"GET / HTTP/1.1\r\nhost:", 200),
         (b"GET / HTTP/1.1\r\nhost: a.example.org:8080", 200),
@@ -167,6 +178,25 @@ async def test_heads_that_can_be_read_in_two_ways_are_refused(head: bytes, statu
         if status != 200:
             assert json.loads(body)["status"] == status
             assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("head", "detail"),
+    [
+        ("GET /caf\u00e9 HTTP/1.1\r\nhost: a".encode(), "percent-encoded"),
+        (b"GET /a b HTTP/1.1\r\nhost: a", "Expected HTTP/"),
+        (b"GET / HTTP/1.1\r\nhost : a", "Invalid header token"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1", "Content-Length"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2", "Duplicate Content-Length"),
+        (b"GET http://a HTTP/1.1\r\nhost: a", "send a path"),
+        (b"GET http://b/ HTTP/1.1\r\nhost: a", "must be the same"),
+        (b"GET / HTTP/1.1\r\nhost: a\r\ncontent-type: b\r\ncontent-type: c", "the header Content-Type once"),
+    ],
+)
+async def test_a_refusal_names_its_reason(head: bytes, detail: str) -> None:
+    async with running(limits()) as server, server.client() as client:
+        _, body = await client.ask(head + b"\r\n\r\n")
+        assert detail in json.loads(body)["detail"]
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0"])
