@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, Dialog, Page
+from playwright.async_api import Browser, Dialog, Page, expect
 
 from tests.support.chromium import NAME_IN_A_NETWORK, Watch, opened, show, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
@@ -341,6 +341,60 @@ async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser,
         await page.keyboard.press("j")
         await context.locator(f"form:not([data-id='{first}'])").wait_for()
         assert await context.evaluate("each => each.scrollTop") == 0
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (900, 800), (390, 844)], ids=["desk", "tablet", "phone"])
+async def test_what_a_decision_needs_is_in_view(
+    browser: Browser, place: Service, own: Facade, size: tuple[int, int]
+) -> None:
+    """From the last row of a long list: its context with its buttons, those for all that are selected, and the
+    navigation beside it."""
+    width, height = size
+    await reviews_of(own, 30, new_id())
+    options = {"viewport": {"width": width, "height": height}, "bypass_csp": True}
+    async with opened(browser, place.address, Watch(), **options) as page:
+        await page.goto("/console/queue")
+        row = page.locator("#list > li").last
+        await page.locator("html.scripted #context .do").wait_for()
+        await row.locator("input[type=checkbox]").check()
+        context = page.locator(f"#context form[data-id='{await row.get_attribute('data-id')}']")
+        approve = context.get_by_role("button", name="Approve")
+        together = page.get_by_role("button", name="Approve selected")
+        shown = [row.locator("h2"), approve, context.get_by_role("button", name="Reject"), together]
+        for part in shown if width < 721 else [*shown, page.get_by_role("link", name="Queue", exact=False)]:
+            await expect(part).to_be_in_viewport(ratio=1)
+            # A click would find it: nothing lies over it.
+            await part.click(trial=True)
+        assert await violations(page) == []
+        await approve.click()
+        await expect(row.locator(".outcome")).to_have_text("Approved.")
+
+
+async def test_without_its_context_a_row_has_its_buttons(browser: Browser, place: Service, own: Facade) -> None:
+    (id,) = await reviews_of(own, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.route("**/context", lambda route: route.abort())
+        await page.goto("/console/queue")
+        await page.get_by_text("The context can't be loaded.").wait_for()
+        await page.locator("#list").get_by_role("button", name="Approve").click()
+        await page.get_by_text("Nothing waits for a decision").wait_for()
+    assert await statuses(own, [id]) == {id: "Approved"}
+
+
+async def test_shortcuts_can_be_switched_off_without_a_shortcut(browser: Browser, place: Service, own: Facade) -> None:
+    (id,) = await reviews_of(own, 1, new_id())
+    for width in (1280, 390):
+        async with opened(browser, place.address, Watch(), viewport={"width": width, "height": 844}) as page:
+            await page.goto("/console/queue")
+            await page.get_by_role("button", name="all shortcuts").click()
+            await page.get_by_label("Shortcuts are on").uncheck()
+            await page.get_by_role("button", name="Close").click()
+            await page.keyboard.press("a")
+            await page.reload()
+            await page.locator("html.scripted").wait_for()
+            await page.keyboard.press("a")
+            await expect(page.locator("#list .outcome")).to_be_empty()
+    assert await statuses(own, [id]) == {id: "New"}
 
 
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:

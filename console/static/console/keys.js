@@ -2,7 +2,7 @@
 
 import { one } from "./page.js";
 
-/** Kept by this browser where it may; elsewhere it holds for this page. */
+/** Kept by this browser where it may, else for this page. */
 const setting = {
   get() { try { return this.here ?? localStorage.getItem("shortcuts"); } catch { return null; } },
   set(value) { try { localStorage.setItem("shortcuts", value); } catch { this.here = value; } },
@@ -35,7 +35,7 @@ const onReview = {
   z: () => press("form.notice [name=action]"),
 };
 
-/** Keyboards of other scripts than Latin have the letters of ours behind their own. */
+/** Keyboards of other scripts have Latin letters behind their own. */
 function meant({ key, code, shiftKey }) {
   const letter = /^Key([A-Z])$/.exec(code)?.[1];
   if (!letter || /^[ -~]+$|\p{Script=Latin}/u.test(key)) return key;
@@ -51,6 +51,7 @@ export function listenToKeys(queue, deciding) {
   if (shortcuts) {
     shortcuts.checked = setting.get() !== "off";
     shortcuts.addEventListener("change", () => setting.set(shortcuts.checked ? "on" : "off"));
+    one(".keys button").addEventListener("click", () => help.showModal());
   }
   // The next key is the reason for its rejection.
   let rejecting = null;
@@ -60,7 +61,7 @@ export function listenToKeys(queue, deciding) {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    // Arabic keyboards have a question mark of their own.
+    // Arabic keyboards have their own.
     if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
     if (setting.get() === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
