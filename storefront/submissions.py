@@ -44,7 +44,7 @@ class PageReview(ClosedMessage):
     rating: Rating
     title: Title | None = None
     review: ReviewText
-    user_name: Annotated[Name | None, Field(description="The name that it is shown with")] = None
+    user_name: Annotated[Name | None, Field(description="Name shown with it")] = None
     images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploads")] = ()
     language: Annotated[Language, Field(description="BCP 47; else detected")] = None
     token: Annotated[ReviewTokenText, Field(repr=False, description="Of a reminder's link")] = None
