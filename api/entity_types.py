@@ -71,7 +71,7 @@ async def read_entity(
 ) -> JsonResponse:
     """The name and picture of an object, from the resolver of its type."""
     if services.entity_types.get(entity_type) is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "Nobody registered this object type. See /api/entityTypes.")
+        raise ProblemError(ProblemKind.NOT_FOUND, "This object type isn't registered. See /api/entityTypes.")
     resolver = services.entity_types.resolver(entity_type)
     if resolver is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "This object type has no resolver: register it with `getEntity`.")
@@ -80,7 +80,7 @@ async def read_entity(
             found = (await resolver([id])).get(id)
     except Exception as error:
         reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
-        log.warning("names can't be had", entity_type=entity_type, error=reason)
+        log.warning("names can't be resolved", entity_type=entity_type, error=reason)
         raise unavailable("The resolver of this object type") from error
     if found is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "The resolver of this object type knows no object with this id.")

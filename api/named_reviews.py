@@ -63,10 +63,10 @@ def _checked(named: NamedReviews) -> NamedReviews:
     """The same reviews. Raises ProblemError if there are none, too many, or a hash is of a review that isn't among
     them."""
     if not 1 <= len(named.ids) <= MAX_ITEMS:
-        message = f"Name 1 to {MAX_ITEMS} reviews"
+        message = f"Send 1 to {MAX_ITEMS} ids"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
     if stray_id := text_of_another(named.ids, named.text_hashes):
-        message = "This review isn't among the ids"
+        message = "This review is not in `ids`"
         raise invalid([{"pointer": pointer(("textHashes", stray_id)), "code": "other-review", "message": message}])
     return named
 

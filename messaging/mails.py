@@ -34,7 +34,7 @@ class MailCommand(Message):
     to: Annotated[str, NotBlank]
     from_: Annotated[
         Annotated[str, NotBlank] | None,
-        Field(alias="from", description="Address of the store; missing: the address of the mailer"),
+        Field(alias="from", description="Missing: the address of the store, or else of the mailer"),
     ] = None
     subject: str
     text: str

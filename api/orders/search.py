@@ -23,10 +23,15 @@ class OrderSearchRequest(Message):
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of orders")] = None
     customer_id: OptionalId = None
     number: OptionalId = None
-    keyword: Annotated[OptionalId, Field(description="The id, the number or the customer's id, exactly")] = None
+    keyword: Annotated[OptionalId, Field(description="The exact id or number of the order, or id of the customer")] = (
+        None
+    )
     store_id: OptionalId = None
     entity_type: Annotated[
-        OptionalId, Field(description="With `entityId`: each order tells if it proves a purchase of this object")
+        OptionalId,
+        Field(
+            description="With `entityId`: each order gets `provesPurchase`, true if it proves a purchase of this object"
+        ),
     ] = None
     entity_id: OptionalId = None
     take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
@@ -42,7 +47,9 @@ class OrderSearchRequest(Message):
             ("entityType", "entityId", self.entity_id),
         ):
             if value:
-                raise invalid([{"pointer": f"/{name}", "code": "missing", "message": f"Required with `{other}`"}])
+                raise invalid(
+                    [{"pointer": f"/{name}", "code": "missing", "message": f"Required together with `{other}`"}]
+                )
         return None
 
     def criteria(self) -> OrderSearch:

@@ -13,8 +13,9 @@ from api.web.problems import ItemError, ProblemKind
 
 _TITLE: Final = "Plaudit"
 _DESCRIPTION: Final = (
-    "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
-    "or 200 once they have been applied, with `Prefer: wait=N`."
+    "Reviews and ratings of any kind of object, and returns of orders. A command is answered with 202 once "
+    "Kafka has stored it or, with `Prefer: wait=N`, with 200 once it has been applied. Timestamps are ISO "
+    "8601; responses have them in UTC."
 )
 _ANY_OTHER: Final = "Any other problem"
 _PROBLEM: Final = "Problem"
@@ -33,7 +34,7 @@ _KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
     "name": "X-API-Key",
-    "description": "An API key, where `PLAUDIT_AUTH__MODE` is `api_key`. The names are the permissions it needs.",
+    "description": "An API key, if `PLAUDIT_AUTH__MODE` is `api_key`. The listed names are the required permissions.",
 }
 
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
@@ -103,7 +104,7 @@ def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
         schema = {"$ref": f"#/components/schemas/{name}"}
     for each, content in found.items():
         if schemas.setdefault(each, content) != content:
-            raise ValueError(f"two different schemas are called {each}")
+            raise ValueError(f"two different schemas are named {each}")
     return schema
 
 

@@ -223,7 +223,7 @@ async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
     form = await form_of(http, here, path)
     await returns.change(id, status="Approved")
     late = await send(http, path, {**form, "resolution": "Mine"})
-    assert "Status : The return is Approved by now" in text_of(late.text)
+    assert "Status : The return now has the status Approved" in text_of(late.text)
     assert "<option selected>Approved</option>" in late.text
     again = {**next(each.fields for each in forms(late.text) if each.action == path), "status": "Approved"}
     assert (await send(http, path, again)).status_code == 303

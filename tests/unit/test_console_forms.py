@@ -180,7 +180,7 @@ async def test_what_breaks_a_page_is_told_by_a_page() -> None:
     async with client_of(app) as http:
         page = await http.get("/console/queue")
         assert page.status_code == 500
-        assert "The log of the service says why." in text_of(page.text)
+        assert "The log of the service has the cause." in text_of(page.text)
         asked = await http.get("/console/queue", headers={"accept": "application/json"})
         assert asked.json()["status"] == 500
 
