@@ -85,7 +85,7 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
     assert in_order(await page_of(http, SCREEN, customer=customer, q=numbers[0], status="New")) == []
     nothing = await page_of(http, SCREEN, order=new_id("order"))
-    assert "No return in the status New is like this" in nothing
+    assert "No return in the status New matches these filters" in nothing
     assert re.search(r'status=all[^"]*">Look in every status', nothing)
 
 

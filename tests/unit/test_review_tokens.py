@@ -140,7 +140,10 @@ NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {lan
         *((each, NO_BEGINNING) for each in ("https://shop.example:0/", "https://@shop.example/")),
         *((each, NO_HOST) for each in ("https://{storeId}.example/", "https://s{token}/")),
         *((f"https://s/{each}", NO_TEXT) for each in (" {token}", '"{token}', "ö", "\n", "{token}\x7f")),
-        *((each, f"There is no placeholder {{tokn}}: {NAMES}") for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")),
+        *(
+            (each, f"There is no placeholder {{tokn}}: {NAMES}")
+            for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")
+        ),
         *((f"https://s/{{{each}}}", f"There is no placeholder {{{each}}}: {NAMES}") for each in ("", "0", "token.x")),
         *((f"https://s/{{token{each}}}", "Write {token} without a format") for each in ("!r", ":9")),
         ("https://s/{token", "The address can't be read: "),
