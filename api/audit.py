@@ -83,8 +83,8 @@ router: Final = routes("/api/audit", "Audit", ProblemKind.VALIDATION, ProblemKin
 
 async def _criteria(
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
-    subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[AuditAction | None, any_case(AuditAction), Query()] = None,
+    subject: Annotated[OptionalId, Query(description="Who made the change")] = None,
+    action: Annotated[AuditAction | None, any_case(AuditAction), Query(description="Action of the entry")] = None,
     kind: Annotated[
         AuditKind | None, any_case(AuditKind), Query(description="Kind of thing that the entry concerns")
     ] = None,
@@ -133,7 +133,9 @@ async def export_audit_log(
     client: Client,
     services: Injected,
     criteria: Criteria,
-    format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
+    format: Annotated[
+        ExportFormat, any_case(ExportFormat), Query(description="Format of the export")
+    ] = ExportFormat.CSV,
     take: Annotated[
         int | None, Query(ge=1, le=2**31 - 1, description="Maximum number of entries; missing: all")
     ] = None,

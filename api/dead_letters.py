@@ -134,7 +134,7 @@ async def list_dead_letters(
     state: Annotated[
         LetterState | None, any_case(LetterState), Query(description="`open`: neither replayed nor discarded")
     ] = None,
-    take: Annotated[int, Query(ge=1, le=_MOST_TAKEN)] = 20,
+    take: Annotated[int, Query(ge=1, le=_MOST_TAKEN, description="Maximum number of letters")] = 20,
     after: Annotated[
         Annotated[str, usable(ends_in, "invalid_after")] | None,
         Query(max_length=8_192, description="The `next` of the previous page"),

@@ -50,7 +50,7 @@ DELETED: Final = JsonBody(_NAMED, {"One review": examples.DELETION}, required=Fa
 
 async def reviews_to_delete(
     request: Request,
-    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
+    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS, description="Instead of a body")] = [],  # noqa: B006
 ) -> NamedReviews:
     """The reviews that the body and the query name. Raises ProblemError if there are none, or too many."""
     if ids and request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:

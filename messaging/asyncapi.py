@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TaggedUnionSchema
 
+from messaging.asyncapi_examples import EXAMPLES
 from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.events import (
     RatingChanged,
@@ -196,6 +197,7 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
                 "contentType": "application/json",
                 **({} if channel.direction == "in" else {"headers": _headers_of(name, channel)}),
                 "payload": schema,
+                **({"examples": [{"payload": each} for each in EXAMPLES[name]]} if name in EXAMPLES else {}),
                 "bindings": {"kafka": {"key": {"type": "string", "description": channel.key}}},
             }
         channels[topic.value] = {

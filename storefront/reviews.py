@@ -139,7 +139,7 @@ async def wanted_reviews(
     photos: Annotated[bool | None, Query(description="true: only reviews with images; false: only others")] = None,
     verified: Annotated[bool | None, Query(description="true: only verified purchases; false: only others")] = None,
     language: Annotated[Language, Query(description="BCP 47; `en` also finds `en-US`")] = None,
-    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS)] = _DEFAULT_TAKE,
+    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS, description="Maximum number of reviews")] = _DEFAULT_TAKE,
 ) -> Wanted:
     """The criteria in the query."""
     return Wanted(sort, stars, photos, verified, language, take)

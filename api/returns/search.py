@@ -59,12 +59,12 @@ Statuses = Annotated[
 class ReturnSearchRequest(Message):
     """Criteria of a list of returns. A field that is null, empty or missing doesn't restrict the list."""
 
-    order_id: OptionalId = None
+    order_id: Annotated[OptionalId, Field(description="Id of an order")] = None
     status: Annotated[Statuses, Field(description="One status or several, in any letter case")] = None
     customer_id: Annotated[
         OptionalId, Field(description=f"Returns of the {CUSTOMER_ORDERS} newest orders of this customer")
     ] = None
-    store_id: OptionalId = None
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
     start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
     end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None

@@ -50,18 +50,18 @@ class ReviewSearchRequest(Message):
     ] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of reviews")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `ids`")] = None
-    entity_type: OptionalId = None
-    entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None = None
-    store_id: OptionalId = None
-    user_id: OptionalId = None
+    entity_type: Annotated[OptionalId, Field(description="Type of the objects")] = None
+    entity_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of objects")] = None
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
+    user_id: Annotated[OptionalId, Field(description="Id of an author")] = None
     search_phrase: Annotated[
         Phrase | None, Field(description="Substring of title, review, userName or entityName, in any letter case")
     ] = None
     keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
     start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
     end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
-    start_rating: RatingBound | None = None
-    end_rating: RatingBound | None = None
+    start_rating: Annotated[RatingBound | None, Field(description="Rating of at least this")] = None
+    end_rating: Annotated[RatingBound | None, Field(description="Rating of at most this")] = None
     reported: Annotated[bool | None, Field(description="true: only reviews with open reports; false: only others")] = (
         None
     )

@@ -29,6 +29,11 @@ _RESPONSES: Final = {
 }
 """The names of responses that are problems, by description."""
 
+_KEY_HEADER: Final = "Idempotency-Key"
+
+_PREFIXES: Final = ("/api/", "/storefront/")
+"""Prefixes of the paths whose operations refuse unknown parameters, and need MongoDB or Kafka."""
+
 _KEY_SCHEME_NAME: Final = "apiKeys"
 _KEY_SCHEME: Final = {
     "type": "apiKey",
@@ -69,12 +74,13 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
     components.setdefault("securitySchemes", {})[_KEY_SCHEME_NAME] = _KEY_SCHEME
     schemas = components.setdefault("schemas", {})
     schemas |= {_PROBLEM: _problem_schema(), ItemError.__name__: TypeAdapter(ItemError).json_schema()}
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for operation in operations.values():
             if security := operation.get("security"):
                 operation["security"] = [*security, *_by_key(security)]
             operation["operationId"] = names[operation["operationId"]]
-            operation["responses"] = {status: _by_reference(each) for status, each in operation["responses"].items()}
+            responses = {status: _by_reference(each) for status, each in operation["responses"].items()}
+            operation["responses"] = _with_common_problems(path, operation, responses)
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 content["schema"] = _named(content["schema"], schemas)
     components["schemas"] = dict(sorted(schemas.items()))
@@ -93,6 +99,29 @@ def _by_reference(response: dict[str, Any]) -> dict[str, Any]:
     if response.get("content") != _PROBLEM_CONTENT:
         return response
     return {"$ref": f"#/components/responses/{_RESPONSES[response['description']]}"}
+
+
+def _with_common_problems(path: str, operation: Mapping[str, Any], responses: dict[str, Any]) -> dict[str, Any]:
+    """The responses, with the problems that follow from the kind of the operation: its credential, its body and, under
+    the prefixes of the interface, its parameters and servers."""
+    kinds = []
+    if operation.get("security") and {} not in operation["security"]:
+        kinds += [ProblemKind.UNAUTHENTICATED, ProblemKind.FORBIDDEN]
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        kinds += [ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]
+    elif responses.get("400") == _reference(ProblemKind.MALFORMED_JSON):
+        del responses["400"]
+    if any(each["name"] == _KEY_HEADER for each in operation.get("parameters", ())):
+        kinds.append(ProblemKind.INVALID_HEADER)
+    if path.startswith(_PREFIXES):
+        kinds += [ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE]
+    for kind in kinds:
+        responses.setdefault(str(kind.status), _reference(kind))
+    return dict(sorted(responses.items()))
+
+
+def _reference(kind: ProblemKind) -> dict[str, str]:
+    return {"$ref": f"#/components/responses/{_RESPONSES[kind.members['title']]}"}
 
 
 def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:

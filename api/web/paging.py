@@ -50,7 +50,12 @@ Take = Annotated[
     _null_as(DEFAULT_TAKE, most=MAX_TAKE),
     Field(description="Maximum number of results; 0: only the count"),
 ]
-Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _null_as(0, most=MAX_SKIP)]
+Skip = Annotated[
+    int,
+    Field(ge=0, le=MAX_SKIP),
+    _null_as(0, most=MAX_SKIP),
+    Field(description="Number of results to skip"),
+]
 After = Annotated[
     Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
     Field(description="The `next` of the previous page, instead of `skip`: equally fast at any depth"),

@@ -142,7 +142,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
         ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
         ("/console/returns?sort=createdDate", "There is no order createdDate. There are: oldest, newest."),
         ("/console/audit/export?format=xlsx", "There is no format xlsx. There are: csv, jsonl."),
-        ("/console/audit?after=two", "two is no number of entries."),
+        ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )
 async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
@@ -309,7 +309,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         ([], "Accepted", "Each review that is still unchanged will be decided in a moment."),
         (["status-changed"], "Nothing was decided", "Decisions that somebody else has made in the meantime stand."),
         (["text-changed"], "Nothing was decided", "Reviews that were changed in the meantime are skipped"),
-        (["not-found"], "Nothing was decided", "1 are gone"),
+        (["not-found"], "Nothing was decided", "1 not found"),
     ],
 )
 async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
