@@ -19,7 +19,7 @@ from messaging.events import (
     ReviewSubmitted,
     SubmissionRefused,
 )
-from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnTold
+from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnState
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.mails import MAIL_COMMAND, MAIL_KIND
@@ -173,8 +173,8 @@ CHANNELS: Final = {
             "RatingChanged": TypeAdapter(RatingChanged),
             "ReminderRequested": TypeAdapter(ReminderRequested),
             "SubmissionRefused": TypeAdapter(SubmissionRefused),
-            "ReturnCreated": TypeAdapter(ReturnTold),
-            "ReturnChanged": TypeAdapter(ReturnTold),
+            "ReturnCreated": TypeAdapter(ReturnState),
+            "ReturnChanged": TypeAdapter(ReturnState),
             "ReturnDeleted": TypeAdapter(ReturnDeleted),
             "ReturnRefused": TypeAdapter(ReturnRefused),
         },

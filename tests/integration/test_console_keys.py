@@ -153,7 +153,7 @@ async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
         await outcomes[1].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
         await page.wait_for_load_state("networkidle")
         title = (await facade.review(ids[0]))["title"]
-        link = page.get_by_role("link", name="Go on")
+        link = page.get_by_role("link", name="Continue")
         await link.wait_for()
         await (link.click() if by == "link" else press(page, "a"))
         await page.locator("form.notice", has_text=f"Approved: {title}").wait_for()
@@ -207,7 +207,7 @@ async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: S
         gate.set()
         await outcomes[0].get_by_text("Rejected: spam.").wait_for()
         await page.locator(f"#r-{ids[1]}.focus").wait_for()
-        assert await page.get_by_role("link", name="Go on").count() == 0
+        assert await page.get_by_role("link", name="Continue").count() == 0
         await press(page, "a")
         await page.get_by_text("No waiting review matches these filters.").wait_for()
     assert await statuses(facade, ids) == ["Rejected", "Approved"]

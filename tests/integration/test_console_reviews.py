@@ -208,7 +208,7 @@ async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
     (other,) = await facade.submit(submission(new_id(), 4, title=word))
     again = await send(http, f"/console/queue/all?q={word}", **form)
     assert (again.status_code, "Reloading this page decides nothing" in again.text) == (200, True), again.text
-    assert "Go on" in again.text
+    assert "Continue" in again.text
     assert (await facade.review(other))["reviewStatus"] == "New"
 
 
@@ -262,7 +262,7 @@ async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: 
     await own_service.stop("worker")
     answer = await send(own_facade.http, "/console/queue/all", action="approve")
     assert "take effect in a moment" in answer.text
-    assert "Go on" in answer.text
+    assert "Continue" in answer.text
     assert 'id="continue"' not in answer.text
 
 

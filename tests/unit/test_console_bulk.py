@@ -73,4 +73,4 @@ async def test_what_was_changed_or_reported_meanwhile_is_left_alone(
     words = text_of(page.text)
     assert "0 wait, 2 are done" in words
     assert "2 skipped: changed in the meantime" in words
-    assert "Go on" not in words
+    assert "Continue" not in words

@@ -344,7 +344,7 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
         assert page.status_code == 200, page.text
         assert "7 wait" in text_of(page.text)
         assert 'id="continue"' not in page.text
-        assert ">Go on</button>" in page.text
+        assert ">Continue</button>" in page.text
         (form,) = [each.fields for each in forms(page.text) if each.action.startswith("/console/queue/all")]
         assert form.pop("key") != "k-1"
         assert form == {**sent, **counts}
