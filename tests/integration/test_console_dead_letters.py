@@ -143,5 +143,5 @@ async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
 async def test_health_says_first_how_it_is(http: httpx.AsyncClient) -> None:
     # While a server is slow, what only it knows isn't there.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')
-    assert re.search(r"<p>(All is well|It works, and needs a look|Something is broken).*? Looked at", page)
+    assert re.search(r"<p>(All checks pass|The service works, with warnings|These checks fail).*? Checked at", page)
     assert "Batches of events not yet published" in page

@@ -191,7 +191,7 @@ async def test_what_was_typed_outlives_a_service_out_of_reach(browser: Browser, 
         save = page.get_by_role("button", name="Save the reply")
         await page.context.set_offline(True)
         await save.click()
-        await page.get_by_role("alert").filter(has_text="The service can't be reached.").wait_for()
+        await page.get_by_role("alert").filter(has_text="The service is unavailable.").wait_for()
         await page.context.set_offline(False)
         await save.dblclick()
         assert await saved_reply(page, own, id) == "Thank you."

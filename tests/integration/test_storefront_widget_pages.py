@@ -338,7 +338,7 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
         await form.get_by_role("radio", name="4 stars").press("Space")
         await form.get_by_label("Your review").fill(" ")
         await form.get_by_role("button", name="Send review").click()
-        await form.get_by_role("alert").get_by_text("Please write something").wait_for()
+        await form.get_by_role("alert").get_by_text("Please fill in all").wait_for()
         await form.get_by_label("Your review").fill(WORDS)
         files: list[Any] = [
             {"name": "cut.jpg", "mimeType": "image/jpeg", "buffer": cut},
