@@ -83,12 +83,14 @@ router: Final = routes("/api/audit", "Audit", ProblemKind.VALIDATION, ProblemKin
 
 async def _criteria(
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
-    subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[AuditAction | None, any_case(AuditAction), Query()] = None,
-    kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
+    subject: Annotated[OptionalId, Query(description="Who made the change")] = None,
+    action: Annotated[AuditAction | None, any_case(AuditAction), Query(description="Action of the entry")] = None,
+    kind: Annotated[
+        AuditKind | None, any_case(AuditKind), Query(description="Kind of thing that the entry concerns")
+    ] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
-    since: Annotated[OptionalSince, Query(description="Then or later")] = None,
-    until: Annotated[OptionalMoment, Query(description="Then or earlier")] = None,
+    since: Annotated[OptionalSince, Query(description="Only entries from this time or later")] = None,
+    until: Annotated[OptionalMoment, Query(description="Only entries from this time or earlier")] = None,
 ) -> AuditSearch:
     return AuditSearch(
         review_id=review_id,
@@ -111,7 +113,9 @@ async def read_audit_log(
     criteria: Criteria,
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
-    with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
+    with_total: Annotated[
+        bool, Query(alias="withTotal", description="false: `totalCount` is null, and isn't computed")
+    ] = True,
 ) -> JsonResponse:
     """The audit log, newest first: who moderated or edited reviews, deleted returns, changed settings, stores and
     templates, or replayed or discarded dead letters, when and why."""
@@ -129,8 +133,12 @@ async def export_audit_log(
     client: Client,
     services: Injected,
     criteria: Criteria,
-    format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
-    take: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="At most so many; missing: all")] = None,
+    format: Annotated[
+        ExportFormat, any_case(ExportFormat), Query(description="Format of the export")
+    ] = ExportFormat.CSV,
+    take: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="Maximum number of entries; missing: all")
+    ] = None,
 ) -> Response:
     """All matching entries, newest first, without paging: as CSV with a header row, or as one JSON object per line.
 

@@ -34,12 +34,13 @@ from storage.database import result_or_default
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
 _DIGEST_BYTES: Final = 16
 _KEY_REUSED: Final = (
-    "This Idempotency-Key was sent with another body or query before. Nothing was accepted: use a new key for a new "
-    "request, or repeat the first one as it was."
+    "This Idempotency-Key was sent before with another body or query. Nothing was accepted: use a new key "
+    "for a new request, or repeat the first request unchanged."
 )
 _NO_SLOT: Final = (
-    "The command will take effect. It wasn't waited for: as many requests wait already as may. Repeat it later with "
-    "the same Idempotency-Key to hear what became of it, or have fewer wait at a time."
+    "The command will take effect. The request didn't wait for it, because the maximum number of waiting "
+    "requests is reached. Repeat it later with the same Idempotency-Key to get its outcome, or let fewer "
+    "requests wait at a time."
 )
 
 _HEADERS: Final = [
@@ -47,18 +48,18 @@ _HEADERS: Final = [
         "name": "Prefer",
         "in": "header",
         "schema": {"type": "string"},
-        "description": "`wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most",
+        "description": "`wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds",
         "example": "wait=5",
     },
     {
         "name": "Idempotency-Key",
         "in": "header",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LENGTH, "pattern": KEY_PATTERN},
-        "description": "The same key gives the same ids, so a repeated request changes nothing; 422 with another body",
+        "description": "The same key gives the same ids, so a repeat changes nothing; 422 with another body or query",
     },
 ]
 
-Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
+Reason = Annotated[Note | None, Query(description="Reason, for the audit log")]
 
 
 class CommandAnswer(TypedDict):
@@ -194,7 +195,7 @@ def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     return {
         "status_code": 202,
         "response_model": CommandAnswer,
-        "response_description": "Accepted: it will take effect",
+        "response_description": "Accepted: the command will take effect",
         "responses": {200: answer, **responses},
     }
 
@@ -216,7 +217,7 @@ async def carry_out(
     """
     largest = max((len(message.value or b"") for message in messages), default=0)
     if largest > MAX_MESSAGE_BYTES:
-        detail = f"It comes to a message of {largest} bytes, and may have {MAX_MESSAGE_BYTES}. Send less at a time."
+        detail = f"It makes a message of {largest} bytes, above the limit of {MAX_MESSAGE_BYTES}. Send less at a time."
         raise ProblemError(ProblemKind.TOO_LARGE, detail)
     mark = command.mark(len(ids))
     if earlier is None:

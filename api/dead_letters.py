@@ -45,8 +45,8 @@ from storage.dead_letters_replays import UNMARKED, LetterMark, hindrance_of
 _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200
 _WHOLE_VALUE: Final = MAX_MESSAGE_BYTES
-_NOT_FOUND: Final = "There is no dead letter at this place: it may be older than its topic keeps them."
-_TOO_LARGE: Final = "Too large once it is written as JSON: `plaudit dlq replay --value` takes up to 1 MiB"
+_NOT_FOUND: Final = "There is no dead letter at this place: it may be older than the retention of its topic."
+_TOO_LARGE: Final = "Too large when written as JSON: `plaudit dlq replay --value` accepts up to 1 MiB"
 
 
 class LetterRow(TypedDict):
@@ -109,7 +109,7 @@ class Replay(ClosedMessage):
 
     places: Annotated[list[PlaceText], Field(min_length=1, max_length=_MOST_PLACES)]
     value: Annotated[str | None, Field(max_length=MAX_MESSAGE_BYTES)] = None
-    dry_run: Annotated[bool, Field(description="Tell what would happen, and publish nothing")] = False
+    dry_run: Annotated[bool, Field(description="true: report what would happen, and publish nothing")] = False
 
 
 REPLAY: Final = JsonBody(TypeAdapter(Replay), examples.REPLAYS)
@@ -126,18 +126,18 @@ async def list_dead_letters(
     caller: DeadLetterReader,
     services: Injected,
     topic: Annotated[
-        Topic | None, any_case(Topic), Query(description="Where they came from, without prefix and `.dlq`")
+        Topic | None, any_case(Topic), Query(description="Topic that they came from, without prefix and `.dlq`")
     ] = None,
     code: Annotated[
-        DeadLetterCode | None, any_case(DeadLetterCode), Query(description="Of the reason, like `invalid-message`")
+        DeadLetterCode | None, any_case(DeadLetterCode), Query(description="Code of the reason, like `invalid-message`")
     ] = None,
     state: Annotated[
         LetterState | None, any_case(LetterState), Query(description="`open`: neither replayed nor discarded")
     ] = None,
-    take: Annotated[int, Query(ge=1, le=_MOST_TAKEN)] = 20,
+    take: Annotated[int, Query(ge=1, le=_MOST_TAKEN, description="Maximum number of letters")] = 20,
     after: Annotated[
         Annotated[str, usable(ends_in, "invalid_after")] | None,
-        Query(max_length=8_192, description="The `next` of the page before"),
+        Query(max_length=8_192, description="The `next` of the previous page"),
     ] = None,
 ) -> JsonResponse:
     """Dead letters, newest first. A search by code or state may find fewer than `take` and still have a `next`."""
@@ -187,7 +187,7 @@ async def replay_dead_letters(
     check_unbound(caller)
     places = list(dict.fromkeys(replay.places))
     if replay.value is not None and len(places) > 1:
-        message = "A value mends one letter: name one place"
+        message = "`value` repairs a single letter: send one place only"
         raise invalid([{"pointer": "/value", "code": "one-place", "message": message}])
     if replay.dry_run:
         mended = None if replay.value is None else replay.value.encode()

@@ -31,7 +31,7 @@ async def _count(request: Request) -> None:
     request.app.state.rate_limit.take(client_address(request))
 
 
-router = APIRouter(tags=["documents"], responses=problems(), dependencies=[Depends(_count)])
+router = APIRouter(tags=["Documents"], responses=problems(), dependencies=[Depends(_count)])
 
 
 @router.get("/openapi.json", include_in_schema=False)

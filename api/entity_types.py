@@ -80,7 +80,7 @@ async def read_entity(
             found = (await resolver([id])).get(id)
     except Exception as error:
         reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
-        log.warning("names can't be had", entity_type=entity_type, error=reason)
+        log.warning("names can't be resolved", entity_type=entity_type, error=reason)
         raise unavailable("The resolver of this object type") from error
     if found is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "The resolver of this object type knows no object with this id.")

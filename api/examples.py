@@ -74,7 +74,7 @@ REPLAYS: Final[dict[str, Any]] = {
         "places": ["review-submissions/3/17"],
         "value": '{"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 5}',
     },
-    "Tell what would happen": {"places": ["review-submissions/3/17"], "dryRun": True},
+    "Report what would happen": {"places": ["review-submissions/3/17"], "dryRun": True},
 }
 TEMPLATE: Final = {"subject": "{{ customer.name | default: 'Hello' }}, how do you like your order {{ order.number }}?"}
 RETURN_SEARCHES: Final[dict[str, Any]] = {

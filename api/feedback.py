@@ -106,7 +106,8 @@ async def vote(
 
 
 async def voter_in(
-    request: Request, user_id: Annotated[OptionalId, Query(alias="userId", description="As in the body")] = None
+    request: Request,
+    user_id: Annotated[OptionalId, Query(alias="userId", description="Like `userId` in the body")] = None,
 ) -> str | None:
     """The voter in the query or in the body; None if neither names one. Raises ProblemError if they name different
     ones."""
@@ -188,7 +189,15 @@ def _voter(caller: Caller, user_id: str | None) -> str:
     for them."""
     voter = user_id or caller.subject
     if voter is None:
-        raise invalid([{"pointer": "/userId", "code": "missing", "message": "Name the voter"}])
+        raise invalid(
+            [
+                {
+                    "pointer": "/userId",
+                    "code": "missing",
+                    "message": "Send `userId`: without authentication the caller is unknown",
+                }
+            ]
+        )
     check_author(caller, voter)
     return voter
 

@@ -125,8 +125,8 @@ class Examination:
     def _progress(self) -> Finding:
         stalled = self.gauges.standstill.describe()
         if stalled:
-            return failed("progress", "; ".join(stalled), "See the log of the workers for what they wait for.")
-        return ok("progress", "no partition stands")
+            return failed("progress", "; ".join(stalled), "The log of the workers says what they wait for.")
+        return ok("progress", "every partition makes progress")
 
     def _lag(self) -> list[TopicLag] | None:
         lag = self.gauges.lag
@@ -167,7 +167,7 @@ async def _findings_on(server: str, checks: Awaitable[list[Finding]], advice: st
     except Exception as error:
         if not (isinstance(error, TimeoutError) or is_broker_away(error) or is_database_away(error)):
             raise
-        log.warning("Not examined", away=server, error=repr(error)[:300])
+        log.warning("Not checked", away=server, error=repr(error)[:300])
         return [failed(server, f"does not answer ({type(error).__name__})", advice)]
 
 

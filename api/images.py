@@ -26,8 +26,8 @@ UPLOADS: Final = "images"
 """The last segment of the paths at which images are uploaded."""
 
 _TAKES_HEIC: Final = find_spec("pillow_heif") is not None
-_NOT_FOUND: Final = "There is no image with this id, or you may not see it."
-_UNKNOWN_FORMAT: Final = "This is no image of a format that is taken: JPEG, PNG or WebP."
+_NOT_FOUND: Final = "There is no image with this id, or you have no access to it."
+_UNKNOWN_FORMAT: Final = "This is not an image in an accepted format: JPEG, PNG or WebP."
 _PUBLIC: Final = "public, no-cache"
 _PRIVATE: Final = "private, no-store"
 
@@ -49,7 +49,9 @@ async def upload(
     content: Annotated[bytes, Depends(UPLOAD)],
     command: Commanded,
     services: Injected,
-    user_id: Annotated[OptionalId, Query(alias="userId", description="The author of the review that it is for")] = None,
+    user_id: Annotated[
+        OptionalId, Query(alias="userId", description="Author of the review that the image is for")
+    ] = None,
 ) -> Response:
     """Upload an image for a review, which then names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata,
     and removed after 24 hours unless a review has it by then."""
@@ -92,7 +94,7 @@ async def read_image(
     request: Request,
     services: Injected,
     image_id: Annotated[str, Path(alias="imageId")],
-    size: Annotated[Size, Query(description="Of the longest side, in pixels")] = "1600",
+    size: Annotated[Size, Query(description="Maximum length of the longest side, in pixels")] = "1600",
 ) -> Response:
     """An image as JPEG. Images of approved reviews are public unless a moderator has hidden them; all others are for
     callers who may read reviews of their store (`customerReviews:read`)."""

@@ -132,7 +132,7 @@ class Gauges:
             self.age.tell(offsets, await self.services.lag.times(offsets))
         except Exception as error:
             if not is_broker_away(error):
-                log.exception("The age of the lag can't be read")
+                log.exception("The age of the lag can't be measured")
 
     async def _refresh_backlog(self) -> None:
         try:
@@ -141,7 +141,7 @@ class Gauges:
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 # Any other error is logged, and the query repeated at the next refresh.
-                log.exception("What waits in the database can't be told")
+                log.exception("The backlog in the database can't be measured")
             self.backlog = None
             STATE_KNOWN.labels("mongodb").set(0)
         else:

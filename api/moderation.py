@@ -27,14 +27,15 @@ _ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDA
 CodedReason = Annotated[
     ReasonCode | None,
     any_case(ReasonCode),
-    Query(alias="reasonCode", description="The kind of reason; a low rating is none"),
+    Query(alias="reasonCode", description="Code of the reason; a low rating is not a valid reason"),
 ]
 
 Expected = Annotated[
     Status | None,
     Query(
         alias="expectedStatus",
-        description="A review in another status is refused, `status-changed`, with the status it has and who set it",
+        description="A review in another status is refused, `status-changed`; its result has its `status`, and the "
+        "`moderator` who set it",
         examples=["New"],
     ),
 ]

@@ -41,7 +41,7 @@ class ModerationWays:
         except Exception as error:
             # The router is right in any case; aiokafka has many errors for an unavailable broker.
             level = logging.DEBUG if is_broker_away(error) else logging.WARNING
-            log.log(level, "Kafka doesn't tell what the router has passed on", error=repr(error)[:300])
+            log.log(level, "Kafka doesn't report which commands the router has forwarded", error=repr(error)[:300])
             return False
 
     async def _query_router(self, topics: Collection[Topic]) -> Mapping[Topic, bool]:

@@ -50,7 +50,7 @@ DELETED: Final = JsonBody(_NAMED, {"One review": examples.DELETION}, required=Fa
 
 async def reviews_to_delete(
     request: Request,
-    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
+    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS, description="Instead of a body")] = [],  # noqa: B006
 ) -> NamedReviews:
     """The reviews that the body and the query name. Raises ProblemError if there are none, or too many."""
     if ids and request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
@@ -63,10 +63,10 @@ def _checked(named: NamedReviews) -> NamedReviews:
     """The same reviews. Raises ProblemError if there are none, too many, or a hash is of a review that isn't among
     them."""
     if not 1 <= len(named.ids) <= MAX_ITEMS:
-        message = f"Name 1 to {MAX_ITEMS} reviews"
+        message = f"Send 1 to {MAX_ITEMS} ids"
         raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
     if stray_id := text_of_another(named.ids, named.text_hashes):
-        message = "This review isn't among the ids"
+        message = "This review is not in `ids`"
         raise invalid([{"pointer": pointer(("textHashes", stray_id)), "code": "other-review", "message": message}])
     return named
 

@@ -22,8 +22,8 @@ _DIGEST_BYTES: Final = 16
 _RESULTS_BYTES: Final = 256 * 1024
 
 _UNKNOWN: Final = (
-    "Nothing is known about this command of yours: either it has not been applied yet, or it was never accepted, or "
-    "its outcome is older than 24 hours."
+    "No command of yours with this id is known: it has not been applied yet, was never accepted, or its "
+    "outcome is older than 24 hours."
 )
 
 

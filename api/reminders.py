@@ -75,10 +75,12 @@ viewed: Final = routes(
 async def preview_reminders(
     caller: SettingsReader,
     services: Injected,
-    store_id: Annotated[OptionalId, Query(alias="storeId", description="Missing: all that the caller may see")] = None,
-    order_id: Annotated[OptionalId, Query(alias="orderId", description="The decision on this order alone")] = None,
+    store_id: Annotated[
+        OptionalId, Query(alias="storeId", description="Missing: all stores that the caller may see")
+    ] = None,
+    order_id: Annotated[OptionalId, Query(alias="orderId", description="Only the decision on this order")] = None,
     take: Annotated[
-        int, Query(ge=0, le=MAX_TAKE, description="At most so many orders that are due, and as many others")
+        int, Query(ge=0, le=MAX_TAKE, description="Maximum number of orders that are due, and of other orders")
     ] = DEFAULT_TAKE,
 ) -> JsonResponse:
     """The decisions of a run at this moment on orders that are due, and on the latest others in the status. Sends

@@ -24,7 +24,7 @@ from messaging.topics import Topic
 class GivenClaim(ClosedMessage):
     """A claim. Without authentication a browser is recognised by a name that it makes up, its `desk`."""
 
-    desk: Annotated[OptionalId, Field(description="Tells this browser from others")] = None
+    desk: Annotated[OptionalId, Field(description="Name of the browser, chosen by itself")] = None
 
 
 CLAIM: Final[TypeAdapter[GivenClaim]] = TypeAdapter(GivenClaim)

@@ -49,7 +49,7 @@ class ShownMail(TypedDict):
 
 async def _known_name(name: Annotated[str, Path()]) -> str:
     if name not in BUILT_IN:
-        raise ProblemError(ProblemKind.NOT_FOUND, f"There is no such template. There is: {', '.join(BUILT_IN)}.")
+        raise ProblemError(ProblemKind.NOT_FOUND, f"There is no such template. Available: {', '.join(BUILT_IN)}.")
     return name
 
 
@@ -66,7 +66,7 @@ class Fields(JsonBody[TemplateFields]):
     """A dependency that reads parts of a template, in a thread. They may be missing if no body is required."""
 
     def __init__(self, *, required: bool) -> None:
-        super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
+        super().__init__(TEMPLATE_FIELDS, {"Another subject line": examples.TEMPLATE}, required=required)
 
     async def __call__(self, request: Request) -> TemplateFields:
         """The parts in the body. Raises ProblemError."""

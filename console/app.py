@@ -180,7 +180,7 @@ class _Console:
         # Browsers attach the cookie to requests that other sites trigger, too.
         site = visit.request.headers.get("sec-fetch-site")
         if not self._door.is_open and not is_own_request(screen.method, site):
-            raise _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
+            raise _forbidden("This request was not sent by a page of the console. Open the page there, and try again.")
 
 
 async def _caller(facade: Facade) -> Caller:

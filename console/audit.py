@@ -27,7 +27,7 @@ async def audit(visit: Visit) -> Response:
     after = visit.query.get("after", "0")
     position = _POSITION.fullmatch(after)
     if not position:
-        raise Refused(422, {"detail": f"{after[:40]} is no number of entries. Begin with the newest ones."})
+        raise Refused(422, {"detail": f"{after[:40]} is not a number of entries. Start with the newest ones."})
     skip, until = int(position[1]), position[2]
     page = {"take": ROWS + 1, "skip": skip, "withTotal": "false", **({"until": until} if until else {})}
     found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})

@@ -44,7 +44,7 @@ async def decide(visit: Visit) -> Response:
         return RedirectResponse(address(_ALL, filters, until=timestamp(datetime.now(UTC))), 303)
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
-        raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
+        raise Refused(422, {"detail": "No review is selected. Select at least one, and try again."})
     seen = marks_in(form, ids)
     other = await stale(visit, seen, str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}

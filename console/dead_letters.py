@@ -26,13 +26,13 @@ _ANY: Final = "any"
 """The filter for letters in any state."""
 
 _WORDS: Final = {
-    "applied": "Replayed: it is on its way to its consumer.",
+    "applied": "Replayed: its consumer will process it.",
     "replayed-before": "Replayed before, so nothing was done.",
-    "discarded": "It was discarded: it stays where it is.",
+    "discarded": "It was discarded, so it isn't replayed.",
     "not-found": "Kafka no longer keeps it.",
-    "erased": "It is about a person who was forgotten since: it stays where it is.",
-    "empty": "It has no value. Mend it to replay it.",
-    "too-large": "It is too large to be read. Mend it to replay it.",
+    "erased": "It concerns a person whose data has been erased since, so it isn't replayed.",
+    "empty": "It has no value. Enter one to replay it.",
+    "too-large": "It is too large to be read. Enter a new value to replay it.",
 }
 """The messages for a replay, by its reason or, without one, its outcome."""
 
@@ -41,7 +41,7 @@ _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n
 _SPARE_LENGTH: Final = 65_536
 """Characters that an indented value may have beyond twice its original length."""
 
-_EMPTIED: Final = "The value is empty. Write another one, or load this page anew for its own."
+_EMPTIED: Final = "The value is empty. Enter another one, or reload this page to get the original."
 
 screens = Screens()
 
@@ -107,7 +107,7 @@ async def replay(visit: Visit) -> Response:
     form = await visit.form()
     places = [str(place) for place in form.getlist("places")]
     if not places:
-        raise Refused(422, {"detail": "No letter is selected. Select some, and send it again."})
+        raise Refused(422, {"detail": "No letter is selected. Select at least one, and try again."})
     if form.get("action") == "try":
         tried = (await visit.facade.ask("POST", _REPLAY, {"places": places, "dryRun": True}))["results"]
         ready = [each["id"] for each in tried if each["outcome"] == "applied" and not each.get("refusal")]

@@ -28,8 +28,8 @@ _STATUS_CHANGED: Final = "status-changed"
 OWN: Final = "own"
 """The outcome of a review that is left alone because the visitor has decided about it before."""
 _STALE: Final = {
-    CHANGED: "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again.",
-    KEPT: "Somebody has kept it meanwhile, and settled its reports. Look at it as it is now, then decide again.",
+    CHANGED: "The review was changed in the meantime. Read it again, then decide.",
+    KEPT: "Somebody has kept the review in the meantime, and settled its reports. Look at it again, then decide.",
 }
 
 screens = Screens()
@@ -154,7 +154,7 @@ async def command(
         query["reasonCode"] = form.get("reasonCode")
         # An undoing has no such field: what was rejected without a reason is so again.
         if query["reasonCode"] == "":
-            raise Refused(422, {"detail": "Choose a reason for the rejection, and send it again."})
+            raise Refused(422, {"detail": "Choose a reason for the rejection, and try again."})
     path = f"/api/customerReviews/{action}"
     key, body = key or key_of(form), _body(ids, texts)
     answer: dict[str, Any] = await visit.facade.command("POST", path, body, query, key=key, wait=wait)
@@ -182,7 +182,7 @@ def _undone_status(form: FormData) -> str:
 
 
 def _is_of_others(visit: Visit, row: Mapping[str, Any]) -> bool:
-    """True if the last decision was somebody else's; False where nobody signs in, as that isn't known."""
+    """True if the last decision was somebody else's; False where nobody signs in, as that is unknown."""
     return None not in (visit.caller.subject, row["moderator"]) and row["moderator"] != visit.caller.subject
 
 
@@ -210,10 +210,10 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
     if result.get("reason") == _STATUS_CHANGED:
         by, status = result.get("moderator"), result.get("status") or "decided"
         if _is_own(result, caller):
-            return Refused(409, {"detail": f"It is {status} already: you have decided so."})
+            return Refused(409, {"detail": f"It is {status} already, by your own decision."})
         return Refused(409, {"detail": f"{by or 'Somebody else'} was faster: it is {status}. Nothing was changed."})
     if result["outcome"] == "not-found":
-        return Refused(409, {"detail": "It isn't there any more: somebody has deleted it."})
+        return Refused(409, {"detail": "The review no longer exists: somebody has deleted it."})
     return refused
 
 

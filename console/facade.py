@@ -22,8 +22,8 @@ WAIT_S: Final = 5
 _TIMEOUT_S: Final = 40
 KEY_REUSED: Final = "idempotency-key-reused"
 _SENT_BEFORE: Final = (
-    "This form was sent before with something else in it, and that was accepted. Look at what came of it; send this "
-    "only if it is to be done as well."
+    "This form was already sent with other content, which was accepted. Check its result, and send this "
+    "only if it should be done as well."
 )
 _OVERLOADED: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")

@@ -122,7 +122,7 @@ def loaded_in(form: Mapping[str, Any]) -> dict[str, Any]:
     try:
         loaded = orjson.loads(str(form.get("loaded") or "{}"))
     except ValueError as error:
-        raise Refused(422, {"detail": "The form is incomplete. Open the page again."}) from error
+        raise Refused(422, {"detail": "The form is incomplete. Reload the page."}) from error
     return loaded if isinstance(loaded, dict) else {}
 
 

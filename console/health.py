@@ -25,7 +25,7 @@ def _sentence(checks: Sequence[Mapping[str, Any]]) -> str:
     failed = [check["check"] for check in checks if check["level"] == "fail"]
     warned = [check["check"] for check in checks if check["level"] == "warn"]
     if failed:
-        return f"Something is broken: {', '.join(dict.fromkeys(failed))}."
+        return f"These checks fail: {', '.join(dict.fromkeys(failed))}."
     if warned:
-        return f"It works, and needs a look: {', '.join(dict.fromkeys(warned))}."
-    return "All is well."
+        return f"The service works, with warnings: {', '.join(dict.fromkeys(warned))}."
+    return "All checks pass."

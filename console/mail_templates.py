@@ -19,8 +19,8 @@ PATH: Final = "/console/templates"
 PARTS: Final = ("subject", "text", "html")
 
 _CONFLICT: Final = (
-    "Somebody else has changed this template meanwhile. Theirs stands below each field that differs: save again to "
-    "replace it."
+    "Somebody else has changed this template in the meantime. Their version is below each field that "
+    "differs: save again to replace it."
 )
 _LINE: Final = re.compile(r"Line (\d+): ")
 

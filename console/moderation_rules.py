@@ -227,7 +227,7 @@ def _list_in(form: FormData, name: str) -> list[dict[str, Any]]:
     except ValueError:
         rules = None
     if not isinstance(rules, list) or not all(_can_be_shown(rule) for rule in rules):
-        raise Refused(422, {"detail": "The form is incomplete. Open the page again."})
+        raise Refused(422, {"detail": "The form is incomplete. Reload the page."})
     return rules
 
 

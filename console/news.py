@@ -27,7 +27,7 @@ screens = Screens()
 async def news(visit: Visit) -> Response:
     """The stream of news about the visitor's stores; 503 if no slot is left for one."""
     if visit.queue_news is None:
-        raise Refused(503, {"detail": "There is no news at the moment."})
+        raise Refused(503, {"detail": "Live updates are not available at the moment."})
     return _Stream(visit.queue_news, visit)
 
 
@@ -55,7 +55,7 @@ class _Stream(StreamingResponse):
             if has_slot:
                 await super().__call__(scope, receive, send)
             else:
-                refused = refusal_by(NoRoomError("Too many pages are open to receive news."))
+                refused = refusal_by(NoRoomError("Too many pages receive live updates."))
                 await self._visit.problem(refused)(scope, receive, send)
 
 

@@ -153,7 +153,7 @@ class QueueNews:
         try:
             await self._pass_on()
         except Exception:
-            log.exception("The news of the queue can't be read on; open pages ask anew")
+            log.exception("reading news of the queue failed; open pages will reload")
         finally:
             for listener in self._listeners.values():
                 listener.is_behind = True
@@ -164,7 +164,7 @@ class QueueNews:
             try:
                 news = _news_in(record)
             except (ValueError, KeyError, TypeError) as error:
-                log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
+                log.warning("unreadable record in the topic of news", topic=record.topic, error=repr(error)[:200])
                 continue
             # Reading starts earlier for the claims alone: pages show the reviews of that time already.
             if news is not None and not (news.kind == "new" and news.at < begin.timestamp() * 1_000):

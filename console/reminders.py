@@ -12,18 +12,18 @@ from domain.permissions import Permission
 REASONS: Final = {
     "not-in-status": "not in the status",
     "not-yet": "not due yet",
-    "too-old": "too old to be asked about",
+    "too-old": "too old for a reminder",
     "request-viewed": "the customer has seen the request",
     "order-cancelled": "the order was cancelled",
-    "no-customer": "no customer is known",
-    "no-address": "no e-mail address is known",
+    "no-customer": "the order has no customer",
+    "no-address": "the order has no e-mail address",
     "nothing-to-review": "no product in the order",
-    "everything-reviewed": "everything is reviewed already",
-    "products-disabled": "its products take no reviews",
-    "reviews-disabled": "the store takes no reviews",
-    "customer-limit": "the customer has got as many mails as may be",
+    "everything-reviewed": "everything has been reviewed",
+    "products-disabled": "reviews are disabled for its products",
+    "reviews-disabled": "reviews are disabled in the store",
+    "customer-limit": "the customer has received the maximum number of mails",
     "mail-failed": "the mail could not be written",
-    "over": "settled by an earlier run, until the order changes",
+    "over": "decided by an earlier run, until the order changes",
 }
 
 _NEVER_DUE: Final = ("not-yet", "too-old", "reviews-disabled", "over")

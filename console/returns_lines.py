@@ -129,7 +129,7 @@ def _stored_values(line: LineField) -> str:
 
 def _rows(form: FormData) -> list[tuple[str, str, str, str]]:
     if len(form.getlist("own")) != len(form.getlist("line")):
-        raise Refused(422, {"detail": "This form is of another version of the console. Load the page anew."})
+        raise Refused(422, {"detail": "This form is from another version of the console. Reload the page."})
     ids = ([str(each) for each in form.getlist(name)] for name in ("line", "own"))
     typed = ([str(each).strip() for each in form.getlist(name)] for name in ("quantity", "reason"))
     return list(zip(*ids, *typed, strict=False))

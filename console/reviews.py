@@ -21,7 +21,7 @@ _HISTORY: Final = 20
 _REPORTS: Final = 100
 _PARTS: Final = {
     "impact": "the rating",
-    "flags": "what its flags are about",
+    "flags": "the reasons for its flags",
     "history": "its history",
     "orders": "the author's orders",
     "others": "the author's other reviews",

@@ -81,4 +81,6 @@ def check_seen(form: Mapping[str, Any], now: str, what: str, *, is_done: bool = 
     """Raises Refused (409) if a form shows an outdated state: `now` is the current mark, `what` names the thing. Not if
     its change `is_done` already: a form that is sent twice finds its own change."""
     if not is_done and form.get("seen", now) != now:
-        raise Refused(409, {"detail": f"Somebody has changed {what} meanwhile. Look at it as it is now first."})
+        raise Refused(
+            409, {"detail": f"Somebody has changed {what} in the meantime. Look at the current version first."}
+        )

@@ -21,30 +21,30 @@ PATH: Final = "/console/stores"
 _SETTINGS: Final = StoreSettings()
 _FIELDS: Final = (
     Field("name", "Name"),
-    Field("email", "E-mail address", hint="With a name or without: Shop <shop@example.org>"),
-    Field("languages", "Languages", Kind.LINES, hint="One a line, like en-US", default=[]),
-    Field("settings.reviewsEnabled", "Take reviews", Kind.CHECK, default=_SETTINGS.reviews_enabled),
+    Field("email", "E-mail address", hint="With or without a name: Shop <shop@example.org>"),
+    Field("languages", "Languages", Kind.LINES, hint="One per line, like en-US", default=[]),
+    Field("settings.reviewsEnabled", "Accept reviews", Kind.CHECK, default=_SETTINGS.reviews_enabled),
     Field(
         "settings.anonymousReviewsAllowed",
-        "Take reviews of those who are not signed in",
+        "Accept reviews from people who are not signed in",
         Kind.CHECK,
         default=_SETTINGS.anonymous_reviews_allowed,
     ),
     Field(
         "settings.purchaseRequired",
-        "Only from those who bought the object",
+        "Only from people who bought the object",
         Kind.CHECK,
         default=_SETTINGS.purchase_required,
     ),
     Field(
         "settings.oneReviewPerCustomer",
-        "One review of an object from each customer",
+        "One review per customer and object",
         Kind.CHECK,
         default=_SETTINGS.one_review_per_customer,
     ),
     Field(
         "settings.editsKeepStatus",
-        "A review that its author edits keeps its status",
+        "Reviews keep their status when their author edits them",
         Kind.CHECK,
         default=_SETTINGS.edits_keep_status,
     ),
@@ -52,27 +52,27 @@ _FIELDS: Final = (
         "settings.ratingCalculationMethod",
         "Ratings",
         Kind.CHOICE,
-        choices=[("", "as in the general settings"), *METHODS],
+        choices=[("", "general setting"), *METHODS],
         default=RatingMethod.AVERAGE.value,
         general="ratingCalculationMethod",
     ),
     Field(
         "settings.returnNumberTemplate",
-        "Numbers of returns",
-        hint="Empty: as in the general settings",
+        "Template of return numbers",
+        hint="Empty: the general setting",
         default=DEFAULT_NUMBER_TEMPLATE,
         general="returnNumberTemplate",
     ),
     Field(
         "settings.reviewUrl",
-        "Page where a customer writes a review",
-        hint="With {productId} and {token}; empty: mails have no links",
+        "Page where customers write reviews",
+        hint="With {productId} and {token}; empty: no links in mails",
     ),
     Field(
         "settings.storefrontOrigins",
-        "Web pages that show reviews and let customers write them",
+        "Origins of web pages that show and submit reviews",
         Kind.LINES,
-        hint="One origin a line, like https://shop.example",
+        hint="One per line, like https://shop.example",
         default=[],
     ),
 )
@@ -93,7 +93,7 @@ async def register(visit: Visit) -> Response:
     id = str(form.get("id") or "").strip()
     try:
         if await _is_taken(visit, id):
-            raise Refused(409, {"detail": "There is a store with this id already. Choose another id."})
+            raise Refused(409, {"detail": "A store with this id already exists. Choose another id."})
         name = str(form.get("name") or "").strip()
         answer = await visit.facade.command("PUT", store_path(id), {"name": name or None}, key=key_of(form))
     except Refused as refused:
@@ -139,7 +139,7 @@ async def _is_taken(visit: Visit, id: str) -> bool:
     """True if there is a store with this id. Raises Refused, also for an id that a store can't have."""
     # As path segments these would lead elsewhere.
     if id in ("", ".", ".."):
-        raise Refused(422, {"detail": "A store needs an id, of more than dots."})
+        raise Refused(422, {"detail": "A store needs an id that doesn't consist of dots only."})
     try:
         await visit.facade.ask("GET", store_path(id))
     except Refused as refused:

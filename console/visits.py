@@ -24,8 +24,8 @@ _MAX_FIELDS: Final = 2_000
 DONE: Final = {
     "approved": "Approved.",
     "rejected": "Rejected.",
-    "reset": "It waits for a decision again.",
-    "deleted": "Deleted, for good.",
+    "reset": "The review waits for a decision again.",
+    "deleted": "Deleted permanently.",
     "saved": "Saved.",
     "replied": "The reply is saved.",
     "removed": "Removed.",
@@ -36,7 +36,7 @@ DONE: Final = {
     "replayed": "Replayed.",
     "accepted": "Accepted. It takes effect in a moment.",
     "signed-out": "You are signed out.",
-    "ended": "Your session has ended. Sign in to go on where you were.",
+    "ended": "Your session has ended. Sign in to continue where you were.",
 }
 """Confirmations of finished actions, by the value of `done` in the address of the next page."""
 

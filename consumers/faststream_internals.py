@@ -19,5 +19,5 @@ def build_consumers_by(broker: KafkaBroker, consumer: Callable[..., AIOKafkaCons
     """
     configuration = broker.config.broker_config
     if not isinstance(configuration.builder, partial):
-        raise TypeError("FastStream builds its consumers differently than it used to")
+        raise TypeError("FastStream builds its consumers differently than expected")
     configuration.builder = partial(consumer, **configuration.builder.keywords)

@@ -75,7 +75,7 @@ class FeedbackConsumer:
                         await self.release({id})
                         arrived.add(id)
                 except StoredDocumentError as error:
-                    log.error("feedback waits for something damaged", review=id, error=str(error))
+                    log.error("feedback waits because of a damaged document", review=id, error=str(error))
                     damaged.add(id)
             if not ids <= damaged:
                 overdue = [each for each in waiting if each.review_id not in arrived | damaged]

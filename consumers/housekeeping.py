@@ -111,7 +111,7 @@ async def _run_task(task: Task, now: datetime) -> bool:
         if is_unavailable(error):
             note_wait("housekeeping", error)
         else:
-            log.exception("a task of the housekeeping failed", task=task.__name__)
+            log.exception("a housekeeping task failed", task=task.__name__)
         return False
 
 
@@ -142,7 +142,7 @@ class _Tasks:
         of all workers has been deducted from every parking time."""
         downtime, is_deducted = await self.clock.tick(AWAY_FOR)
         if downtime:
-            log.info("what is parked waits for longer: no worker was there", seconds=round(downtime.total_seconds()))
+            log.info("parked commands wait longer: no worker was running", seconds=round(downtime.total_seconds()))
         if is_deducted:
             for task in (self.give_up_commands, self.give_up_returns):
                 await _run_task(task, now)
@@ -168,17 +168,17 @@ class _Tasks:
     async def give_up_commands(self, now: datetime) -> None:
         """Give up commands whose review never came."""
         if reported := await self._give_up(self.commands, Topic.REVIEW_SUBMISSIONS, now):
-            log.warning("commands without a review", count=reported)
+            log.warning("gave up commands whose review never arrived", count=reported)
 
     async def publish_reviews(self, now: datetime) -> None:
         """Approve the reviews whose planned approval is due."""
         if published := await approve_due(self.services, now, self.objections):
-            log.info("approvals of reviews whose time has come", count=published)
+            log.info("approved reviews whose planned approval was due", count=published)
 
     async def give_up_returns(self, now: datetime) -> None:
         """Give up returns whose order never came."""
         if refused := await self._give_up(self.returns, Topic.ORDER_EVENTS, now):
-            log.warning("returns without an order", count=refused)
+            log.warning("gave up returns whose order never arrived", count=refused)
 
     async def _give_up(self, parked: Parked, awaited: Topic, now: datetime) -> int:
         """Give up overdue commands, by the time up to which `awaited` has been read: the record that a command waits
@@ -190,12 +190,12 @@ class _Tasks:
     async def settle_outbox(self, _: datetime) -> None:
         """Publish the outbox messages of crashed processes."""
         if settled := await self.services.transactions.outbox.settle_overdue():
-            log.info("published events of a worker that stopped", batches=settled)
+            log.info("published the events of a stopped worker", batches=settled)
 
     async def abort_abandoned(self, _: datetime) -> None:
         """Abort transactions that no process continues."""
         if aborted := await abort_abandoned(self.database, ABANDONED_AFTER):
-            log.info("aborted transactions of a process that stopped", count=aborted)
+            log.info("aborted the transactions of a stopped process", count=aborted)
 
 
 async def _read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:

@@ -140,7 +140,7 @@ class ImageCommandConsumer:
                 try:
                     await self.release({id})
                 except StoredDocumentError as error:
-                    log.error("commands about images wait for something damaged", review=id, error=str(error))
+                    log.error("commands about images wait because of a damaged document", review=id, error=str(error))
                     damaged.add(id)
             overdue = [each for each in waiting if each.review_id not in damaged]
             count += len(await give_up(self.services, parking, overdue, _overdue))

@@ -62,7 +62,9 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
     except Exception as error:
         if not is_store_away(error):
             raise
-        log.warning("images are awaited unseen: their store is unavailable", count=len(unknown), error=str(error)[:300])
+        log.warning(
+            "images can't be checked: the image store is unavailable", count=len(unknown), error=str(error)[:300]
+        )
         return unknown
     return unknown - missing
 

@@ -62,7 +62,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
                 return answer.result
             killed += 1
         except NoChildError as error:
-            log.warning("retrying: no child process to rebuild an image begins", error=str(error))
+            log.warning("retrying: no child process starts to rebuild an image", error=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
     return UploadRefusal.TOO_COSTLY
@@ -81,13 +81,13 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         out = await asyncio.to_thread(_communicate, child, raw)
     except subprocess.TimeoutExpired as late:
         if not (late.output or b"").startswith(BEGUN):
-            raise NoChildError(f"nothing within {PATIENCE_S:g} s") from late
+            raise NoChildError(f"no answer within {PATIENCE_S} s") from late
         log.warning("an image took too long to rebuild", bytes=len(raw))
         return None
     finally:
         child.kill()  # in case of cancellation; no effect on a process that has ended
     if not out.startswith(BEGUN):
-        raise NoChildError(f"it ended with exit code {child.returncode}")
+        raise NoChildError(f"exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
         return None
     return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)

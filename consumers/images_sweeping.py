@@ -38,7 +38,7 @@ async def sweep_images(services: Services, now: datetime, read_up_to: Callable[[
     if await images.are_unused(now - UNUSED_FOR) and (
         count := await images.give_up_unused(await read_up_to() - UNUSED_FOR)
     ):
-        log.info("unused images go", count=count)
+        log.info("removing unused images", count=count)
 
 
 async def forget_images(services: Services, now: datetime, remember: timedelta) -> bool:
@@ -58,17 +58,19 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     # Check before listing: otherwise another store would be listed completely every few seconds.
     await check_store(services)
     if count := await services.image_files.remove_old_uploads(now - remember):
-        log.info("removed uploads that nobody told of", count=count)
+        log.info("removed uploads for which no message was published", count=count)
     awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
     # An upload is stored before its image can be named, and is kept until the image is settled.
     if missing := [id for id in awaited if not await services.image_files.has_upload(id)]:
         await check_store(services)
-        log.warning("reviews go without images that were never uploaded", images=missing[:_NAMED], count=len(missing))
+        log.warning("giving up images of reviews that were never uploaded", images=missing[:_NAMED], count=len(missing))
     for id in missing:
         try:
             await services.transactions.run(partial(_give_up_awaited, id, now))
         except StoredDocumentError as error:
-            log.error("an image that was never uploaded waits for something damaged", image=id, error=str(error))
+            log.error(
+                "an image that was never uploaded waits because of a damaged document", image=id, error=str(error)
+            )
     return True
 
 

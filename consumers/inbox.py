@@ -83,7 +83,7 @@ class Inbox(Generic[T]):
                 raise asyncio.CancelledError from error
             if len(records) > 1:
                 if is_unavailable(error):
-                    log.warning("going on in halves", topic=self.topic.value, records=len(records))
+                    log.warning("splitting the batch in halves", topic=self.topic.value, records=len(records))
                 middle = len(records) // 2
                 await self.deliver(records[:middle])
                 await self.deliver(records[middle:])
@@ -112,7 +112,11 @@ class Inbox(Generic[T]):
                 return
             (letter,) = letters
             # The record's content may have made the dead letter fail, too; its position and the reason never do.
-            log.exception("dead letter can't be kept whole", topic=letter.record.topic, offset=letter.record.offset)
+            log.exception(
+                "dead letter can't be published with the whole record",
+                topic=letter.record.topic,
+                offset=letter.record.offset,
+            )
             await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
     async def _retry(self, attempt: Callable[[], Awaitable[None]], stop: StopBaseT = stop_never) -> None:

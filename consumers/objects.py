@@ -46,7 +46,7 @@ def _report_future(batch: Sequence[Received[ObjectUpdate]]) -> None:
     if future:
         seconds, furthest = max(future)
         log.warning(
-            "facts of objects are from the future, and hide newer ones until then: a sender's clock is wrong",
+            "facts of objects are from the future, and hide newer facts until then: a sender's clock is wrong",
             partition=furthest.partition,
             offset=furthest.offset,
             seconds_ahead=round(seconds),

@@ -56,7 +56,7 @@ class OrderConsumer:
         except BulkWriteError as error:
             if not is_number_taken(error):
                 raise
-            log.warning("return stays without a store: its number is taken there")
+            log.warning("return stays without a store: its number is taken in the order's store")
 
 
 async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[list[Order], list[DeadLetter]]:
@@ -79,7 +79,7 @@ def _apply(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple
         if error := event.refusal(max(received.at, now)):
             refused.append(DeadLetter(record, error))
         elif is_of_other_store(before, reported):
-            id_taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id is that of another store's order")
+            id_taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id belongs to an order of another store")
             refused.append(DeadLetter(record, id_taken))
         else:
             present[event.id] = after_event(before, reported, digest)

@@ -120,7 +120,7 @@ async def _approve_undamaged(services: Services, due: Collection[PlannedApproval
             others = [each for each in due if each.review_id != error.id]
             if len(others) == len(due):
                 raise
-            log.error("a review whose time has come can't be approved", review=error.id, error=str(error))
+            log.error("a planned approval failed", review=error.id, error=str(error))
             due = others
     return 0
 

@@ -100,7 +100,7 @@ class ReturnBatch:
         decision = decide(request, holder, order, self.numbers.get(request.id), self.statuses)
         match decision:
             case None:
-                raise RuntimeError(f"the return {request.id} has neither waited for its order nor got a number")
+                raise RuntimeError(f"the return {request.id} has neither been parked nor numbered")
             case list():
                 self._refuse(request, holder, seen, decision, request.at)
             case Return() if decision is known:

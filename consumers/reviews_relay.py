@@ -80,7 +80,7 @@ class ReviewRelay:
                     if is_unavailable(error):
                         note_wait("reviews-relay", error)
                     else:
-                        log.exception("the relay of reviews failed; it begins again")
+                        log.exception("the relay of reviews failed; restarting it")
                 await asyncio.sleep(_RENEW_S)
         finally:
             await self._release()
@@ -92,10 +92,10 @@ class ReviewRelay:
             log.info("this worker relays reviews", holder=self._holder)
             try:
                 if progress.token is None or progress.collection != await self._progress.collection_uuid():
-                    raise HistoryLostError("no change of this collection was relayed before")
+                    raise HistoryLostError("no change of this collection has been relayed yet")
                 await self._follow(publisher, progress)
             except HistoryLostError as lost:
-                log.warning("all reviews are published anew", reason=str(lost))
+                log.warning("publishing all reviews again", reason=str(lost))
                 collection, anew = await self._progress.collection_uuid(), Republication(str(uuid7()))
                 afresh = replace(progress, token=None, collection=collection, republication=anew)
                 await self._follow(publisher, afresh)

@@ -74,7 +74,7 @@ class Batch:
             raise
         if left := len(processed) - len(ours):
             log.warning(
-                "a batch isn't committed: its partitions have been assigned anew",
+                "a batch isn't committed: its partitions were reassigned",
                 topic=self.records[0].topic,
                 partitions=left,
             )

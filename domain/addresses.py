@@ -28,7 +28,7 @@ class InvalidAddressError(ValueError):
     """The text is not one mail address."""
 
     def __init__(self) -> None:
-        super().__init__("Must be one e-mail address, like shop@example.org or Shop <shop@example.org>")
+        super().__init__("Must be a single e-mail address, like shop@example.org or Shop <shop@example.org>")
 
 
 def mailbox(text: str) -> Address:

@@ -65,7 +65,7 @@ def feed_head(store_name: str) -> str:
 
 def feed_foot(left_out: int) -> str:
     """The end of a file, with a comment on the number of reviews that were left out."""
-    comment = f"<!-- left out, for their objects have no url: {left_out} -->\n" if left_out else ""
+    comment = f"<!-- reviews omitted because their objects have no url: {left_out} -->\n" if left_out else ""
     return f"{comment}</feed>\n"
 
 

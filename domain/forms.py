@@ -59,14 +59,15 @@ _FIELDS: Final = {
     FormRefusal.CHECK_EXPIRED: "check",
 }
 _MESSAGES: Final = {
-    FormRefusal.WEBSITE_FILLED: "The field `website` is a trap for programs: leave it empty.",
-    FormRefusal.STAMP_MISSING: "The stamp is missing: get `form` when the form is opened, and send its `stamp`.",
-    FormRefusal.STAMP_INVALID: "The stamp is not one of ours for this object and store: get `form` anew.",
-    FormRefusal.STAMP_EXPIRED: "The form was opened more than 24 hours ago: get `form` anew, and send the same again.",
-    FormRefusal.TOO_FAST: "Sent less than 3 seconds after the form was opened: wait, and send the same again.",
+    FormRefusal.WEBSITE_FILLED: "The field `website` is a trap for bots: leave it empty.",
+    FormRefusal.STAMP_MISSING: "The stamp is missing: request `form` when the form is opened, and send its `stamp`.",
+    FormRefusal.STAMP_INVALID: "The stamp is not valid for this object and store: request `form` again.",
+    FormRefusal.STAMP_EXPIRED: "The form was opened more than 24 hours ago: request `form` again, and send the "
+    "review with the new stamp.",
+    FormRefusal.TOO_FAST: "The form was sent less than 3 seconds after it was opened: wait, and send it again.",
     FormRefusal.CHECK_MISSING: "The check is missing: solve the challenge in `check` of `form`, and send the solution.",
-    FormRefusal.CHECK_FAILED: "The check is not a solution of a challenge for this object and store: get `form` anew.",
-    FormRefusal.CHECK_EXPIRED: "The challenge was too old: get `form` anew, and solve the one in it.",
+    FormRefusal.CHECK_FAILED: "The check doesn't solve a challenge for this object and store: request `form` again.",
+    FormRefusal.CHECK_EXPIRED: "The challenge has expired: request `form` again, and solve the new one.",
 }
 
 

@@ -275,14 +275,17 @@ def faults(rule: ModerationRule) -> Iterable[str]:
     if rule.id.startswith(BY_VERDICT):
         yield f"`id` must not begin with {BY_VERDICT}, as the flags of classifiers do"
     if rule.id == REJECTED_BEFORE:
-        yield f"`id` must not be {REJECTED_BEFORE}, which is a flag of its own"
+        yield f"`id` must not be {REJECTED_BEFORE}, which is a reserved flag"
     if (rule.kind is RuleKind.WORDS) != bool(rule.words):
-        yield "`words` belongs to the kind words, which needs it"
+        yield "`words` is required for the kind words, and only allowed for it"
     if (rule.kind is RuleKind.LANGUAGES) != bool(rule.languages):
-        yield "`languages` belongs to the kind languages, which needs it"
+        yield "`languages` is required for the kind languages, and only allowed for it"
     if (rule.kind is RuleKind.STARS) != (rule.below is not None or rule.above is not None):
-        yield "`below` and `above` belong to the kind stars, which needs one of them"
+        yield "`below` or `above` is required for the kind stars, and only allowed for it"
     # A flagged new review waits just like a held one, and few stars are no reason to wait forever.
     waits_by_stars = rule.kind is RuleKind.STARS and rule.outcome is not RuleOutcome.APPROVE
     if waits_by_stars != (rule.publish_after_hours is not None):
-        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold or flag by stars, which needs it"
+        yield (
+            f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) is required for a hold or flag by stars, and "
+            "only allowed for it"
+        )

@@ -29,14 +29,14 @@ def check_origin(text: str) -> None:
         raise InvalidOriginError("Use an origin that begins with https:// or http:// and a host")
     shown = f"[{host}]" if ":" in host else host
     if not _HOST.fullmatch(shown):
-        raise InvalidOriginError("Write the host of an origin in small letters, as browsers do (xn-- for others)")
+        raise InvalidOriginError("Write the host of an origin in lower case and in punycode (xn--), as browsers do")
     if _NUMBER.fullmatch(shown) and not _is_address(host):
         raise InvalidOriginError("Write an address as browsers do, like 127.0.0.1 or [::1]")
     if port == 0:
-        raise InvalidOriginError("No page has the port 0")
+        raise InvalidOriginError("The port of an origin can't be 0")
     suffix = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
     if text != (canonical := f"{parts.scheme}://{shown}{suffix}"):
-        raise InvalidOriginError(f"An origin has no path, user or usual port: {canonical}")
+        raise InvalidOriginError(f"An origin has no path, user or default port: use {canonical}")
 
 
 def _is_address(host: str) -> bool:

@@ -129,7 +129,7 @@ class Policy:
         if self.one_review_per_customer:
             yield "A customer can write one review of a product."
         yield self._edits_sentence()
-        yield "A review for which its author got something in return is marked."
+        yield "A review whose author received something in return is marked."
 
     def _edits_sentence(self) -> str:
         if self.edits_are_checked:
@@ -175,26 +175,28 @@ def _rule_sentence(rule: ModerationRule) -> str:
     after = rule.publish_after_hours
     hours = f"{after} hours" if after != 1 else "an hour"
     later = f", and is published after {hours} at the latest unless {_UNLESS}" if after else ""
-    return f"A review that the rule about {rule.kind} applies to {_RULE_ACTIONS[rule.outcome]}{later}."
+    return f"A review that matches the rule about {rule.kind} {_RULE_ACTIONS[rule.outcome]}{later}."
 
 
 _WRITERS: Final[Mapping[Writers, str]] = {
-    Writers.NOBODY: "No reviews are taken at present.",
+    Writers.NOBODY: "Reviews are not accepted at present.",
     Writers.CUSTOMERS: "Only customers who bought the reviewed product can write a review.",
     Writers.REGISTERED: "Customers with an account can write a review.",
     Writers.EVERYBODY: "Everybody can write a review, also without an account.",
 }
 _RULE_ACTIONS: Final[Mapping[RuleOutcome, str]] = {
-    RuleOutcome.APPROVE: "is published without a look by a moderator",
+    RuleOutcome.APPROVE: "is published without a check by a moderator",
     RuleOutcome.HOLD: "waits for a moderator",
     RuleOutcome.FLAG: "is marked for a moderator",
 }
-_UNLESS: Final = "a moderator decides about it before or something other than its stars holds it back"
+_UNLESS: Final = "a moderator decides on it before or something other than its stars holds it back"
 _PURCHASE_REQUIRED: Final = (
-    "The purchase is proven by an order of the shop that holds the product, or by the signed link in a mail about it; "
-    "without proof a review is not taken."
+    "The purchase is proven by an order of the shop that contains the product, or by the signed link in a "
+    "mail about it; a review without proof is not accepted."
 )
-_PURCHASE_NOT_REQUIRED: Final = "A purchase is not required, so that a review may be by somebody who bought nothing."
+_PURCHASE_NOT_REQUIRED: Final = (
+    "A purchase is not required, so a review may be written by somebody who has not bought the product."
+)
 _VERIFIED: Final = "A review whose author is known to have bought the product from an order is marked as verified."
 # Settings don't mention classifiers: anyone who may publish verdicts can run one.
 _CHECKED: Final = (

@@ -100,9 +100,10 @@ class ReturnRequest:
         return is_within(self.stores, order.store_id)
 
 
-_ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
+_ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or omit it")
 _CREATED_BY_OTHER_REQUEST: Final = RefusalReason(
-    ReturnRefusal.ID_TAKEN, "The return is there, and was created by another request: change it, or choose another id"
+    ReturnRefusal.ID_TAKEN,
+    "A return with this id was already created by another request: change that return, or choose another id",
 )
 
 
@@ -175,10 +176,14 @@ def changed_return(
     if not request.may_touch(order):
         return _unknown_return(known.id)
     if request.named_order_id not in (None, known.order_id):
-        return [RefusalReason(ReturnRefusal.ID_TAKEN, f"The return is of order {known.order_id}, and stays there")]
+        return [
+            RefusalReason(
+                ReturnRefusal.ID_TAKEN, f"The return belongs to order {known.order_id}, which can't be changed"
+            )
+        ]
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         is_status = status_named(request.expected_status, statuses) is not None
-        changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")
+        changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return now has the status {known.status}")
         return [changed if is_status else _unknown_status_reason(request.expected_status, statuses, "expectedStatus")]
     request = replace(request, at=known.time_of_change(request.at))
     status = status_named(request.status or known.status, (*statuses, known.status))
@@ -224,7 +229,7 @@ def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequenc
 
 
 def _unknown_status_reason(status: str | None, statuses: Sequence[str], field: str | None = None) -> RefusalReason:
-    message = f"{status} is no status of returns. There are: {', '.join(statuses)}"
+    message = f"{status} is not a status of returns. Use one of: {', '.join(statuses)}"
     return RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message, field=field)
 
 
@@ -246,10 +251,10 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
         # The quantity that this return already takes is available to it.
         available = max(0, ordered[line_id] - order.returned.get(line_id, 0) + own.get(line_id, 0))
         if taken.get(line_id, 0) > available:
-            message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
+            message = f"{taken[line_id]} of line {line_id} requested, {available} available"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
         elif named[line_id] > ordered[line_id]:
             # Only for a canceled return, which takes nothing.
-            message = f"{named[line_id]} of line {line_id} asked for, {ordered[line_id]} ordered"
+            message = f"{named[line_id]} of line {line_id} requested, {ordered[line_id]} ordered"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
     return reasons

@@ -54,7 +54,7 @@ def unknown_lines(asked: Sequence[LineRequest], known: Sequence[ReturnLine]) -> 
     reasons = []
     for index, line in enumerate(asked):
         if line.id is not None and (line.id, line.order_line_id) not in left:
-            message = f"The return has no line {line.id} of order line {line.order_line_id} that isn't named already"
+            message = f"The return has no line {line.id} of order line {line.order_line_id}, or the line is given twice"
             reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_RETURN_LINE, message, index))
         left.discard((line.id, line.order_line_id))
     return reasons

@@ -30,7 +30,7 @@ def check_template(template: str) -> None:
     return_number(template, *_SAMPLE)
     shape = _shape(template)
     if "D" not in shape:
-        raise InvalidNumberTemplateError("The template shows no date: use {date:%y%m%d}")
+        raise InvalidNumberTemplateError("The template has no date: use {date:%y%m%d}")
     if _RUN_TOGETHER.search(shape):
         raise InvalidNumberTemplateError(
             "Put something that is not a digit between the date and the sequence, as in RET{date:%y%m%d}-{sequence:05d}"

@@ -37,5 +37,8 @@ def unknown_order(order_id: str) -> list[RefusalReason]:
 
 def crowded_order(order_id: str) -> list[RefusalReason]:
     """The reason against a command that would be one too many to wait for an order."""
-    message = f"Order {order_id} is unknown, and too many commands wait for it: send it again once the order is there"
+    message = (
+        f"Order {order_id} is unknown, and too many commands wait for it: send the command again once the "
+        "order is stored"
+    )
     return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, message)]

@@ -28,12 +28,12 @@ def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
     """The statuses for returns, those of `ReturnStatus` spelled as there. Raises InvalidStatusesError."""
     statuses = tuple(status_named(name, DEFAULT_STATUSES) or name.strip() for name in names)
     if not all(statuses):
-        raise InvalidStatusesError("A status has a name")
+        raise InvalidStatusesError("A status must not be empty")
     if len({status.casefold() for status in statuses}) < len(statuses):
-        raise InvalidStatusesError("Name each status once; letter case makes no difference")
+        raise InvalidStatusesError("A status is given twice; letter case is ignored")
     missing = [status for status in FIXED_STATUSES if status not in statuses]
     if missing:
-        raise InvalidStatusesError(f"{' and '.join(missing)} can't be left out")
+        raise InvalidStatusesError(f"{' and '.join(missing)} must be included")
     return statuses
 
 

@@ -29,12 +29,12 @@ def check_review_url(template: str) -> None:
     if len(template) > URL_LENGTH:
         raise InvalidUrlError(f"The address has more than {URL_LENGTH} characters")
     if not template.isascii() or any(character <= " " or character in '"<>\\^`|\x7f' for character in template):
-        raise InvalidUrlError("The address holds characters that must be percent-encoded")
+        raise InvalidUrlError("The address contains characters that must be percent-encoded")
     fields = list(_fields(template))
     for name in fields:
         if name not in _PLACEHOLDERS:
             shown = ", ".join(f"{{{known}}}" for known in _PLACEHOLDERS)
-            raise InvalidUrlError(f"There is no {{{name}}}: use {shown}")
+            raise InvalidUrlError(f"There is no placeholder {{{name}}}: use {shown}")
     try:
         parts = urlsplit(_filled(template, dict.fromkeys(_PLACEHOLDERS, _SAMPLE)))
         has_host = bool(parts.hostname) and parts.port != 0
@@ -44,7 +44,7 @@ def check_review_url(template: str) -> None:
     if parts.scheme not in ("http", "https") or not has_host or parts.username is not None:
         raise InvalidUrlError("Use an address that begins with https:// or http:// and a host")
     if start.scheme + start.netloc != parts.scheme + parts.netloc:
-        raise InvalidUrlError("Placeholders can only stand behind the host")
+        raise InvalidUrlError("Placeholders are only allowed after the host")
 
 
 def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str | None:

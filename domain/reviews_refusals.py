@@ -29,20 +29,20 @@ class Refusal(StrEnum):
 
 _MESSAGES: Final = {
     Refusal.UNKNOWN_STORE: "No store is registered with this id: register it, or correct `storeId`.",
-    Refusal.REVIEWS_DISABLED: "No reviews are taken: enable `reviewsEnabled` in the settings of the store, or of "
-    "the object where an object update has switched it off.",
-    Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
-    Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
-    "the author has no order with this object.",
-    Refusal.DUPLICATE_REVIEW: "The store takes one review of an object from each customer, and the author has written "
-    "one: edit that one by its id.",
-    Refusal.ID_TAKEN: "The id is taken: choose another one, or leave it out.",
-    Refusal.INVALID_PROOF: "The review token is not one of ours: send it as it stands in the mail's link.",
+    Refusal.REVIEWS_DISABLED: "Reviews are disabled: enable `reviewsEnabled` in the settings of the store, or for "
+    "the object if an object update has disabled it.",
+    Refusal.ANONYMOUS_NOT_ALLOWED: "The store accepts no anonymous reviews: send the author's `userId`.",
+    Refusal.PURCHASE_REQUIRED: "The store accepts reviews only from customers who made a purchase: the author has no "
+    "order with this object.",
+    Refusal.DUPLICATE_REVIEW: "The store accepts one review per customer and object, and the author has written one: "
+    "edit that review by its id.",
+    Refusal.ID_TAKEN: "The id is taken: choose another one, or omit it.",
+    Refusal.INVALID_PROOF: "The review token is not valid: send it unchanged, as in the link of the mail.",
     Refusal.EXPIRED_PROOF: "The review token has expired.",
     Refusal.MISMATCHED_PROOF: "The review token is for another object, store or author.",
-    Refusal.USED_PROOF: "The review token was used before: it is for one review.",
-    Refusal.UNKNOWN_IMAGE: "There is no such image: upload it, and send the id that the upload is answered with. One "
-    "that no review has goes after 24 hours.",
-    Refusal.REFUSED_IMAGE: "No image could be made of the upload: see the outcome of its command.",
+    Refusal.USED_PROOF: "The review token was used before: it is valid for one review.",
+    Refusal.UNKNOWN_IMAGE: "There is no image with this id: upload it, and send the `id` in the response. Images "
+    "that no review uses are deleted after 24 hours.",
+    Refusal.REFUSED_IMAGE: "The upload could not be converted into an image: see the outcome of its command.",
     Refusal.IMAGE_OF_ANOTHER: "The image belongs to another review, or to another author: upload it again.",
 }

@@ -22,9 +22,9 @@ _PLACES: Final = 2
 _QUEUE: Final = 3
 
 STEPS: Final = (
-    Step(1, "Count the stars of ratings from before histograms were kept.", 0),
-    Step(_PLACES, "Give reviews ids that tell their place, and send their moderation straight there.", _PLACES),
-    Step(_QUEUE, "Find unapproved reviews by an index of their own, which approvals leave alone.", _QUEUE),
+    Step(1, "Count the stars of ratings that are older than histograms.", 0),
+    Step(_PLACES, "Give reviews ids that contain their place, and publish their moderation directly to it.", _PLACES),
+    Step(_QUEUE, "Find unapproved reviews by an index of their own, which approvals don't touch.", _QUEUE),
 )
 """All steps in order, numbered from 1 without gaps."""
 
@@ -104,8 +104,8 @@ def refusal(mark: SchemaMark, known: int = NEWEST) -> str | None:
     match compatibility(mark, known):
         case Compatibility.TOO_NEW:
             return (
-                f"The database has schema {mark.version}, which takes a version of Plaudit that knows schema "
-                f"{mark.least} at least; this one knows {known}. Run a newer version."
+                f"The database has schema {mark.version}, which requires a version of Plaudit that knows "
+                f"at least schema {mark.least}; this one knows {known}. Run a newer version."
             )
         case Compatibility.TOO_OLD:
             return (

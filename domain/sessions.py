@@ -36,5 +36,5 @@ def cookie_key(text: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise ValueError(f"must be {KEY_BYTES} bytes in base64, as `openssl rand -base64 {KEY_BYTES}` writes them")
+        raise ValueError(f"must be {KEY_BYTES} bytes in base64, as from `openssl rand -base64 {KEY_BYTES}`")
     return key

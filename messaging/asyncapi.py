@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TaggedUnionSchema
 
+from messaging.asyncapi_examples import EXAMPLES
 from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.events import (
     RatingChanged,
@@ -18,7 +19,7 @@ from messaging.events import (
     ReviewSubmitted,
     SubmissionRefused,
 )
-from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnTold
+from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnState
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.mails import MAIL_COMMAND, MAIL_KIND
@@ -39,26 +40,33 @@ _REF: Final = "#/components/schemas/{model}"
 _HEADERS: Final = "CloudEventHeaders"
 _HEADER_FIELDS: Final = {
     "ce_specversion": "1.0",
-    "ce_id": "Tells repeats",
-    "ce_type": "`plaudit.` and the kind of the message, which stands with each message that others read",
-    "ce_source": "Who published it: the process, as a path",
-    "ce_time": "When: ISO 8601 in UTC",
+    "ce_id": "Unique id of the message; a repeat has the same one",
+    "ce_type": "`plaudit.` and the kind of the message, as given with each message for other systems",
+    "ce_source": "Process that published the message, as a path",
+    "ce_time": "Time of the message, ISO 8601 in UTC",
     "content-type": "application/json",
-    "ce_commandid": "On what follows from a command of the HTTP interface: its id",
-    "ce_commandmark": "On a part of a command: the mark of the whole, by which its repeats are told",
-    "traceparent": "Where it is traced: the W3C context of what caused it",
+    "ce_commandid": "Id of the HTTP command that caused the message; missing otherwise",
+    "ce_commandmark": "Mark of the whole command, on each of its messages; repeats of the command are recognised by it",
+    "traceparent": "W3C trace context of the cause of the message; missing without tracing",
 }
 
 _KINDS: Final = {"MailCommand": MAIL_KIND}
 """Kinds in `ce_type` of messages for others, by message name, if they differ from it."""
 
 _TOMBSTONE: Final[TypeAdapter[None]] = TypeAdapter(
-    Annotated[None, Field(description="A record without a value: the review of its key is gone")]
+    Annotated[
+        None, Field(description="A record without a value (tombstone): the review with this key no longer exists")
+    ]
 )
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas as Pydantic generates them, except that AsyncAPI's discriminator is only the property's name."""
+    """Schemas as Pydantic generates them, except that AsyncAPI's discriminator is only the property's name, and that
+    fields have no titles, which would only repeat their names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """No title for any field."""
+        return False
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
         """The schema of a union with a discriminator."""
@@ -90,12 +98,12 @@ CHANNELS: Final = {
         "Replies to reviews, votes on them, and reports", "in", "review id", {"FeedbackCommand": FEEDBACK_COMMAND}
     ),
     Topic.MODERATION_VERDICTS: _Channel(
-        "Verdicts of classifiers about the texts of reviews",
+        "Verdicts of classifiers on the texts of reviews",
         "in",
         "review id",
         {"ModerationVerdict": MODERATION_VERDICT},
     ),
-    Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
+    Topic.ORDER_EVENTS: _Channel("Orders in their current state", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.REMINDER_COMMANDS: _Channel(
         "Requests for reviews that customers have seen", "in", "order id", {"ReminderCommand": REMINDER_COMMAND}
     ),
@@ -112,46 +120,46 @@ CHANNELS: Final = {
         {"ObjectUpdate": OBJECT_UPDATE},
     ),
     Topic.REVIEW_CHANGES: _Channel(
-        "Ours alone: moderation for the owner of the object; partitions are ranges of places",
+        "Internal: moderation commands for the consumer that owns the object; a partition is a range of places",
         "inside",
         "EntityType:EntityId, or review id",
         {"ReviewChange": REVIEW_CHANGE},
     ),
     Topic.IMAGE_UPLOADS: _Channel(
-        "Ours alone: uploads in the store of images, to be rebuilt", "inside", "image id", {"ImageUpload": IMAGE_UPLOAD}
+        "Internal: uploaded images to be rebuilt", "inside", "image id", {"ImageUpload": IMAGE_UPLOAD}
     ),
     Topic.IMAGE_COMMANDS: _Channel(
         "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
     ),
     Topic.ENDED_SESSIONS: _Channel(
-        "Ours alone: sessions of the console that somebody signed out of",
+        "Internal: console sessions that were signed out of",
         "inside",
         "session id",
         {"EndedSession": ENDED_SESSION},
     ),
     Topic.DEAD_LETTER_COMMANDS: _Channel(
-        "Ours alone: dead letters to publish again",
+        "Internal: dead letters to publish again",
         "inside",
-        "the same for all, so that they keep their order",
+        "the same for all messages, which keeps their order",
         {"ReplayCommand": REPLAY_COMMAND},
     ),
     Topic.MAIL_COMMANDS: _Channel(
-        "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}
+        "Mails to send; repeats have the same `ce_id` and `id`", "out", "customer id", {"MailCommand": MAIL_COMMAND}
     ),
     Topic.REVIEW_CLAIMS: _Channel(
-        "Reviews that moderators look at; advice, for two minutes",
+        "Reviews that moderators are looking at; advisory, valid for two minutes",
         "out",
         "review id",
         {"ReviewClaimed": REVIEW_CLAIMED},
     ),
     Topic.REVIEWS: _Channel(
-        "Each review as it now is, compacted; a record without a value: it is gone",
+        "The current state of each review, compacted; a record without a value means that the review no longer exists",
         "out",
         "review id",
         {"ReviewState": TypeAdapter(ReviewState), "ReviewGone": _TOMBSTONE},
     ),
     Topic.EVENTS: _Channel(
-        "What happened; `ce_type` names the event, `ce_id` tells repeats",
+        "Events; `ce_type` names the event, and repeats have the same `ce_id`",
         "out",
         "EntityType:EntityId, or order id",
         {
@@ -165,8 +173,8 @@ CHANNELS: Final = {
             "RatingChanged": TypeAdapter(RatingChanged),
             "ReminderRequested": TypeAdapter(ReminderRequested),
             "SubmissionRefused": TypeAdapter(SubmissionRefused),
-            "ReturnCreated": TypeAdapter(ReturnTold),
-            "ReturnChanged": TypeAdapter(ReturnTold),
+            "ReturnCreated": TypeAdapter(ReturnState),
+            "ReturnChanged": TypeAdapter(ReturnState),
             "ReturnDeleted": TypeAdapter(ReturnDeleted),
             "ReturnRefused": TypeAdapter(ReturnRefused),
         },
@@ -189,6 +197,7 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
                 "contentType": "application/json",
                 **({} if channel.direction == "in" else {"headers": _headers_of(name, channel)}),
                 "payload": schema,
+                **({"examples": [{"payload": each} for each in EXAMPLES[name]]} if name in EXAMPLES else {}),
                 "bindings": {"kafka": {"key": {"type": "string", "description": channel.key}}},
             }
         channels[topic.value] = {
@@ -207,8 +216,9 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
         "info": {
             "title": "Plaudit",
             "version": version,
-            "description": "Values are JSON in UTF-8; our own messages carry CloudEvents 1.0 headers in binary mode, "
-            "and incoming ones may lack every header. What can't be used goes to `<topic>.dlq` with the reason.",
+            "description": "Values are JSON in UTF-8. Messages published by Plaudit carry CloudEvents 1.0 headers in "
+            "binary mode; incoming messages may omit all headers. A message that can't be processed goes "
+            "to `<topic>.dlq` with the reason.",
         },
         "defaultContentType": "application/json",
         "channels": channels,

@@ -17,7 +17,7 @@ from messaging.reviews_state import ShownReply, shown_reply
 from messaging.schemas import ShownMoment
 
 _EVENTS_BY_STATUS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
-_CONTEST: Final = "Write to the store, name the id of the review, and a person looks at it again."
+_CONTEST: Final = "Write to the store, with the id of the review: a person will then review the decision."
 
 
 class StatementOfReasons(TypedDict):

@@ -21,7 +21,7 @@ class ReturnedLine(TypedDict):
     reason: str | None
 
 
-class ReturnTold(TypedDict):
+class ReturnState(TypedDict):
     """ReturnCreated or ReturnChanged: the current state of the return."""
 
     returnId: str
@@ -59,7 +59,7 @@ class ReturnRefused(TypedDict):
     at: ShownMoment
 
 
-def return_told(stored: Return) -> ReturnTold:
+def return_told(stored: Return) -> ReturnState:
     """The data of ReturnCreated and ReturnChanged."""
     return {
         "returnId": stored.id,

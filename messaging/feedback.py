@@ -47,13 +47,13 @@ class GivenReply(ClosedMessage):
     """The store's reply to a review."""
 
     text: Annotated[FeedbackText, Readable]
-    author: Annotated[Name | None, Field(description="The name that it is shown with")] = None
+    author: Annotated[Name | None, Field(description="Name shown with it")] = None
 
 
 class GivenVoter(ClosedMessage):
     """The person who votes."""
 
-    user_id: Annotated[OptionalId, Field(description="Missing: whoever asks")] = None
+    user_id: Annotated[OptionalId, Field(description="Missing: the caller")] = None
 
 
 class GivenVote(GivenVoter):
@@ -69,7 +69,10 @@ class GivenReport(ClosedMessage):
     explanation: Annotated[FeedbackText, Readable]
     name: Name | None = None
     email: MailAddress = None
-    good_faith: Annotated[OnlyTrue, Field(description="The sender believes in good faith that all of it is true")]
+    good_faith: Annotated[
+        OnlyTrue,
+        Field(description="Confirms that the sender believes in good faith that the report is accurate and complete"),
+    ]
 
 
 class GivenSettlement(ClosedMessage):
@@ -87,9 +90,13 @@ class GivenSettlement(ClosedMessage):
 class OldReport(ClosedMessage):
     """The part of a report that only an import sets."""
 
-    report_id: Annotated[OptionalId, Field(description="Of a report brought along from elsewhere: its id there")] = None
-    reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
-    settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
+    report_id: Annotated[OptionalId, Field(description="Only for an imported report: its id in the other system")] = (
+        None
+    )
+    reported_date: Annotated[Moment | None, Field(description="Only for an imported report: when it was made")] = None
+    settled: Annotated[
+        GivenSettlement | None, Field(description="Only for an imported report: the decision that settled it")
+    ] = None
 
 
 class _FeedbackOnReview(ClosedMessage):
@@ -97,11 +104,12 @@ class _FeedbackOnReview(ClosedMessage):
 
     review_id: Id
     command_id: Annotated[
-        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
+        OptionalId,
+        Field(description="If given, the outcome is stored under this id for 24 hours; a repeat changes nothing"),
     ] = None
     stores: Stores = None
     text_hash: Annotated[
-        TextHash | None, Field(description="A review with another text is refused: `plaudit import` names it")
+        TextHash | None, Field(description="If given, a review with another text is refused; set by `plaudit import`")
     ] = None
 
     def _feedback(self, action: FeedbackAction, origin: Origin, **fields: Any) -> Feedback:
@@ -122,8 +130,10 @@ class ReplyCommand(_FeedbackOnReview, GivenReply):
 
     action: Literal[FeedbackAction.REPLY]
     moderator: Name | None = None
-    created_date: Annotated[Moment | None, Field(description="Of a reply that is brought along from elsewhere")] = None
-    modified_date: Annotated[Moment | None, Field(description="The same")] = None
+    created_date: Annotated[Moment | None, Field(description="Only for an imported reply: when it was written")] = None
+    modified_date: Annotated[
+        Moment | None, Field(description="Only for an imported reply: when it was last changed")
+    ] = None
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as a domain value."""

@@ -20,9 +20,13 @@ class ImageUpload(ClosedMessage):
     """An upload in the store of images that is to be rebuilt from its pixels."""
 
     id: ImageId
-    digest: Annotated[Digest, Field(description="Of the content: its name in the store")]
-    uploader: Annotated[OptionalId, Field(description="The person; missing: a shop, for its customers")] = None
-    exported: Annotated[bool, Field(description="By an import: kept as it is where it is a file of ours")] = False
+    digest: Annotated[Digest, Field(description="Digest of the content, and its name in the image store")]
+    uploader: Annotated[
+        OptionalId, Field(description="The person who uploaded it; missing: a shop on behalf of its customers")
+    ] = None
+    exported: Annotated[bool, Field(description="Uploaded by an import: kept unchanged if Plaudit wrote the file")] = (
+        False
+    )
     command_id: OptionalId = None
 
 

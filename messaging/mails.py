@@ -29,12 +29,12 @@ def _empty_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
 class MailCommand(Message):
     """A mail to send, once per id, with the order and the products that it concerns."""
 
-    id: Annotated[Id, Field(description="The same for a repeat")]
+    id: Annotated[Id, Field(description="Id of the mail; a repeat has the same one")]
     template: str
     to: Annotated[str, NotBlank]
     from_: Annotated[
         Annotated[str, NotBlank] | None,
-        Field(alias="from", description="Missing: the address of the store, else that of the mailer"),
+        Field(alias="from", description="Missing: the address of the store, or else of the mailer"),
     ] = None
     subject: str
     text: str

@@ -64,12 +64,12 @@ class RestoredModeration(ClosedMessage):
 
     status: Status
     modified_date: Moment
-    flags: Annotated[tuple[Id, ...] | None, Field(max_length=100, description="Ids of the rules that held it back")] = (
-        None
-    )
+    flags: Annotated[
+        tuple[Id, ...] | None, Field(max_length=100, description="Ids of the moderation rules that held it back")
+    ] = None
     source: Source | None = None
     language: Name | None = None
-    verified_purchase: Annotated[bool, Field(description="Verified for good, as by a review token")] = False
+    verified_purchase: Annotated[bool, Field(description="Permanently verified, as by a review token")] = False
 
     def restored(self) -> Restored:
         """The same as a domain value."""
@@ -85,15 +85,16 @@ class _ModerationFields(Message):
     action: ModerationAction
     moderator: Name | None = None
     reason: Note | None = None
-    reason_code: Annotated[ReasonCode | None, Field(description="Of a rejection alone; a low rating is no reason")] = (
-        None
-    )
+    reason_code: Annotated[
+        ReasonCode | None, Field(description="Only for a rejection; a low rating is not a valid reason")
+    ] = None
     expected_status: Annotated[
         Status | None,
-        Field(description="The status in which the sender saw the reviews: one in another status is refused"),
+        Field(description="Status in which the sender saw the reviews; a review in another status is refused"),
     ] = None
     command_id: Annotated[
-        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
+        OptionalId,
+        Field(description="If given, the outcome is stored under this id for 24 hours; a repeat changes nothing"),
     ] = None
     stores: Stores = None
     restored: RestoredModeration | None = None
@@ -167,9 +168,11 @@ class ModerationOfReview(_ModerationFields):
     text_hash: TextHash | None = None
     source: Annotated[
         tuple[PartitionNumber, Offset, Milliseconds] | None,
-        Field(description="Partition, offset and timestamp of the command; none where this record is the command"),
+        Field(description="Partition, offset and timestamp of the command; null if this record is the command itself"),
     ] = None
-    command_mark: Annotated[str | None, Field(description="What the facade said of the whole command")] = None
+    command_mark: Annotated[
+        str | None, Field(description="Mark of the whole command, from its header `ce_commandmark`")
+    ] = None
 
     def moderation(self, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:
         """The command as a domain value. `position` and `mark` are those of its record, unless it has its own."""

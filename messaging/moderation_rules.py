@@ -42,17 +42,21 @@ class ModerationRuleFields(ClosedMessage):
     outcome: RuleOutcome
     words: Annotated[
         Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)],
-        Field(description="Words and phrases; letter case and forms of characters make no difference"),
+        Field(description="Words and phrases; letter case and variant forms of characters are ignored"),
     ] = ()
     languages: Annotated[
         Annotated[tuple[LanguageTag, ...], Field(max_length=100)],
-        Field(description="The welcome ones: `approve` fires for them, `hold` and `flag` for others"),
+        Field(description="Accepted languages: `approve` fires for these, `hold` and `flag` for all others"),
     ] = ()
-    below: Annotated[Rating | None, Field(description="Fires for fewer stars")] = None
-    above: Annotated[Rating | None, Field(description="Fires for more stars")] = None
+    below: Annotated[Rating | None, Field(description="Fires for ratings below this")] = None
+    above: Annotated[Rating | None, Field(description="Fires for ratings above this")] = None
     publish_after_hours: Annotated[
         int | None,
-        Field(ge=1, le=MOST_PUBLISH_HOURS, description="A review that stars alone hold is approved after that"),
+        Field(
+            ge=1,
+            le=MOST_PUBLISH_HOURS,
+            description="Hours after which a review that is held only for its rating is approved",
+        ),
     ] = None
 
     @model_validator(mode="after")

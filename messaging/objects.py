@@ -27,7 +27,7 @@ class ObjectUpdate(PartialMessage):
 
     entity_type: Id
     entity_id: Id
-    store_id: Annotated[OptionalId, Field(description="Missing: in all stores that don't say otherwise")] = None
+    store_id: Annotated[OptionalId, Field(description="Missing: for all stores that have no value of their own")] = None
     name: EntityName | None = None
     url: Url | None = None
     image_url: Url | None = None
@@ -36,7 +36,7 @@ class ObjectUpdate(PartialMessage):
     skus: Codes | None = None
     brands: Codes | None = None
     reviews_enabled: Annotated[
-        bool | None, Field(description="false: no reviews of it are taken, and none are asked for")
+        bool | None, Field(description="false: its reviews are neither accepted nor requested")
     ] = None
 
     @property

@@ -61,7 +61,7 @@ class OrderEvent(Message):
     id: Id
     number: Name | None = None
     status: Annotated[Name, NotBlank]
-    is_cancelled: Annotated[bool, Field(description="A status named Cancelled or Canceled says the same")] = False
+    is_cancelled: Annotated[bool, Field(description="A `status` of Cancelled or Canceled has the same effect")] = False
     store_id: OptionalId = None
     customer_id: OptionalId = None
     customer_name: Annotated[str, Field(max_length=1_024)] | None = None
@@ -71,7 +71,8 @@ class OrderEvent(Message):
     modified_date: Annotated[
         OrderDate,
         Field(
-            description="At most a day ahead. Missing, or a day alone: when the record was first published, on that day"
+            description="At most a day in the future. Missing: when the record was first published; a date without a "
+            "time: the same, but within that day in UTC"
         ),
     ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()

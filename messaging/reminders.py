@@ -12,14 +12,14 @@ class ViewedRequest(ClosedMessage):
     """The customer has seen the request for reviews of an order: they get no further reminder for it."""
 
     customer_order_id: Annotated[Id, Field(description="The order's `id`")]
-    store_id: Annotated[OptionalId, Field(description="Must be the order's, where it is given")] = None
+    store_id: Annotated[OptionalId, Field(description="If given, must be the store of the order")] = None
 
 
 class ReminderCommand(ViewedRequest):
     """Record that a customer has seen the request for reviews of an order."""
 
     action: Literal["viewed"]
-    customer_id: Annotated[OptionalId, Field(description="Must be the order's customer, where it is given")] = None
+    customer_id: Annotated[OptionalId, Field(description="If given, must be the customer of the order")] = None
     stores: Stores = None
     command_id: OptionalId = None
 

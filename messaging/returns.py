@@ -32,7 +32,13 @@ class NewReturnLine(Message):
     quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reason: Note | None = None
     price: (
-        Annotated[float, Field(allow_inf_nan=False, description="Missing: that of the order line. Below 0: a discount")]
+        Annotated[
+            float,
+            Field(
+                allow_inf_nan=False,
+                description="Price per piece; missing: that of the order line. A negative price is a discount",
+            ),
+        ]
         | None
     ) = None
 
@@ -46,7 +52,7 @@ class ReturnLineFields(NewReturnLine):
 
     id: Annotated[
         OptionalId,
-        Field(description="In a change: the line of the return; missing: the next one of its order line"),
+        Field(description="In a change: id of the line of the return; missing: the next line of its order line"),
     ] = None
 
     def request(self) -> LineRequest:
@@ -61,7 +67,7 @@ Status = Annotated[
 ]
 ExpectedStatus = Annotated[
     ReturnStatusName | None,
-    Field(description="A return in another status is left as it is, `status-changed`"),
+    Field(description="A return in another status isn't changed: refused, `status-changed`"),
 ]
 ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]
 
@@ -69,7 +75,9 @@ ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=M
 class NewReturn(Message):
     """A new return for an order."""
 
-    id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
+    id: Annotated[OptionalId, Field(description="Chosen by the sender; a repeat with the same id is stored once")] = (
+        None
+    )
     order_id: Id
     status: Status = None
     resolution: Note | None = None
@@ -81,7 +89,9 @@ class SavedReturn(Message):
 
     model_config = ConfigDict(json_schema_extra=without_defaults)
 
-    id: Annotated[OptionalId, Field(description="Missing: a new return, with `orderId` and `lineItems`")] = None
+    id: Annotated[
+        OptionalId, Field(description="Missing: creates a return, which requires `orderId` and `lineItems`")
+    ] = None
     order_id: OptionalId = None
     expected_status: ExpectedStatus = None
     status: Status = None
@@ -106,7 +116,7 @@ class CreateReturn(ClosedMessage):
 
     action: Literal["create"]
     return_: Annotated[NewReturn, Field(alias="return")]
-    user: Annotated[Name | None, Field(description="Who asks: `createdBy`")] = None
+    user: Annotated[Name | None, Field(description="The caller; stored as `createdBy`")] = None
     command_id: OptionalId = None
     stores: Stores = None
 
@@ -116,7 +126,7 @@ class UpdateReturn(ClosedMessage):
 
     action: Literal["update"]
     return_: Annotated[ReturnChanges, Field(alias="return")]
-    user: Annotated[Name | None, Field(description="Who asks: `modifiedBy`")] = None
+    user: Annotated[Name | None, Field(description="The caller; stored as `modifiedBy`")] = None
     command_id: OptionalId = None
     stores: Stores = None
 
@@ -126,7 +136,7 @@ class DeleteReturn(ClosedMessage):
 
     action: Literal["delete"]
     return_: Annotated[ReturnId, Field(alias="return")]
-    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
+    user: Annotated[Name | None, Field(description="The caller, for the audit log")] = None
     command_id: OptionalId = None
     stores: Stores = None
 

@@ -56,7 +56,9 @@ class Editor(Message):
 class SubmittedReview(Message):
     """A submitted review. It has no store if `storeId` is empty or missing."""
 
-    id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
+    id: Annotated[OptionalId, Field(description="Chosen by the sender; a repeat with the same id is stored once")] = (
+        None
+    )
     store_id: OptionalId = None
     user_id: Annotated[OptionalId, Field(description="Empty or missing: anonymous")] = None
     user_name: Name | None = None
@@ -76,31 +78,36 @@ class SubmittedReview(Message):
     token: Annotated[
         ReviewTokenText,
         Field(
-            repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
+            repr=False,
+            description="Review token from the link in a reminder: proves the purchase and the author; valid once",
         ),
     ] = None
-    incentivized: Annotated[bool, Field(description="The author got something for it")] = False
+    incentivized: Annotated[bool, Field(description="The author received something in return for the review")] = False
     language: Annotated[
-        Language, Field(description="BCP 47; else detected where there are more than 20 characters")
+        Language, Field(description="BCP 47; if missing, detected in texts of more than 20 characters")
     ] = None
-    source: Annotated[Source | None, Field(description="`import`: `writtenDate` counts; anything else: kafka")] = None
+    source: Annotated[
+        Source | None, Field(description="`import`: `writtenDate` is used; any other value is replaced by `kafka`")
+    ] = None
     written_date: Annotated[
-        Moment | None, Field(description="Of an import: when it was written, by which it is created")
+        Moment | None, Field(description="Only for an import: when the review was written; becomes `createdDate`")
     ] = None
     images: Annotated[
         Annotated[tuple[NamedImage, ...], Field(max_length=MAX_IMAGES)] | None,
         Field(
-            description="Ids of uploads, or images as the row of a review has them; in an edit: all that the review is "
-            "to have. Missing: as they are"
+            description="Ids of uploads, or images as in a response; in an edit: all images that the review keeps or "
+            "gets. Missing: no change"
         ),
     ] = None
     pending_images: Annotated[
         Annotated[int, Field(ge=0, le=MAX_IMAGES)] | None,
-        Field(description="As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt"),
+        Field(description="As in a response; if above 0, an edit keeps the images that are still being rebuilt"),
     ] = None
     hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None] = None
     """For an import: those of `images` that a moderator had hidden at their origin."""
-    command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
+    command_id: Annotated[
+        OptionalId, Field(description="If given, the outcome is stored under this id for 24 hours")
+    ] = None
     former_id: SkipJsonSchema[OptionalId] = None
     editor: SkipJsonSchema[Editor | None] = None
     via: SkipJsonSchema[Source | None] = None

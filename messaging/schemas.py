@@ -63,7 +63,9 @@ PATTERN_MESSAGES: Final = {
 TextHash = Annotated[
     Annotated[str, Field(pattern=TEXT_HASH_PATTERN)],
     AfterValidator(str.lower),
-    Field(description="SHA-256 in hexadecimal of title, a line feed and review, in UTF-8: of the text it is about"),
+    Field(
+        description="SHA-256 in hexadecimal of `title`, a line feed and `review` in UTF-8, for the text that was seen"
+    ),
 ]
 """The hash that identifies a text of a review."""
 
@@ -209,13 +211,13 @@ StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NUL
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
-    Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
+    Field(description="Stores that the caller is bound to: items of other stores are refused. Missing: not bound"),
 ]
 TextHashes = Annotated[
     dict[str, TextHash] | None,
     Field(
         max_length=MAX_ITEMS,
-        description="The text in which the sender saw the reviews, by their ids: one with another text is refused",
+        description="Hashes of the texts that the sender saw, by review id; a review with another text is refused",
     ),
 ]
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]

@@ -47,39 +47,42 @@ class StoreSettingsUpdate(PartialMessage):
     anonymous_reviews_allowed: bool = False
     purchase_required: bool = True
     one_review_per_customer: Annotated[
-        bool, Field(description="A customer's second review of an object is refused")
+        bool, Field(description="true: a customer's second review of an object is refused")
     ] = False
     edits_keep_status: Annotated[
-        bool, Field(description="A review that its author edits keeps its status; else it is New again")
+        bool, Field(description="true: a review that its author edits keeps its status; false: it becomes New again")
     ] = False
-    rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: as in the general settings")] = (
-        None
-    )
-    return_number_template: Annotated[NumberTemplate | None, Field(description="null: as in the general settings")] = (
-        None
-    )
+    rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: the general setting")] = None
+    return_number_template: Annotated[NumberTemplate | None, Field(description="null: the general setting")] = None
     review_url: Annotated[
         Annotated[str, Field(max_length=URL_LENGTH), usable(check_review_url, "invalid_url")] | None,
-        Field(description="The page where a customer writes, for the links of reminders; null: no links"),
+        Field(
+            description="Template of the page where customers write reviews, for the links in reminders; null: no links"
+        ),
     ] = None
     moderation_rules: Annotated[
-        ModerationRules, Field(description="Rules about new and edited reviews, all at once; they never reject")
+        ModerationRules,
+        Field(description="Rules for new and edited reviews, which replace all rules of the store; they never reject"),
     ] = ()
     storefront_origins: Annotated[
         tuple[Origin, ...],
-        Field(max_length=100, description="Whose pages may show and send reviews, as `https://shop.example`"),
+        Field(
+            max_length=100, description="Origins of pages that may show and send reviews, like `https://shop.example`"
+        ),
     ] = ()
 
 
 class StoreFields(PartialMessage):
     """A store with its settings; omitted fields keep their values."""
 
-    id: Annotated[OptionalId, Field(description="That of the path, as in what a GET has shown")] = None
+    id: Annotated[
+        OptionalId, Field(description="If given, must be the id in the path, as in the response of a GET")
+    ] = None
     name: Name | None = None
     email: (
         Annotated[
             str,
-            Field(max_length=320, description="With a name or without: `Shop <shop@example.org>`"),
+            Field(max_length=320, description="With or without a display name: `Shop <shop@example.org>`"),
             usable(mailbox, "invalid_address"),
         ]
         | None
@@ -92,7 +95,7 @@ class StoreUpdate(StoreFields):
     """A store by its id, with its changes."""
 
     id: Id
-    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
+    user: Annotated[Name | None, Field(description="The caller, for the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:
@@ -104,15 +107,30 @@ class ReminderSettingsUpdate(PartialMessage):
     """The rules by which customers are asked for reviews; omitted fields keep their values."""
 
     enabled: bool = False
-    cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
-    days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
-    order_status: Annotated[str, Field(max_length=128), NotBlank] = "Complete"
-    max_emails_per_customer: Annotated[int, Field(ge=0, le=MOST_TIMES)] = 2
+    cron: Annotated[
+        str,
+        Field(max_length=128, description="Cron expression of five fields, in UTC"),
+        usable(check_cron, "invalid_cron"),
+    ] = "*/15 * * * *"
+    days_in_status: Annotated[int, Field(ge=0, le=3_650, description="Days in the status before a reminder is due")] = (
+        10
+    )
+    order_status: Annotated[
+        str, Field(max_length=128, description="Status of the orders that get a reminder"), NotBlank
+    ] = "Complete"
+    max_emails_per_customer: Annotated[
+        int, Field(ge=0, le=MOST_TIMES, description="Maximum number of reminders per customer")
+    ] = 2
     max_age_days: Annotated[
-        int, Field(ge=0, le=3_650, description="An order that is longer in the status than both is never asked about")
+        int,
+        Field(
+            ge=0,
+            le=3_650,
+            description="No reminder after more days in the status than this and `daysInStatus`",
+        ),
     ] = 30
     limit_period_days: Annotated[
-        int | None, Field(ge=1, le=3_650, description="The limit holds within so many days; null: for good")
+        int | None, Field(ge=1, le=3_650, description="Period of `maxEmailsPerCustomer` in days; null: unlimited")
     ] = None
 
 
@@ -123,7 +141,7 @@ class GeneralSettingsFields(PartialMessage):
     return_number_template: Annotated[NumberTemplate | None, Field(description="null: the default")] = None
     return_statuses: Annotated[
         ReturnStatuses | None,
-        Field(description="The statuses that returns may have, New and Canceled among them; null: the default"),
+        Field(description="Statuses that returns may have, including New and Canceled; null: the default"),
     ] = None
     reminder: ReminderSettingsUpdate = ReminderSettingsUpdate()
 
@@ -132,7 +150,7 @@ class GeneralSettingsUpdate(ClosedMessage):
     """A change of the settings for all stores."""
 
     general_settings: GeneralSettingsFields
-    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
+    user: Annotated[Name | None, Field(description="The caller, for the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class ModerationVerdict(ClosedMessage):
 
     review_id: Id
     text_hash: TextHash
-    source: Annotated[NoNull, Field(max_length=LONGEST_SOURCE, description="The classifier"), NotBlank]
+    source: Annotated[NoNull, Field(max_length=LONGEST_SOURCE, description="Name of the classifier"), NotBlank]
     verdict: Annotated[RuleOutcome, Field(description="`hold` and `flag` keep a new review waiting for a moderator")]
     labels: Annotated[tuple[Name, ...], Field(max_length=20)] = ()
     score: Annotated[float | None, Field(allow_inf_nan=False)] = None

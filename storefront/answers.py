@@ -129,7 +129,7 @@ class Answers:
             del self._loading[address]
         # Waiting requests receive the error. Without any, the next request loads again.
         if not loading.task.cancelled() and (error := loading.task.exception()):
-            log.info("an answer could not be renewed", error=repr(error)[:200])
+            log.info("a cached response can't be refreshed", error=repr(error)[:200])
 
     def _keep(self, address: bytes, entry: _Entry) -> None:
         before = self._entries.pop(address, None)

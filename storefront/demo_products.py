@@ -48,7 +48,7 @@ PRODUCTS: Final = (
         "HA-RL-M",
         "4012345678901",
         "Waterproof leather that is broken in by the first hut.",
-        "Cut from one piece of oiled leather, lined so that rain stays outside, on a sole that can be replaced when "
+        "Cut from one piece of oiled leather, lined so that rain stays out, on a sole that can be replaced when "
         "the mountains have worn it down.",
         (
             ("Upper", "Oiled leather, 2.4 mm"),

@@ -42,7 +42,10 @@ def _response_schema(media_type: str) -> dict[int | str, dict[str, Any]]:
 @router.get(
     "/product-reviews.xml",
     response_class=StreamingResponse,
-    responses={**_response_schema("application/xml"), 307: {"description": f"Too large for one file: {_ZIP}"}},
+    responses={
+        **_response_schema("application/xml"),
+        307: {"description": f"Too large for one file: redirects to {_ZIP}"},
+    },
     openapi_extra=OPEN_TO_ALL,
 )
 async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
@@ -71,7 +74,7 @@ async def _stream_feed(
     batches = _batches(services, store, f"{request.base_url}api/images/")
     with ExitStack() as held:
         if not held.enter_context(services.feeds.take(client_address(request))):
-            raise NoRoomError("As many feeds as there may be are on their way.")
+            raise NoRoomError("The maximum number of concurrent feeds is reached.")
         with await services.pages.rows(_BATCH) as room:
             # Read before the response begins, so that an error can still be answered.
             first = await anext(batches)

@@ -30,7 +30,9 @@ class PageVoter(ClosedMessage):
 
     review_id: Id
     voter: Annotated[
-        NoNull, StringConstraints(min_length=16, max_length=128), Field(description="Random, kept by the browser")
+        NoNull,
+        StringConstraints(min_length=16, max_length=128),
+        Field(description="Random id that the browser generates and keeps"),
     ]
 
 

@@ -21,7 +21,7 @@ from storefront.challenges import Challenge, new_challenge, refusal_of_check
 from storefront.door import OF_OBJECT
 from storefront.shoppers import Reading, Shopper
 
-_KEYS: Final = "The key of forms, which a worker makes up when it first starts,"
+_KEYS: Final = "The key of forms, which a worker generates when it first starts,"
 
 
 class Form(TypedDict):

@@ -22,7 +22,7 @@ async def uploader(
     request: Request,
     shopper: Writing,
     services: Injected,
-    stamp: Annotated[NoNull | None, Query(max_length=256, description="That of `form`")] = None,
+    stamp: Annotated[NoNull | None, Query(max_length=256, description="The `stamp` of `form`")] = None,
 ) -> Shopper:
     """A shopper with a valid stamp, and within the rate of uploads. Raises ProblemError before the image is read."""
     await check_stamp(services, shopper, stamp)

@@ -131,13 +131,15 @@ class Wanted:
 
 async def wanted_reviews(
     sort: Annotated[
-        SortOrder, any_case(SortOrder), Query(description="Of equals the newest first, with `lowest` the oldest")
+        SortOrder, any_case(SortOrder), Query(description="Ties: the newest first, with `lowest` the oldest first")
     ] = SortOrder.NEWEST,
-    stars: Annotated[int | None, Query(ge=1, le=5, description="Ratings that are shown by so many stars")] = None,
-    photos: Annotated[bool | None, Query(description="true: with images; false: without")] = None,
-    verified: Annotated[bool | None, Query(description="true: of buyers alone, false: of others alone")] = None,
-    language: Annotated[Language, Query(description="BCP 47; `en` finds `en-US`, too")] = None,
-    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS)] = _DEFAULT_TAKE,
+    stars: Annotated[
+        int | None, Query(ge=1, le=5, description="Only reviews whose rating, rounded to stars, is this")
+    ] = None,
+    photos: Annotated[bool | None, Query(description="true: only reviews with images; false: only others")] = None,
+    verified: Annotated[bool | None, Query(description="true: only verified purchases; false: only others")] = None,
+    language: Annotated[Language, Query(description="BCP 47; `en` also finds `en-US`")] = None,
+    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS, description="Maximum number of reviews")] = _DEFAULT_TAKE,
 ) -> Wanted:
     """The criteria in the query."""
     return Wanted(sort, stars, photos, verified, language, take)
@@ -154,7 +156,9 @@ async def list_reviews(
     shopper: Reading,
     services: Injected,
     wanted: Annotated[Wanted, Depends(wanted_reviews)],
-    after: Annotated[str | None, Query(max_length=MAX_CURSOR_LENGTH, description="`next` of the page before")] = None,
+    after: Annotated[
+        str | None, Query(max_length=MAX_CURSOR_LENGTH, description="The `next` of the previous page")
+    ] = None,
 ) -> Response:
     """Approved reviews of an object, one page at a time."""
     search = wanted.search(shopper.store.id, shopper.entity, after)

@@ -44,12 +44,12 @@ class PageReview(ClosedMessage):
     rating: Rating
     title: Title | None = None
     review: ReviewText
-    user_name: Annotated[Name | None, Field(description="The name that it is shown with")] = None
-    images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploads")] = ()
-    language: Annotated[Language, Field(description="BCP 47; else detected")] = None
-    token: Annotated[ReviewTokenText, Field(repr=False, description="Of a reminder's link")] = None
-    stamp: Annotated[Short | None, Field(description="That of `form`")] = None
-    website: Annotated[Long | None, Field(description="A trap for programs: visitors don't see it")] = None
+    user_name: Annotated[Name | None, Field(description="Name shown with it")] = None
+    images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploaded images")] = ()
+    language: Annotated[Language, Field(description="BCP 47; if missing, detected from the text")] = None
+    token: Annotated[ReviewTokenText, Field(repr=False, description="Review token from the link in a reminder")] = None
+    stamp: Annotated[Short | None, Field(description="The `stamp` of `form`")] = None
+    website: Annotated[Long | None, Field(description="A trap for bots, invisible to visitors: must be empty")] = None
     check: Annotated[Long | None, Field(description="The solved challenge of `form`, as JSON in base64")] = None
 
     def submitted(self, shopper: Shopper) -> SubmittedReview:

@@ -53,7 +53,7 @@ async def read_summaries(
     store: Visited,
     services: Injected,
     entity_type: Annotated[Id, Query(alias="entityType")],
-    ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, with commas")],
+    ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, separated by commas")],
 ) -> Response:
     """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
     wanted = _ids(ids)
@@ -72,7 +72,7 @@ async def read_summary(request: Request, shopper: Reading, services: Injected) -
 def _ids(text: str) -> Sequence[str]:
     ids = list(dict.fromkeys(each for each in text.split(",") if each))
     if not ids or len(ids) > MOST_OBJECTS:
-        message = f"1 to {MOST_OBJECTS} ids, with commas between them"
+        message = f"Send 1 to {MOST_OBJECTS} ids, separated by commas"
         raise invalid([{"pointer": "/ids", "code": "too-long" if ids else "missing", "message": message}])
     for id in ids:
         if len(id) > ID_LENGTH or "\0" in id:

@@ -47,7 +47,9 @@ class Nobody(Authenticator):
 def required(credential: str | None) -> str:
     """The credential. Raises RefusedCredentialError if it is missing or too long."""
     if not credential:
-        raise RefusedCredentialError("Say who you are: Authorization: Bearer <token>, or X-API-Key: <key>.")
+        raise RefusedCredentialError(
+            "This needs a credential: send Authorization: Bearer <token>, or X-API-Key: <key>."
+        )
     if len(credential) > MAX_CREDENTIAL_BYTES:
         raise RefusedCredentialError(f"The credential is longer than {MAX_CREDENTIAL_BYTES} bytes.")
     return credential

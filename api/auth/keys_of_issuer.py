@@ -54,7 +54,7 @@ class StaticKey:
             except (PyJWTError, TypeError, ValueError, AttributeError):
                 continue  # of another type
         if not self._keys:
-            raise ValueError(f"the key is of no use with {', '.join(algorithms)}")
+            raise ValueError(f"the key can't be used with {', '.join(algorithms)}")
 
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
         """The key, unless it is of another type."""
@@ -93,7 +93,7 @@ class FetchedKeys:
         # The issuer may have added a key since the last fetch.
         is_unknown = found is None and self._is_away
         if is_unknown or monotonic() - self._fetched > max(GRACE_S, self._lifetime):
-            raise KeysAwayError("The keys of the token's issuer can't be had at the moment.")
+            raise KeysAwayError("The keys of the token's issuer can't be fetched at the moment. Try again.")
         return found
 
     async def _fetch(self) -> None:
@@ -141,7 +141,7 @@ def _usable(document: Any, algorithms: Collection[str]) -> KeySet:
         ids = {data.get("kid"), None} if len(signing) == 1 else {data.get("kid")}
         keys |= {(id, name): key for name, key in _of_one(data, algorithms).items() for id in ids}
     if not keys:
-        raise ValueError("the answer holds no key of use with the configured algorithms")
+        raise ValueError("the answer has no key for the configured algorithms")
     return keys
 
 

@@ -18,8 +18,8 @@ from domain.permissions import STRANGER, Caller, Permission
 
 _BEARER: Final = "bearer "
 _DESCRIPTION: Final = (
-    "A token, or an API key. The names are the permissions it needs; "
-    "one that is bound to stores sees and changes those alone. Not asked for where `PLAUDIT_AUTH__MODE` is `none`."
+    "A token, or an API key. The listed names are the required permissions. A credential that is bound to "
+    "stores can read and change only those. Not required if `PLAUDIT_AUTH__MODE` is `none`."
 )
 
 
@@ -42,7 +42,7 @@ async def identified(request: Request, credential: str | None) -> Caller:
         headers = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
     except KeysAwayError as error:
-        raise unavailable("The token's issuer") from error
+        raise unavailable("The issuer of the token") from error
     if is_guess:
         rate_limit.give_back(address)
     rate_limit.take(client_name(request, caller.subject))

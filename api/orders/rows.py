@@ -13,7 +13,7 @@ from messaging.schemas import ShownMoment
 ORDER_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "additionalProperties": True,
-    "description": "The order as its last event told it",
+    "description": "The order with all fields of its last event",
 }
 
 

@@ -21,15 +21,20 @@ class OrderSearchRequest(Message):
     """Criteria of a list of orders. A field that is null, empty or missing doesn't restrict the list."""
 
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of orders")] = None
-    customer_id: OptionalId = None
-    number: OptionalId = None
-    keyword: Annotated[OptionalId, Field(description="The id, the number or the customer's id, exactly")] = None
-    store_id: OptionalId = None
+    customer_id: Annotated[OptionalId, Field(description="Id of a customer")] = None
+    number: Annotated[OptionalId, Field(description="Exact number of the order")] = None
+    keyword: Annotated[OptionalId, Field(description="The exact id or number of the order, or id of the customer")] = (
+        None
+    )
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
     entity_type: Annotated[
-        OptionalId, Field(description="With `entityId`: each order tells if it proves a purchase of this object")
+        OptionalId,
+        Field(
+            description="With `entityId`: each order gets `provesPurchase`, true if it proves a purchase of this object"
+        ),
     ] = None
-    entity_id: OptionalId = None
-    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
+    entity_id: Annotated[OptionalId, Field(description="Required together with `entityType`")] = None
+    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN, description="Maximum number of results")] = DEFAULT_TAKE
     after: After = None
 
     @property
@@ -42,7 +47,9 @@ class OrderSearchRequest(Message):
             ("entityType", "entityId", self.entity_id),
         ):
             if value:
-                raise invalid([{"pointer": f"/{name}", "code": "missing", "message": f"Required with `{other}`"}])
+                raise invalid(
+                    [{"pointer": f"/{name}", "code": "missing", "message": f"Required together with `{other}`"}]
+                )
         return None
 
     def criteria(self) -> OrderSearch:

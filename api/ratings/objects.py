@@ -38,10 +38,10 @@ class RatedObjectRequest(Message):
     """Criteria of a list of rated objects. A field that is null, empty or missing doesn't restrict the list."""
 
     search_phrase: Annotated[
-        Phrase | None, Field(description="The id, or words of the name: from the beginning of one on")
+        Phrase | None, Field(description="The exact id, or words of the name in their order, from the start of a word")
     ] = None
-    store_id: OptionalId = None
-    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
+    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN, description="Maximum number of results")] = DEFAULT_TAKE
     after: After = None
 
     def position(self) -> str:

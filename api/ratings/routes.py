@@ -25,7 +25,7 @@ class EntityRatingRequest(Message):
 
     entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)]
     entity_type: Id
-    histogram: Annotated[bool, Field(description="true: with the number of reviews by stars")] = False
+    histogram: Annotated[bool, Field(description="true: include the number of reviews by stars")] = False
 
 
 ENTITY_RATING: Final = JsonBody(TypeAdapter(EntityRatingRequest), {"A product": examples.ENTITY_RATING})
@@ -49,7 +49,7 @@ async def list_entity_ratings(
 @router.post("/calculateStore", **command_answers())
 async def calculate_store(
     caller: RatingCalculator,
-    store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty: everything")],
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Id of the store; empty: all objects")],
     command: Commanded,
     services: Injected,
 ) -> Response:

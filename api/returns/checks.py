@@ -42,13 +42,13 @@ def new_return(wanted: SavedReturn) -> NewReturn:
     """The return to create. Raises ProblemError if a field is missing, or is for changes only."""
     if wanted.order_id is None or wanted.line_items is None:
         missing = [("orderId", wanted.order_id), ("lineItems", wanted.line_items)]
-        message = "Field required, unless `id` names a return to change"
+        message = "Field required to create a return; to change one, send its `id`"
         raise invalid([{"pointer": f"/{n}", "code": "missing", "message": message} for n, v in missing if v is None])
     if wanted.expected_status is not None:
-        message = "Only a return that there is has a status: name it by `id`"
+        message = "`expectedStatus` needs the `id` of a stored return"
         raise invalid([{"pointer": "/expectedStatus", "code": "contradicts", "message": message}])
     if named := [number for number, line in enumerate(wanted.line_items) if line.id is not None]:
-        message = "Only a return that there is has lines with ids: name it by `id`"
+        message = "A line `id` needs the `id` of a stored return"
         raise invalid([{"pointer": f"/lineItems/{n}/id", "code": "contradicts", "message": message} for n in named])
     lines = [NewReturnLine(**line.model_dump(exclude={"id"}, exclude_unset=True)) for line in wanted.line_items]
     return NewReturn(order_id=wanted.order_id, status=wanted.status, resolution=wanted.resolution, line_items=lines)
@@ -58,10 +58,10 @@ async def check_change(services: Services, command: Command, known: Return, want
     """Raise ProblemError if the change is empty, names another order, or isn't allowed by the order."""
     changes = wanted.return_
     if changes.order_id not in (None, known.order_id):
-        message = f"The return is stored against order {known.order_id}, and stays there"
+        message = f"The return belongs to order {known.order_id}, which can't be changed"
         raise invalid([{"pointer": "/orderId", "code": "other-order", "message": message}])
     if changes.status is None and changes.resolution is None and changes.line_items is None:
-        message = "Name what to change: status, resolution or lineItems"
+        message = "Send at least one change: status, resolution or lineItems"
         raise invalid([{"pointer": "", "code": "nothing-to-change", "message": message}])
     order = await services.orders.get(known.order_id)
     if order is None:

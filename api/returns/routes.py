@@ -182,7 +182,7 @@ async def save(
 @router.delete("", operation_id="deleteReturns", **command_answers())
 async def delete(
     caller: ReturnDeleter,
-    ids: Annotated[list[StoredId], Query(min_length=1, max_length=MAX_ITEMS)],
+    ids: Annotated[list[StoredId], Query(min_length=1, max_length=MAX_ITEMS, description="Ids of returns")],
     command: Commanded,
     services: Injected,
 ) -> Response:

@@ -15,7 +15,7 @@ from messaging.schemas import ShownMoment
 
 _ORDER_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}],
-    "description": "The order as its last event told it, all fields",
+    "description": "The order with all fields of its last event",
 }
 
 

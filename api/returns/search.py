@@ -59,17 +59,17 @@ Statuses = Annotated[
 class ReturnSearchRequest(Message):
     """Criteria of a list of returns. A field that is null, empty or missing doesn't restrict the list."""
 
-    order_id: OptionalId = None
-    status: Annotated[Statuses, Field(description="One or several; any letter case")] = None
+    order_id: Annotated[OptionalId, Field(description="Id of an order")] = None
+    status: Annotated[Statuses, Field(description="One status or several, in any letter case")] = None
     customer_id: Annotated[
-        OptionalId, Field(description=f"Of the {CUSTOMER_ORDERS:,} newest orders of the customer")
+        OptionalId, Field(description=f"Returns of the {CUSTOMER_ORDERS} newest orders of this customer")
     ] = None
-    store_id: OptionalId = None
-    start_date: Annotated[OptionalSince, Field(description="Created then or later")] = None
-    end_date: Annotated[OptionalMoment, Field(description="Created then or earlier")] = None
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
+    start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
+    end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
-    keyword: Annotated[Phrase | None, Field(description="Part of number or status, in any letter case")] = None
+    keyword: Annotated[Phrase | None, Field(description="Substring of number or status, in any letter case")] = None
     sort: Annotated[
         Phrase | None,
         Field(
@@ -80,7 +80,9 @@ class ReturnSearchRequest(Message):
     skip: Skip = 0
     take: Take = DEFAULT_TAKE
     response_group: Annotated[
-        ResponseGroup | None, BeforeValidator(_group), Field(description="`None`: `order` is null; else with orders")
+        ResponseGroup | None,
+        BeforeValidator(_group),
+        Field(description="`None`: `order` is null; otherwise the order is included"),
     ] = None
 
     after: After = None

@@ -184,8 +184,8 @@ async def can_leave_feedback(
     services: Injected,
     entity_type: Annotated[Id, Query(alias="entityType")],
     entity_id: Annotated[Id, Query(alias="entityId")],
-    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
-    user_id: Annotated[OptionalId, Query(alias="userId")] = None,
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty or missing: no store")] = None,
+    user_id: Annotated[OptionalId, Query(alias="userId", description="Empty or missing: anonymous")] = None,
 ) -> JsonResponse:
     """Check if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)

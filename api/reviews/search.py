@@ -45,28 +45,39 @@ RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 class ReviewSearchRequest(Message):
     """Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list."""
 
-    review_status: Annotated[Statuses, Field(description="A name or number, or several; any letter case")] = None
+    review_status: Annotated[
+        Statuses, Field(description="A status by name, in any letter case, or number; or several")
+    ] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of reviews")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `ids`")] = None
-    entity_type: OptionalId = None
-    entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None = None
-    store_id: OptionalId = None
-    user_id: OptionalId = None
+    entity_type: Annotated[OptionalId, Field(description="Type of the objects")] = None
+    entity_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of objects")] = None
+    store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
+    user_id: Annotated[OptionalId, Field(description="Id of an author")] = None
     search_phrase: Annotated[
-        Phrase | None, Field(description="Part of title, review, userName or entityName, in any letter case")
+        Phrase | None, Field(description="Substring of title, review, userName or entityName, in any letter case")
     ] = None
     keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
-    start_date: Annotated[OptionalSince, Field(description="Created then or later")] = None
-    end_date: Annotated[OptionalMoment, Field(description="Created then or earlier")] = None
-    start_rating: RatingBound | None = None
-    end_rating: RatingBound | None = None
-    reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None
-    flagged: Annotated[bool | None, Field(description="true: held back or flagged by moderation rules")] = None
-    has_images: Annotated[bool | None, Field(description="true: with images that are there by now; false: without")] = (
+    start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
+    end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
+    start_rating: Annotated[RatingBound | None, Field(description="Rating of at least this")] = None
+    end_rating: Annotated[RatingBound | None, Field(description="Rating of at most this")] = None
+    reported: Annotated[bool | None, Field(description="true: only reviews with open reports; false: only others")] = (
         None
     )
-    verified_purchase: Annotated[bool | None, Field(description="true: of buyers alone, false: of others alone")] = None
-    language: Annotated[Language, Field(description="BCP 47; `en` finds `en-US`, too")] = None
+    flagged: Annotated[
+        bool | None,
+        Field(
+            description="true: only reviews held back or flagged by moderation rules or classifiers; false: only others"
+        ),
+    ] = None
+    has_images: Annotated[
+        bool | None, Field(description="true: only reviews with images that are ready; false: only others")
+    ] = None
+    verified_purchase: Annotated[
+        bool | None, Field(description="true: only verified purchases; false: only others")
+    ] = None
+    language: Annotated[Language, Field(description="BCP 47; `en` also finds `en-US`")] = None
     sort: Annotated[
         Phrase | None,
         Field(

@@ -21,16 +21,16 @@ def check_store(caller: Caller, store_id: str | None) -> None:
     callers."""
     if not caller.may_touch(store_id):
         raise forbidden(
-            "You are bound to certain stores, and this is not one of them."
+            "Your credential is bound to certain stores, and this is not one of them."
             if store_id is not None
-            else "You are bound to certain stores. Name one of them."
+            else "Your credential is bound to certain stores. Send the `storeId` of one of them."
         )
 
 
 def check_unbound(caller: Caller) -> None:
     """Raise ProblemError if the caller is bound to stores: its request concerns all of them."""
     if caller.stores is not None:
-        raise forbidden("This concerns all stores, and you are bound to certain ones.")
+        raise forbidden("This concerns all stores, but your credential is bound to certain ones.")
 
 
 def within(caller: Caller, search: Search) -> Search:
@@ -43,7 +43,7 @@ def within(caller: Caller, search: Search) -> Search:
 def check_author(caller: Caller, user_id: str | None) -> None:
     """Raise ProblemError if the caller acts for another user, and may not."""
     if not caller.may_write_as(user_id):
-        raise forbidden("This is about another user than you.")
+        raise forbidden("You may only do this for yourself, not for another user.")
 
 
 def check_submissions(

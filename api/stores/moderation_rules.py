@@ -42,7 +42,7 @@ async def try_rules(
     else:
         store = await services.stores.get(store_id)
         if store is None:
-            raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it, or give `rules`.")
+            raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it, or send `rules`.")
         rules = store.settings.moderation_rules
     reviews = [review.as_review(index, store_id) for index, review in enumerate(trial.reviews)]
     async with services.rule_trials:

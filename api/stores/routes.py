@@ -136,7 +136,7 @@ async def change_store(
     """Register a store or change it; omitted fields keep their values."""
     check_store(caller, store_id)
     if fields.id not in (None, store_id):
-        raise invalid([{"pointer": "/id", "code": "other-id", "message": f"The path names the store {store_id}"}])
+        raise invalid([{"pointer": "/id", "code": "other-id", "message": f"Must be {store_id}, the store in the path"}])
     value = {**_given(fields), "id": store_id, **by(caller), **command.marks}
     message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)

@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 _PLAIN: Final = "identity"
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_UNEXPECTED: Final = "This takes no body: what it is about is said by the path and the query. Nothing was accepted."
+_UNEXPECTED: Final = (
+    "This request takes no body, only its path and query. Nothing was accepted: send it without a body."
+)
 
 
 class JsonBody(Generic[T]):
@@ -159,4 +161,4 @@ def read_json(reader: Reader[T], body: bytes) -> Read[T]:
 
 
 def _too_large(limit: int) -> ProblemError:
-    return ProblemError(ProblemKind.TOO_LARGE, f"A body may have {limit} bytes. Send several smaller requests.")
+    return ProblemError(ProblemKind.TOO_LARGE, f"A body may have at most {limit} bytes. Send several smaller requests.")

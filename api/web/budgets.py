@@ -143,7 +143,7 @@ class Budget:
                 self.resize(size, 0)
                 self.let_in()
             if isinstance(error, TimeoutError):
-                why = f"The {self._purpose} other requests take all the memory there is for them."
+                why = f"The {self._purpose} other requests use all the memory reserved for them."
                 raise NoRoomError(why) from error
             raise
         return Share(self, size)

@@ -51,7 +51,7 @@ def position_in_order(
 
 def unknown_cursor() -> ProblemError:
     """The problem of a cursor that isn't of this list."""
-    message = "Send `next` of the page before as it is, with the same filters and the same sort"
+    message = "Send the `next` of the previous page unchanged, with the same filters and sort"
     return invalid([{"pointer": "/after", "code": "unknown-page", "message": message}])
 
 

@@ -13,8 +13,9 @@ from api.web.problems import ItemError, ProblemKind
 
 _TITLE: Final = "Plaudit"
 _DESCRIPTION: Final = (
-    "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
-    "or 200 once they have been applied, with `Prefer: wait=N`."
+    "Reviews and ratings of any kind of object, and returns of orders. A command is answered with 202 once "
+    "Kafka has stored it or, with `Prefer: wait=N`, with 200 once it has been applied. Timestamps are ISO "
+    "8601; responses have them in UTC."
 )
 _ANY_OTHER: Final = "Any other problem"
 _PROBLEM: Final = "Problem"
@@ -28,12 +29,17 @@ _RESPONSES: Final = {
 }
 """The names of responses that are problems, by description."""
 
+_KEY_HEADER: Final = "Idempotency-Key"
+
+_PREFIXES: Final = ("/api/", "/storefront/")
+"""Prefixes of the paths whose operations refuse unknown parameters, and need MongoDB or Kafka."""
+
 _KEY_SCHEME_NAME: Final = "apiKeys"
 _KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
     "name": "X-API-Key",
-    "description": "An API key, where `PLAUDIT_AUTH__MODE` is `api_key`. The names are the permissions it needs.",
+    "description": "An API key, if `PLAUDIT_AUTH__MODE` is `api_key`. The listed names are the required permissions.",
 }
 
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
@@ -68,12 +74,13 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
     components.setdefault("securitySchemes", {})[_KEY_SCHEME_NAME] = _KEY_SCHEME
     schemas = components.setdefault("schemas", {})
     schemas |= {_PROBLEM: _problem_schema(), ItemError.__name__: TypeAdapter(ItemError).json_schema()}
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for operation in operations.values():
             if security := operation.get("security"):
                 operation["security"] = [*security, *_by_key(security)]
             operation["operationId"] = names[operation["operationId"]]
-            operation["responses"] = {status: _by_reference(each) for status, each in operation["responses"].items()}
+            responses = {status: _by_reference(each) for status, each in operation["responses"].items()}
+            operation["responses"] = _with_common_problems(path, operation, responses)
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 content["schema"] = _named(content["schema"], schemas)
     components["schemas"] = dict(sorted(schemas.items()))
@@ -94,6 +101,29 @@ def _by_reference(response: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": f"#/components/responses/{_RESPONSES[response['description']]}"}
 
 
+def _with_common_problems(path: str, operation: Mapping[str, Any], responses: dict[str, Any]) -> dict[str, Any]:
+    """The responses, with the problems that follow from the kind of the operation: its credential, its body and, under
+    the prefixes of the interface, its parameters and servers."""
+    kinds = []
+    if operation.get("security") and {} not in operation["security"]:
+        kinds += [ProblemKind.UNAUTHENTICATED, ProblemKind.FORBIDDEN]
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        kinds += [ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]
+    elif responses.get("400") == _reference(ProblemKind.MALFORMED_JSON):
+        del responses["400"]
+    if any(each["name"] == _KEY_HEADER for each in operation.get("parameters", ())):
+        kinds.append(ProblemKind.INVALID_HEADER)
+    if path.startswith(_PREFIXES):
+        kinds += [ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE]
+    for kind in kinds:
+        responses.setdefault(str(kind.status), _reference(kind))
+    return dict(sorted(responses.items()))
+
+
+def _reference(kind: ProblemKind) -> dict[str, str]:
+    return {"$ref": f"#/components/responses/{_RESPONSES[kind.members['title']]}"}
+
+
 def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """The schema of a body, as a reference if it is an object: generated code needs a name for its type."""
     found = schema.pop("$defs", {})
@@ -103,7 +133,7 @@ def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
         schema = {"$ref": f"#/components/schemas/{name}"}
     for each, content in found.items():
         if schemas.setdefault(each, content) != content:
-            raise ValueError(f"two different schemas are called {each}")
+            raise ValueError(f"two different schemas are named {each}")
     return schema
 
 

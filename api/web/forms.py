@@ -26,7 +26,7 @@ async def read_form(request: Request, most_bytes: int, most_fields: int) -> Form
         message = await request.receive()
         size += len(message.get("body", b""))
         if size > most_bytes:
-            raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have {most_bytes} bytes here.")
+            raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have at most {most_bytes} bytes here.")
         return message
 
     form = Request(request.scope, received)

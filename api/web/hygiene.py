@@ -38,11 +38,11 @@ _HSTS: Final = b"max-age=31536000"
 _BROWSER_HEADERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MISDIRECTED: Final = (
-    "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the setting "
-    "PLAUDIT_HTTP__ALLOWED_HOSTS."
+    "The service doesn't have the name in the header Host. Use one of its names, or add this one to the "
+    "setting PLAUDIT_HTTP__ALLOWED_HOSTS."
 )
 _UNREADABLE: Final = "The path isn't UTF-8. Encode its parts as encodeURIComponent does."
-_CROSS_SITE: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
+_CROSS_SITE: Final = "The request comes from a page of another origin, which PLAUDIT_HTTP__CORS_ORIGINS doesn't allow."
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,10 +81,10 @@ class RequestsInHand:
         is_command = scope["method"] in _COMMANDS and scope["path"].rpartition("/")[2] not in QUERIES
         if is_command and self._commands >= self._most / 2:
             await self._wait_for_refusal()
-            await problem_response(scope, NoRoomError("Too many commands are in hand."))(scope, receive, send)
+            await problem_response(scope, NoRoomError("Too many commands are in progress."))(scope, receive, send)
             return
         if self._count >= self._most and not scope["path"].startswith("/health/"):
-            await problem_response(scope, NoRoomError("Too many requests are in hand."))(scope, receive, send)
+            await problem_response(scope, NoRoomError("Too many requests are in progress."))(scope, receive, send)
             return
         request = scope[_KEY] = RequestInHand(self, is_command, scope, receive, send)
         self.count(is_command, 1)
@@ -92,7 +92,7 @@ class RequestsInHand:
             await self._app(scope, request.receive, request.send)
         except StalledError:
             # The connection is closed before the end of the answer, so the client notices that it is incomplete.
-            log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
+            log.info("response cut off: the client didn't read it, and others needed its memory", path=scope["path"])
         finally:
             self.count(is_command, -1)
             request.give_back_body()
@@ -189,7 +189,7 @@ class RequestInHand:
                 async with self._body.stalling(since if is_slow else None):
                     return await self._receive()
             except StalledError as error:
-                raise NoRoomError("The body was slow to come, and others needed its room.") from error
+                raise NoRoomError("The body arrived too slowly, and others needed its memory.") from error
 
     async def send(self, message: Message) -> None:
         """Pass on a part of the answer. Its start waits for the first bytes, so that a problem can still replace it."""

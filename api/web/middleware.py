@@ -68,14 +68,14 @@ class LastResort:
 
 
 def _stopping() -> ProblemError:
-    return ProblemError(ProblemKind.UNAVAILABLE, "This process stops. Send the request again.")
+    return ProblemError(ProblemKind.UNAVAILABLE, "This process is stopping. Send the request again.")
 
 
 def problem_of(scope: Scope, error: Exception) -> ProblemError:
     """The problem for an uncaught error, which is also logged."""
     if is_too_slow(error):
         log.warning("Query took too long", path=scope["path"])
-        detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
+        detail = "The database took too long. Narrow the search, use a smaller skip, or try again."
         return ProblemError(ProblemKind.QUERY_TIMEOUT, detail)
     if is_database_away(error):
         log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
@@ -85,10 +85,12 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
         return unavailable("The message broker")
     if is_too_large(error):
         log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
-        detail = "The request makes a message that is larger than the message broker takes. Send less at once."
+        detail = "The request makes a message that is larger than the message broker accepts. Send less at a time."
         return ProblemError(ProblemKind.TOO_LARGE, detail)
     if is_store_away(error):
-        log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
-        return unavailable("The store of images")
+        log.warning("Image store unavailable", path=scope["path"], error=repr(error)[:300])
+        return unavailable("The image store")
     log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
-    return ProblemError(ProblemKind.INTERNAL, "The request could not be served. The log of the service says why.")
+    return ProblemError(
+        ProblemKind.INTERNAL, "The request failed because of an internal error. The log of the service has the cause."
+    )

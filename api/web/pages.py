@@ -57,7 +57,7 @@ class PageBudget(Budget):
     def take_export(self, client: str, held: ExitStack) -> None:
         """Hold a slot for a list that is written while this client reads it. Raises NoRoomError."""
         if not held.enter_context(self.exports.take(client)):
-            raise NoRoomError("As many exports as there may be are on their way.")
+            raise NoRoomError("The maximum number of concurrent exports is reached.")
 
     async def response(
         self,

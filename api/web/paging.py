@@ -48,27 +48,32 @@ Take = Annotated[
     int,
     Field(ge=0, le=MAX_TAKE),
     _null_as(DEFAULT_TAKE, most=MAX_TAKE),
-    Field(description="The size of the page; 0: only the count"),
+    Field(description="Maximum number of results; 0: only the count"),
 ]
-Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _null_as(0, most=MAX_SKIP)]
+Skip = Annotated[
+    int,
+    Field(ge=0, le=MAX_SKIP),
+    _null_as(0, most=MAX_SKIP),
+    Field(description="Number of results to skip"),
+]
 After = Annotated[
     Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
-    Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),
+    Field(description="The `next` of the previous page, instead of `skip`: equally fast at any depth"),
 ]
-WithTotal = Annotated[bool, Field(description="false: without `totalCount`, which isn't counted")]
+WithTotal = Annotated[bool, Field(description="false: omit `totalCount`, which makes the request faster")]
 
 
 def check_no_skip(skip: int) -> None:
     """Raise ProblemError for a page that begins after a cursor, and skips rows as well."""
     if skip:
-        message = "Leave it out: a page with `after` begins behind the page before"
+        message = "Omit it: with `after` the page begins where the previous one ended"
         raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
 
 
 def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
     """The value of two synonymous fields of a request; None if both are empty. Raises ProblemError if they differ."""
     if field[1] and other[1] and field[1] != other[1]:
-        message = f"The same as `{field[0]}`, and it says something else: send one of them"
+        message = f"This is another name of `{field[0]}`, with a different value: send only one of them"
         raise invalid([{"pointer": f"/{other[0]}", "code": "contradicts", "message": message}])
     return field[1] or other[1] or None
 

@@ -35,10 +35,10 @@ class ProblemKind(Enum):
 
     MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
     MALFORMED_BODY = ("malformed-body", 400, "The body can't be read")
-    MALFORMED_PATH = ("malformed-path", 400, "The path can't be read")
+    MALFORMED_PATH = ("malformed-path", 400, "The path can't be decoded")
     UNKNOWN_SORT = ("unknown-sort", 400, "Unknown sort")
     INVALID_HEADER = ("invalid-header", 400, "Invalid header")
-    UNAUTHENTICATED = ("unauthenticated", 401, "Who are you?")
+    UNAUTHENTICATED = ("unauthenticated", 401, "Authentication required")
     FORBIDDEN = ("forbidden", 403, "Not allowed")
     REFUSED = ("refused", 403, "Refused by the rules of the store")
     NOT_FOUND = ("not-found", 404, "Not found")
@@ -46,12 +46,12 @@ class ProblemKind(Enum):
     NOT_APPLIED = ("not-applied", 409, "Nothing was applied")
     ID_TAKEN = ("id-taken", 409, "The id is taken")
     TOO_LARGE = ("too-large", 413, "The body is too large")
-    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body is of another kind")
-    MISDIRECTED = ("misdirected", 421, "Not the service you asked for")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "Unsupported media type")
+    MISDIRECTED = ("misdirected", 421, "Misdirected request")
     VALIDATION = ("validation", 422, "The request is not valid")
-    KEY_REUSED = ("idempotency-key-reused", 422, "The key stands for another request")
+    KEY_REUSED = ("idempotency-key-reused", 422, "The Idempotency-Key belongs to another request")
     TOO_MANY_REQUESTS = ("too-many-requests", 429, "Too many requests")
-    INTERNAL = ("internal", 500, "Something went wrong here")
+    INTERNAL = ("internal", 500, "Internal error")
     QUERY_TIMEOUT = ("query-timeout", 503, "The query took too long")
     UNAVAILABLE = ("unavailable", 503, "Temporarily unavailable")
 
@@ -94,7 +94,7 @@ def _retry_after(kind: ProblemKind) -> dict[str, str]:
 
 def invalid(errors: Sequence[ItemError]) -> ProblemError:
     """The problem of a request with these errors."""
-    many = f"{len(errors)} things in the request are wrong" if len(errors) > 1 else "One thing in the request is wrong"
+    many = f"The request has {len(errors)} errors" if len(errors) > 1 else "The request has an error"
     listed = f"; the first {MAX_ERRORS} are listed" if len(errors) > MAX_ERRORS else ""
     return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
 
@@ -131,7 +131,9 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for these alone
     match error.status_code:
         case 404:
-            problem = ProblemError(ProblemKind.NOT_FOUND, "There is nothing at this path. See /docs for what there is.")
+            problem = ProblemError(
+                ProblemKind.NOT_FOUND, "There is nothing at this path. See /docs for the available paths."
+            )
         case 405:
             problem = _method_not_allowed(request, _exact_methods(request) or _methods_at(request))
         case status:
@@ -159,7 +161,7 @@ def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
 
 def _method_not_allowed(request: Request, methods: Collection[str]) -> ProblemError:
     possible = ", ".join(sorted(methods))
-    detail = f"{request.method[:32]} isn't possible here; possible: {possible}."
+    detail = f"{request.method[:32]} is not allowed here; allowed: {possible}."
     return ProblemError(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": possible})
 
 

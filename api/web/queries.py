@@ -44,10 +44,10 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
         parameter = known.get(folded_name(name))
         if parameter is None:
             hint = nearest(name, [each.name for each in known.values()]) if len(errors) < 10 else ""
-            errors.append(_error(name, "unknown-parameter", f"There is no parameter of this name. {hint}".strip()))
+            errors.append(_error(name, "unknown-parameter", f"There is no parameter with this name. {hint}".strip()))
             continue
         if parameter.name in seen and not parameter.is_several:
-            errors.append(_error(name, "duplicate-parameter", "Comes twice; letter case makes no difference"))
+            errors.append(_error(name, "duplicate-parameter", "The parameter is given twice; letter case is ignored"))
         seen.add(parameter.name)
         pairs.append((parameter.name, value))
     if errors:

@@ -58,7 +58,8 @@ class Upload:
             await _pass_on(request, write)
         else:
             raise ProblemError(
-                ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"Send the image itself, as {', '.join(ImageFormat)}, or as {FORM}."
+                ProblemKind.UNSUPPORTED_MEDIA_TYPE,
+                f"Send the image as {', '.join(ImageFormat)}, or in a form as {FORM}.",
             )
         if len(content) > MAX_UPLOAD_BYTES:
             raise _too_large()
@@ -92,7 +93,7 @@ class _Form:
         self._parts = 0
         self._has_ended = False
         if not boundary:
-            raise _malformed("The form names no boundary.")
+            raise _malformed("The Content-Type of the form has no boundary.")
         try:
             self._parser = MultipartParser(
                 boundary, {"on_part_begin": self._begin, "on_part_data": self._data, "on_end": self._end}
@@ -109,12 +110,12 @@ class _Form:
         if not self._parts:
             raise _malformed("The form has no file.")
         if not self._has_ended:
-            raise _malformed("The form has no end: the last boundary is missing.")
+            raise _malformed("The form is incomplete: the last boundary is missing.")
 
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > 1:
-            raise _malformed("Send one file, and nothing else in the form.")
+            raise _malformed("The form must contain one file and nothing else.")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         self._write(memoryview(data)[start:end])
@@ -132,4 +133,4 @@ def _unreadable(error: FormParserError) -> ProblemError:
 
 
 def _too_large() -> ProblemError:
-    return ProblemError(ProblemKind.TOO_LARGE, f"An image may have {MAX_UPLOAD_BYTES} bytes.")
+    return ProblemError(ProblemKind.TOO_LARGE, f"An image may have at most {MAX_UPLOAD_BYTES} bytes.")

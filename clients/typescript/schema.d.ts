@@ -1525,7 +1525,7 @@ export interface components {
             entityIds: string[];
             entityType: string;
             /**
-             * @description true: with the number of reviews by stars
+             * @description true: include the number of reviews by stars
              * @default false
              */
             histogram?: boolean;
@@ -1574,19 +1574,19 @@ export interface components {
             ratingCalculationMethod?: components["schemas"]["RatingMethod"];
             /** @description null: the default */
             returnNumberTemplate?: string | null;
-            /** @description The statuses that returns may have, New and Canceled among them; null: the default */
+            /** @description Statuses that returns may have, including New and Canceled; null: the default */
             returnStatuses?: string[] | null;
             reminder?: components["schemas"]["ReminderSettingsUpdate"];
         };
         /** @description A claim. Without authentication a browser is recognised by a name that it makes up, its `desk`. */
         GivenClaim: {
-            /** @description Tells this browser from others */
+            /** @description Name of the browser, chosen by itself */
             desk?: string | null;
         };
         /** @description The store's reply to a review. */
         GivenReply: {
             text: string;
-            /** @description The name that it is shown with */
+            /** @description Name shown with it */
             author?: string | null;
         };
         /** @description An objection to a review. */
@@ -1596,20 +1596,20 @@ export interface components {
             name?: string | null;
             email?: string | null;
             /**
-             * @description The sender believes in good faith that all of it is true
+             * @description Confirms that the sender believes in good faith that the report is accurate and complete
              * @constant
              */
             goodFaith: true;
         };
         /** @description A vote on a review. */
         GivenVote: {
-            /** @description Missing: whoever asks */
+            /** @description Missing: the caller */
             userId?: string | null;
             helpful: boolean;
         };
         /** @description The person who votes. */
         GivenVoter: {
-            /** @description Missing: whoever asks */
+            /** @description Missing: the caller */
             userId?: string | null;
         };
         /**
@@ -1734,33 +1734,33 @@ export interface components {
             kind: components["schemas"]["RuleKind"];
             outcome: components["schemas"]["RuleOutcome"];
             /**
-             * @description Words and phrases; letter case and forms of characters make no difference
+             * @description Words and phrases; letter case and variant forms of characters are ignored
              * @default []
              */
             words?: string[];
             /**
-             * @description The welcome ones: `approve` fires for them, `hold` and `flag` for others
+             * @description Accepted languages: `approve` fires for these, `hold` and `flag` for all others
              * @default []
              */
             languages?: string[];
-            /** @description Fires for fewer stars */
+            /** @description Fires for ratings below this */
             below?: number | null;
-            /** @description Fires for more stars */
+            /** @description Fires for ratings above this */
             above?: number | null;
-            /** @description A review that stars alone hold is approved after that */
+            /** @description Hours after which a review that is held only for its rating is approved */
             publishAfterHours?: number | null;
         };
         /** @description Reviews, and the hashes of the texts that their sender saw. */
         NamedReviews: {
             ids?: string[];
-            /** @description The text in which the sender saw the reviews, by their ids: one with another text is refused */
+            /** @description Hashes of the texts that the sender saw, by review id; a review with another text is refused */
             textHashes?: {
                 [key: string]: string;
             } | null;
         };
         /** @description A new return for an order. */
         NewReturn: {
-            /** @description Chosen by the sender, so that a repeat is stored once */
+            /** @description Chosen by the sender; a repeat with the same id is stored once */
             id?: string | null;
             orderId: string;
             /** @description One of `returnStatuses` in the settings, in any letter case */
@@ -1792,7 +1792,7 @@ export interface components {
             provesPurchase?: boolean;
             customerEmail: string | null;
             languageCode: string | null;
-            /** @description The order as its last event told it */
+            /** @description The order with all fields of its last event */
             order: {
                 [key: string]: unknown;
             };
@@ -1834,17 +1834,24 @@ export interface components {
         OrderSearchRequest: {
             /** @description Ids of orders */
             ids?: string[] | null;
+            /** @description Id of a customer */
             customerId?: string | null;
+            /** @description Exact number of the order */
             number?: string | null;
-            /** @description The id, the number or the customer's id, exactly */
+            /** @description The exact id or number of the order, or id of the customer */
             keyword?: string | null;
+            /** @description Id of a store */
             storeId?: string | null;
-            /** @description With `entityId`: each order tells if it proves a purchase of this object */
+            /** @description With `entityId`: each order gets `provesPurchase`, true if it proves a purchase of this object */
             entityType?: string | null;
+            /** @description Required together with `entityType` */
             entityId?: string | null;
-            /** @default 20 */
+            /**
+             * @description Maximum number of results
+             * @default 20
+             */
             take?: number;
-            /** @description The `next` of the page before, instead of `skip`: as fast at any depth */
+            /** @description The `next` of the previous page, instead of `skip`: equally fast at any depth */
             after?: string | null;
         };
         /**
@@ -1859,7 +1866,7 @@ export interface components {
             name?: string | null;
             email?: string | null;
             /**
-             * @description The sender believes in good faith that all of it is true
+             * @description Confirms that the sender believes in good faith that the report is accurate and complete
              * @constant
              */
             goodFaith: true;
@@ -1870,20 +1877,20 @@ export interface components {
             rating: number;
             title?: string | null;
             review: string;
-            /** @description The name that it is shown with */
+            /** @description Name shown with it */
             userName?: string | null;
             /**
-             * @description Ids of uploads
+             * @description Ids of uploaded images
              * @default []
              */
             images?: string[];
-            /** @description BCP 47; else detected */
+            /** @description BCP 47; if missing, detected from the text */
             language?: string | null;
-            /** @description Of a reminder's link */
+            /** @description Review token from the link in a reminder */
             token?: string | null;
-            /** @description That of `form` */
+            /** @description The `stamp` of `form` */
             stamp?: string | null;
-            /** @description A trap for programs: visitors don't see it */
+            /** @description A trap for bots, invisible to visitors: must be empty */
             website?: string | null;
             /** @description The solved challenge of `form`, as JSON in base64 */
             check?: string | null;
@@ -1891,14 +1898,14 @@ export interface components {
         /** @description A vote on a review of the object. */
         PageVote: {
             reviewId: string;
-            /** @description Random, kept by the browser */
+            /** @description Random id that the browser generates and keeps */
             voter: string;
             helpful: boolean;
         };
         /** @description A browser that has voted on a review of the object. */
         PageVoter: {
             reviewId: string;
-            /** @description Random, kept by the browser */
+            /** @description Random id that the browser generates and keeps */
             voter: string;
         };
         /** @description The numbers of parked commands, which wait for what they refer to. */
@@ -2024,12 +2031,16 @@ export interface components {
         };
         /** @description Criteria of a list of rated objects. A field that is null, empty or missing doesn't restrict the list. */
         RatedObjectRequest: {
-            /** @description The id, or words of the name: from the beginning of one on */
+            /** @description The exact id, or words of the name in their order, from the start of a word */
             searchPhrase?: string | null;
+            /** @description Id of a store */
             storeId?: string | null;
-            /** @default 20 */
+            /**
+             * @description Maximum number of results
+             * @default 20
+             */
             take?: number;
-            /** @description The `next` of the page before, instead of `skip`: as fast at any depth */
+            /** @description The `next` of the previous page, instead of `skip`: equally fast at any depth */
             after?: string | null;
         };
         /**
@@ -2111,13 +2122,17 @@ export interface components {
         /** @description The rules by which customers are asked for reviews; omitted fields keep their values. */
         ReminderSettingsUpdate: {
             enabled?: boolean;
+            /** @description Cron expression of five fields, in UTC */
             cron?: string;
+            /** @description Days in the status before a reminder is due */
             daysInStatus?: number;
+            /** @description Status of the orders that get a reminder */
             orderStatus?: string;
+            /** @description Maximum number of reminders per customer */
             maxEmailsPerCustomer?: number;
-            /** @description An order that is longer in the status than both is never asked about */
+            /** @description No reminder after more days in the status than this and `daysInStatus` */
             maxAgeDays?: number;
-            /** @description The limit holds within so many days; null: for good */
+            /** @description Period of `maxEmailsPerCustomer` in days; null: unlimited */
             limitPeriodDays?: number | null;
         };
         /** @description The letters to replay, by their places. `value` repairs a single letter: it replaces the letter's own value. */
@@ -2125,7 +2140,7 @@ export interface components {
             places: string[];
             value?: string | null;
             /**
-             * @description Tell what would happen, and publish nothing
+             * @description true: report what would happen, and publish nothing
              * @default false
              */
             dryRun?: boolean;
@@ -2163,7 +2178,7 @@ export interface components {
             quantity: number;
             reason?: string | null;
             price?: number | null;
-            /** @description In a change: the line of the return; missing: the next one of its order line */
+            /** @description In a change: id of the line of the return; missing: the next line of its order line */
             id?: string | null;
         };
         /**
@@ -2198,7 +2213,7 @@ export interface components {
             orderId: string;
             status: string;
             resolution: string | null;
-            /** @description The order as its last event told it, all fields */
+            /** @description The order with all fields of its last event */
             order: {
                 [key: string]: unknown;
             } | null;
@@ -2212,37 +2227,42 @@ export interface components {
         };
         /** @description Criteria of a list of returns. A field that is null, empty or missing doesn't restrict the list. */
         ReturnSearchRequest: {
+            /** @description Id of an order */
             orderId?: string | null;
-            /** @description One or several; any letter case */
+            /** @description One status or several, in any letter case */
             status?: string | string[] | null;
-            /** @description Of the 1,000 newest orders of the customer */
+            /** @description Returns of the 1000 newest orders of this customer */
             customerId?: string | null;
+            /** @description Id of a store */
             storeId?: string | null;
-            /** @description Created then or later */
+            /** @description Created at this time or later */
             startDate?: string | null;
-            /** @description Created then or earlier */
+            /** @description Created at this time or earlier */
             endDate?: string | null;
             /** @description Ids of returns */
             objectIds?: string[] | null;
             /** @description The same as `objectIds` */
             ids?: string[] | null;
-            /** @description Part of number or status, in any letter case */
+            /** @description Substring of number or status, in any letter case */
             keyword?: string | null;
             /** @description `Ascending` or `Descending` by number; else `field`, `field:asc` or `field:desc`, several joined with `;`; empty: `Ascending`. Fields: number, status, createdDate, modifiedDate, createdBy, modifiedBy, orderId */
             sort?: string | null;
-            /** @default 0 */
+            /**
+             * @description Number of results to skip
+             * @default 0
+             */
             skip?: number | null;
             /**
-             * @description The size of the page; 0: only the count
+             * @description Maximum number of results; 0: only the count
              * @default 20
              */
             take?: number | null;
-            /** @description `None`: `order` is null; else with orders */
+            /** @description `None`: `order` is null; otherwise the order is included */
             responseGroup?: components["schemas"]["ResponseGroup"] | null;
-            /** @description The `next` of the page before, instead of `skip`: as fast at any depth */
+            /** @description The `next` of the previous page, instead of `skip`: equally fast at any depth */
             after?: string | null;
             /**
-             * @description false: without `totalCount`, which isn't counted
+             * @description false: omit `totalCount`, which makes the request faster
              * @default true
              */
             withTotal?: boolean;
@@ -2317,49 +2337,58 @@ export interface components {
         };
         /** @description Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list. */
         ReviewSearchRequest: {
-            /** @description A name or number, or several; any letter case */
+            /** @description A status by name, in any letter case, or number; or several */
             reviewStatus?: ("New" | "Approved" | "Rejected") | (0 | 1 | 2) | (("New" | "Approved" | "Rejected") | (0 | 1 | 2))[] | null;
             /** @description Ids of reviews */
             ids?: string[] | null;
             /** @description The same as `ids` */
             objectIds?: string[] | null;
+            /** @description Type of the objects */
             entityType?: string | null;
+            /** @description Ids of objects */
             entityIds?: string[] | null;
+            /** @description Id of a store */
             storeId?: string | null;
+            /** @description Id of an author */
             userId?: string | null;
-            /** @description Part of title, review, userName or entityName, in any letter case */
+            /** @description Substring of title, review, userName or entityName, in any letter case */
             searchPhrase?: string | null;
             /** @description The same as `searchPhrase` */
             keyword?: string | null;
-            /** @description Created then or later */
+            /** @description Created at this time or later */
             startDate?: string | null;
-            /** @description Created then or earlier */
+            /** @description Created at this time or earlier */
             endDate?: string | null;
+            /** @description Rating of at least this */
             startRating?: number | null;
+            /** @description Rating of at most this */
             endRating?: number | null;
-            /** @description true: with open reports; false: without */
+            /** @description true: only reviews with open reports; false: only others */
             reported?: boolean | null;
-            /** @description true: held back or flagged by moderation rules */
+            /** @description true: only reviews held back or flagged by moderation rules or classifiers; false: only others */
             flagged?: boolean | null;
-            /** @description true: with images that are there by now; false: without */
+            /** @description true: only reviews with images that are ready; false: only others */
             hasImages?: boolean | null;
-            /** @description true: of buyers alone, false: of others alone */
+            /** @description true: only verified purchases; false: only others */
             verifiedPurchase?: boolean | null;
-            /** @description BCP 47; `en` finds `en-US`, too */
+            /** @description BCP 47; `en` also finds `en-US` */
             language?: string | null;
             /** @description `field`, `field:asc` or `field:desc`, several joined with `;`; empty: newest first. Fields: createdDate, modifiedDate, rating, title, userName, entityName, entityId, entityType, reviewStatus, storeId, storeName, helpful, reports, id; `storeName` sorts by the store's id */
             sort?: string | null;
             /**
-             * @description The size of the page; 0: only the count
+             * @description Maximum number of results; 0: only the count
              * @default 20
              */
             take?: number | null;
-            /** @default 0 */
+            /**
+             * @description Number of results to skip
+             * @default 0
+             */
             skip?: number | null;
-            /** @description The `next` of the page before, instead of `skip`: as fast at any depth */
+            /** @description The `next` of the previous page, instead of `skip`: equally fast at any depth */
             after?: string | null;
             /**
-             * @description false: without `totalCount`, which isn't counted
+             * @description false: omit `totalCount`, which makes the request faster
              * @default true
              */
             withTotal?: boolean;
@@ -2392,10 +2421,10 @@ export interface components {
         };
         /** @description A new return or, with an id, a change of one. */
         SavedReturn: {
-            /** @description Missing: a new return, with `orderId` and `lineItems` */
+            /** @description Missing: creates a return, which requires `orderId` and `lineItems` */
             id?: string | null;
             orderId?: string | null;
-            /** @description A return in another status is left as it is, `status-changed` */
+            /** @description A return in another status isn't changed: refused, `status-changed` */
             expectedStatus?: string | null;
             /** @description One of `returnStatuses` in the settings, in any letter case */
             status?: string | null;
@@ -2551,7 +2580,7 @@ export interface components {
         };
         /** @description A store with its settings; omitted fields keep their values. */
         StoreFields: {
-            /** @description That of the path, as in what a GET has shown */
+            /** @description If given, must be the id in the path, as in the response of a GET */
             id?: string | null;
             name?: string | null;
             email?: string | null;
@@ -2563,24 +2592,24 @@ export interface components {
             reviewsEnabled?: boolean;
             anonymousReviewsAllowed?: boolean;
             purchaseRequired?: boolean;
-            /** @description A customer's second review of an object is refused */
+            /** @description true: a customer's second review of an object is refused */
             oneReviewPerCustomer?: boolean;
-            /** @description A review that its author edits keeps its status; else it is New again */
+            /** @description true: a review that its author edits keeps its status; false: it becomes New again */
             editsKeepStatus?: boolean;
-            /** @description null: as in the general settings */
+            /** @description null: the general setting */
             ratingCalculationMethod?: components["schemas"]["RatingMethod"] | null;
-            /** @description null: as in the general settings */
+            /** @description null: the general setting */
             returnNumberTemplate?: string | null;
-            /** @description The page where a customer writes, for the links of reminders; null: no links */
+            /** @description Template of the page where customers write reviews, for the links in reminders; null: no links */
             reviewUrl?: string | null;
-            /** @description Rules about new and edited reviews, all at once; they never reject */
+            /** @description Rules for new and edited reviews, which replace all rules of the store; they never reject */
             moderationRules?: components["schemas"]["ModerationRuleFields"][];
-            /** @description Whose pages may show and send reviews, as `https://shop.example` */
+            /** @description Origins of pages that may show and send reviews, like `https://shop.example` */
             storefrontOrigins?: string[];
         };
         /** @description A submitted review. It has no store if `storeId` is empty or missing. */
         SubmittedReview: {
-            /** @description Chosen by the sender, so that a repeat is stored once */
+            /** @description Chosen by the sender; a repeat with the same id is stored once */
             id?: string | null;
             storeId?: string | null;
             /** @description Empty or missing: anonymous */
@@ -2592,18 +2621,18 @@ export interface components {
             title?: string | null;
             review: string;
             rating: number;
-            /** @description The review token of a reminder's link: it proves the purchase and the author, once */
+            /** @description Review token from the link in a reminder: proves the purchase and the author; valid once */
             token?: string | null;
             /**
-             * @description The author got something for it
+             * @description The author received something in return for the review
              * @default false
              */
             incentivized?: boolean;
-            /** @description BCP 47; else detected where there are more than 20 characters */
+            /** @description BCP 47; if missing, detected in texts of more than 20 characters */
             language?: string | null;
-            /** @description Ids of uploads, or images as the row of a review has them; in an edit: all that the review is to have. Missing: as they are */
+            /** @description Ids of uploads, or images as in a response; in an edit: all images that the review keeps or gets. Missing: no change */
             images?: (string | components["schemas"]["ShownImage"])[] | null;
-            /** @description As the row of the review has it. Above 0, an edit leaves it those that are being rebuilt */
+            /** @description As in a response; if above 0, an edit keeps the images that are still being rebuilt */
             pendingImages?: number | null;
         };
         /**
@@ -2704,7 +2733,7 @@ export interface components {
         ViewedRequest: {
             /** @description The order's `id` */
             customerOrderId: string;
-            /** @description Must be the order's, where it is given */
+            /** @description If given, must be the store of the order */
             storeId?: string | null;
         };
         /**
@@ -2741,7 +2770,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The path can't be read */
+        /** @description The path can't be decoded */
         MalformedPath: {
             headers: {
                 [name: string]: unknown;
@@ -2768,7 +2797,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Who are you? */
+        /** @description Authentication required */
         Unauthenticated: {
             headers: {
                 [name: string]: unknown;
@@ -2840,7 +2869,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is of another kind */
+        /** @description Unsupported media type */
         UnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;
@@ -2849,7 +2878,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Not the service you asked for */
+        /** @description Misdirected request */
         Misdirected: {
             headers: {
                 [name: string]: unknown;
@@ -2867,7 +2896,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key stands for another request */
+        /** @description The Idempotency-Key belongs to another request */
         KeyReused: {
             headers: {
                 [name: string]: unknown;
@@ -2885,7 +2914,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Something went wrong here */
+        /** @description Internal error */
         Internal: {
             headers: {
                 [name: string]: unknown;
@@ -3095,6 +3124,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3103,16 +3136,16 @@ export interface operations {
     calculateStore: {
         parameters: {
             query: {
-                /** @description Empty: everything */
+                /** @description Id of the store; empty: all objects */
                 storeId: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3129,7 +3162,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3138,7 +3171,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            400: components["responses"]["MalformedJson"];
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3156,18 +3191,18 @@ export interface operations {
     approveReviews: {
         parameters: {
             query?: {
-                /** @description A review in another status is refused, `status-changed`, with the status it has and who set it */
+                /** @description A review in another status is refused, `status-changed`; its result has its `status`, and the `moderator` who set it */
                 expectedStatus?: ("New" | "Approved" | "Rejected") | (0 | 1 | 2) | null;
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3188,7 +3223,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3198,6 +3233,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3207,6 +3244,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3215,20 +3254,20 @@ export interface operations {
     rejectReviews: {
         parameters: {
             query?: {
-                /** @description A review in another status is refused, `status-changed`, with the status it has and who set it */
+                /** @description A review in another status is refused, `status-changed`; its result has its `status`, and the `moderator` who set it */
                 expectedStatus?: ("New" | "Approved" | "Rejected") | (0 | 1 | 2) | null;
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
-                /** @description The kind of reason; a low rating is none */
+                /** @description Code of the reason; a low rating is not a valid reason */
                 reasonCode?: components["schemas"]["ReasonCode"];
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3249,7 +3288,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3259,6 +3298,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3268,6 +3309,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3276,18 +3319,18 @@ export interface operations {
     resetReviews: {
         parameters: {
             query?: {
-                /** @description A review in another status is refused, `status-changed`, with the status it has and who set it */
+                /** @description A review in another status is refused, `status-changed`; its result has its `status`, and the `moderator` who set it */
                 expectedStatus?: ("New" | "Approved" | "Rejected") | (0 | 1 | 2) | null;
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3308,7 +3351,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3318,6 +3361,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3327,6 +3372,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3337,11 +3384,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3362,7 +3409,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3372,6 +3419,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Refused"];
             /** @description Nothing was applied */
             409: {
@@ -3382,6 +3430,8 @@ export interface operations {
                     "application/problem+json": (components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"]) | components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3390,19 +3440,20 @@ export interface operations {
     deleteReviews: {
         parameters: {
             query?: {
-                /** @description A review in another status is refused, `status-changed`, with the status it has and who set it */
+                /** @description A review in another status is refused, `status-changed`; its result has its `status`, and the `moderator` who set it */
                 expectedStatus?: ("New" | "Approved" | "Rejected") | (0 | 1 | 2) | null;
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
+                /** @description Instead of a body */
                 ids?: string[];
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3423,7 +3474,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3433,6 +3484,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3442,6 +3495,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3452,11 +3507,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3477,7 +3532,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3487,6 +3542,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3496,6 +3553,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3506,11 +3565,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3533,7 +3592,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3543,6 +3602,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3552,6 +3613,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3562,11 +3625,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3585,7 +3648,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3594,7 +3657,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            400: components["responses"]["MalformedJson"];
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3614,11 +3679,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3641,7 +3706,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3651,6 +3716,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -3661,6 +3728,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3669,16 +3738,16 @@ export interface operations {
     removeVote: {
         parameters: {
             query?: {
-                /** @description As in the body */
+                /** @description Like `userId` in the body */
                 userId?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3701,7 +3770,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3711,6 +3780,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -3721,6 +3792,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3729,8 +3802,9 @@ export interface operations {
     listReports: {
         parameters: {
             query?: {
-                /** @description The size of the page; 0: only the count */
+                /** @description Maximum number of results; 0: only the count */
                 take?: number | null;
+                /** @description Number of results to skip */
                 skip?: number | null;
             };
             header?: never;
@@ -3750,6 +3824,8 @@ export interface operations {
                     "application/json": components["schemas"]["ReportPage"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -3761,11 +3837,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3788,7 +3864,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3798,6 +3874,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -3808,6 +3886,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -3816,16 +3896,16 @@ export interface operations {
     uploadImage: {
         parameters: {
             query?: {
-                /** @description The author of the review that it is for */
+                /** @description Author of the review that the image is for */
                 userId?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3853,7 +3933,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3862,6 +3942,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3873,13 +3956,15 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
     };
     readImage: {
         parameters: {
             query?: {
-                /** @description Of the longest side, in pixels */
+                /** @description Maximum length of the longest side, in pixels */
                 size?: "1600" | "320";
             };
             header?: never;
@@ -3907,6 +3992,7 @@ export interface operations {
                 content?: never;
             };
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -3914,16 +4000,16 @@ export interface operations {
     hideImage: {
         parameters: {
             query?: {
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3943,7 +4029,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3952,6 +4038,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -3969,16 +4058,16 @@ export interface operations {
     showImage: {
         parameters: {
             query?: {
-                /** @description Why; it stands in the audit log */
+                /** @description Reason, for the audit log */
                 reason?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3998,7 +4087,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4007,6 +4096,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -4041,7 +4133,10 @@ export interface operations {
                     "application/json": components["schemas"]["FlagReasons"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -4066,7 +4161,10 @@ export interface operations {
                     "application/json": components["schemas"]["Impact"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -4093,7 +4191,11 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4122,6 +4224,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4150,6 +4256,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4178,6 +4288,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4206,6 +4320,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4216,7 +4334,9 @@ export interface operations {
             query: {
                 entityType: string;
                 entityId: string;
+                /** @description Empty or missing: no store */
                 storeId?: string | null;
+                /** @description Empty or missing: anonymous */
                 userId?: string | null;
             };
             header?: never;
@@ -4234,7 +4354,8 @@ export interface operations {
                     "application/json": components["schemas"]["FeedbackPermission"];
                 };
             };
-            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4260,7 +4381,8 @@ export interface operations {
                     "application/json": components["schemas"]["ReviewDetails"];
                 };
             };
-            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4290,6 +4412,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4320,6 +4446,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4347,6 +4477,8 @@ export interface operations {
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4373,6 +4505,8 @@ export interface operations {
                     "application/json": components["schemas"]["ReturnRow"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4384,11 +4518,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4409,7 +4543,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4419,6 +4553,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -4429,6 +4565,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4439,11 +4577,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4464,7 +4602,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4474,6 +4612,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -4483,6 +4623,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4491,15 +4633,16 @@ export interface operations {
     deleteReturns: {
         parameters: {
             query: {
+                /** @description Ids of returns */
                 ids: string[];
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4516,7 +4659,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4525,6 +4668,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -4562,6 +4708,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4587,6 +4737,8 @@ export interface operations {
                     "application/json": components["schemas"]["OrderDetails"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4616,6 +4768,10 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4642,6 +4798,8 @@ export interface operations {
                     "application/json": components["schemas"]["RatedObjectDetails"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4666,6 +4824,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownSettings"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4676,11 +4836,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4701,7 +4861,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4711,6 +4871,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -4720,6 +4882,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4743,6 +4907,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownStore"][];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4768,6 +4934,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownStore"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4779,11 +4947,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4806,7 +4974,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4816,6 +4984,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -4825,6 +4995,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4850,6 +5022,8 @@ export interface operations {
                     "application/json": components["schemas"]["PolicyShown"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4881,7 +5055,11 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4905,6 +5083,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownTemplate"][];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -4935,6 +5115,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownTemplate"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -4951,11 +5133,11 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4978,7 +5160,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4988,6 +5170,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -4998,6 +5182,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5013,11 +5199,11 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5036,7 +5222,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5045,6 +5231,9 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
             409: {
@@ -5090,7 +5279,11 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5114,7 +5307,10 @@ export interface operations {
                     "application/json": components["schemas"]["ShownEntityType"][];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
     };
@@ -5139,6 +5335,8 @@ export interface operations {
                     "application/json": components["schemas"]["ShownEntity"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -5165,7 +5363,10 @@ export interface operations {
                     "application/json": components["schemas"]["CommandState"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -5173,20 +5374,23 @@ export interface operations {
     readAuditLog: {
         parameters: {
             query?: {
-                /** @description The size of the page; 0: only the count */
+                /** @description Maximum number of results; 0: only the count */
                 take?: number | null;
+                /** @description Number of results to skip */
                 skip?: number | null;
-                /** @description false: not counted */
+                /** @description false: `totalCount` is null, and isn't computed */
                 withTotal?: boolean;
                 reviewId?: string | null;
+                /** @description Who made the change */
                 subject?: string | null;
+                /** @description Action of the entry */
                 action?: components["schemas"]["AuditAction"];
-                /** @description The kind of thing it is about */
+                /** @description Kind of thing that the entry concerns */
                 kind?: components["schemas"]["AuditKind"];
                 storeId?: string | null;
-                /** @description Then or later */
+                /** @description Only entries from this time or later */
                 since?: string | null;
-                /** @description Then or earlier */
+                /** @description Only entries from this time or earlier */
                 until?: string | null;
             };
             header?: never;
@@ -5204,6 +5408,8 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5212,18 +5418,21 @@ export interface operations {
     exportAuditLog: {
         parameters: {
             query?: {
+                /** @description Format of the export */
                 format?: components["schemas"]["ExportFormat"];
-                /** @description At most so many; missing: all */
+                /** @description Maximum number of entries; missing: all */
                 take?: number | null;
                 reviewId?: string | null;
+                /** @description Who made the change */
                 subject?: string | null;
+                /** @description Action of the entry */
                 action?: components["schemas"]["AuditAction"];
-                /** @description The kind of thing it is about */
+                /** @description Kind of thing that the entry concerns */
                 kind?: components["schemas"]["AuditKind"];
                 storeId?: string | null;
-                /** @description Then or later */
+                /** @description Only entries from this time or later */
                 since?: string | null;
-                /** @description Then or earlier */
+                /** @description Only entries from this time or earlier */
                 until?: string | null;
             };
             header?: never;
@@ -5242,6 +5451,8 @@ export interface operations {
                     "application/jsonl": string;
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5250,11 +5461,11 @@ export interface operations {
     previewReminders: {
         parameters: {
             query?: {
-                /** @description Missing: all that the caller may see */
+                /** @description Missing: all stores that the caller may see */
                 storeId?: string | null;
-                /** @description The decision on this order alone */
+                /** @description Only the decision on this order */
                 orderId?: string | null;
-                /** @description At most so many orders that are due, and as many others */
+                /** @description Maximum number of orders that are due, and of other orders */
                 take?: number;
             };
             header?: never;
@@ -5272,6 +5483,8 @@ export interface operations {
                     "application/json": components["schemas"]["ReminderPreview"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5295,6 +5508,9 @@ export interface operations {
                     "application/json": components["schemas"]["ShownKey"][];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -5318,20 +5534,24 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
     };
     listDeadLetters: {
         parameters: {
             query?: {
-                /** @description Where they came from, without prefix and `.dlq` */
+                /** @description Topic that they came from, without prefix and `.dlq` */
                 topic?: components["schemas"]["Topic"];
-                /** @description Of the reason, like `invalid-message` */
+                /** @description Code of the reason, like `invalid-message` */
                 code?: components["schemas"]["DeadLetterCode"];
                 /** @description `open`: neither replayed nor discarded */
                 state?: components["schemas"]["LetterState"];
+                /** @description Maximum number of letters */
                 take?: number;
-                /** @description The `next` of the page before */
+                /** @description The `next` of the previous page */
                 after?: string | null;
             };
             header?: never;
@@ -5349,6 +5569,8 @@ export interface operations {
                     "application/json": components["schemas"]["LetterPage"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5376,7 +5598,10 @@ export interface operations {
                     "application/json": components["schemas"]["Letter"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -5386,11 +5611,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5411,7 +5636,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"] | components["schemas"]["TriedReplays"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5421,6 +5646,8 @@ export interface operations {
                 };
             };
             400: components["responses"]["MalformedJson"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             /** @description Nothing was applied */
             409: {
                 headers: {
@@ -5430,6 +5657,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5496,6 +5725,8 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5519,6 +5750,8 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5549,7 +5782,7 @@ export interface operations {
         parameters: {
             query: {
                 entityType: string;
-                /** @description Ids of objects, with commas */
+                /** @description Ids of objects, separated by commas */
                 ids: string;
             };
             header?: never;
@@ -5622,18 +5855,19 @@ export interface operations {
     listPublicReviews: {
         parameters: {
             query?: {
-                /** @description `next` of the page before */
+                /** @description The `next` of the previous page */
                 after?: string | null;
-                /** @description Of equals the newest first, with `lowest` the oldest */
+                /** @description Ties: the newest first, with `lowest` the oldest first */
                 sort?: components["schemas"]["SortOrder"];
-                /** @description Ratings that are shown by so many stars */
+                /** @description Only reviews whose rating, rounded to stars, is this */
                 stars?: number | null;
-                /** @description true: with images; false: without */
+                /** @description true: only reviews with images; false: only others */
                 photos?: boolean | null;
-                /** @description true: of buyers alone, false: of others alone */
+                /** @description true: only verified purchases; false: only others */
                 verified?: boolean | null;
-                /** @description BCP 47; `en` finds `en-US`, too */
+                /** @description BCP 47; `en` also finds `en-US` */
                 language?: string | null;
+                /** @description Maximum number of reviews */
                 take?: number;
             };
             header?: never;
@@ -5673,11 +5907,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5702,7 +5936,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5723,6 +5957,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
@@ -5786,7 +6022,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description Too large for one file: product-reviews.zip */
+            /** @description Too large for one file: redirects to product-reviews.zip */
             307: {
                 headers: {
                     [name: string]: unknown;
@@ -5856,16 +6092,16 @@ export interface operations {
     uploadOnPage: {
         parameters: {
             query?: {
-                /** @description That of `form` */
+                /** @description The `stamp` of `form` */
                 stamp?: string | null;
             };
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5897,7 +6133,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5906,6 +6142,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
+            400: components["responses"]["InvalidHeader"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             /** @description Nothing was applied */
@@ -5919,6 +6156,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
@@ -5929,11 +6167,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5958,7 +6196,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5979,6 +6217,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
@@ -5990,11 +6230,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -6019,7 +6259,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6040,6 +6280,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
@@ -6051,11 +6293,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @description `wait=N` (RFC 7240): 200 once the command has been applied, 202 after N (up to 30) seconds
                  * @example wait=5
                  */
                 Prefer?: string;
-                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                /** @description The same key gives the same ids, so a repeat changes nothing; 422 with another body or query */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -6080,7 +6322,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandAnswer"];
                 };
             };
-            /** @description Accepted: it will take effect */
+            /** @description Accepted: the command will take effect */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6101,6 +6343,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];

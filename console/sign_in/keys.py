@@ -7,7 +7,7 @@ from api.web.problems import unavailable
 from domain.sessions import cookie_key
 from storage.generated_keys import GeneratedKey
 
-_KEY: Final = "The key of cookies, which a worker makes up when it first starts,"
+_KEY: Final = "The key of cookies, which a worker generates when it first starts,"
 
 
 class CookieKeys:

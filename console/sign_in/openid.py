@@ -103,12 +103,12 @@ class OpenIdProvider(Provider):
 
     def _check_answer(self, attempt: Attempt, answer: Mapping[str, str]) -> None:
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
-            raise forbidden("This sign-in was begun in another window or tab, which is the one that counts.")
+            raise forbidden("A newer sign-in was started in another window or tab. Continue there.")
         # RFC 9207: another provider's answer must not be taken for this one's.
         if answer.get("iss", self._client.issuer) != self._client.issuer:
             raise forbidden("The answer comes from another issuer.")
         if "error" in answer:
-            log.info("the OpenID provider let nobody in", error=answer["error"][:100])
+            log.info("the OpenID provider reported an error", error=answer["error"][:100])
             denied = answer["error"] == "access_denied"
             raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
 
@@ -176,13 +176,13 @@ class OpenIdProvider(Provider):
 
 
 def _log_failure(error: Exception) -> None:
-    log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
+    log.warning("the OpenID provider is unavailable", error=f"{type(error).__name__}: {error}"[:300])
 
 
 def _endpoints_in(document: Any, issuer: str) -> _Endpoints:
     """The endpoints of a discovery document. Raises ValueError."""
     if not isinstance(document, dict) or document.get("issuer") != issuer:
-        raise ValueError("the document is not that of the configured issuer")
+        raise ValueError("the document is from another issuer than the configured one")
     authorize, token = (str(document.get(f"{name}_endpoint")) for name in ("authorization", "token"))
     for address in (authorize, token):
         parts = urlsplit(address)

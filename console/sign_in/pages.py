@@ -9,7 +9,7 @@ from console.sign_in.guard import way_back
 from console.visits import Visit
 from domain.permissions import STRANGER
 
-_OPENS_NOTHING = "You signed in, but that opens nothing here."
+_OPENS_NOTHING = "You are signed in, but have no access to any page here."
 
 
 def sign_in_page(

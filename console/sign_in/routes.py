@@ -47,14 +47,14 @@ _FAILURES: Final = 30
 
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
-_FOREIGN: Final = "The request didn't come from this page. Send the form again, with a browser of the last years."
+_FOREIGN: Final = "The request didn't come from this page. Send the form again, in a current browser."
 _NO_CLIENT: Final = "Nobody can sign in here: PLAUDIT_CONSOLE__OIDC__CLIENT_ID isn't set."
 _TOO_LARGE: Final = (
-    "You were let in, but your token is too large for a cookie of 4,096 bytes. Whoever runs the sign-in page can leave "
-    "claims out of it."
+    "You signed in, but your token is too large for a cookie of 4,096 bytes. The administrator of the "
+    "sign-in page can remove claims from it."
 )
 _STILL_IN: Final = "You are still signed in, because the message broker"
-_LATE: Final = "The sign-in took longer than 10 minutes, or was begun in another browser. Sign in again."
+_LATE: Final = "The sign-in took longer than 10 minutes, or was started in another browser. Sign in again."
 
 
 class SignIn(Door):
@@ -67,7 +67,7 @@ class SignIn(Door):
         self._keys = keys
         self._ended = EndedSessions(services)
         self._provider = provider
-        self._failures = RateLimit(_FAILURES / 60, _FAILURES, f"{_FAILURES} sign-ins a minute that came to nothing")
+        self._failures = RateLimit(_FAILURES / 60, _FAILURES, f"{_FAILURES} failed sign-ins a minute")
         self._exchanges = Slots(most=MOST_EXCHANGES, most_per_client=MOST_EXCHANGES_PER_CLIENT)
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"

@@ -28,7 +28,7 @@ document.addEventListener("htmx:after:swap", ({ target }) => {
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
   target.ariaBusy = null;
-  target.replaceChildren(create("p", { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
+  target.replaceChildren(create("p", { className: "hint", role: "alert", textContent: "The details can't be loaded." }));
 });
 
 // What is wrong with a form that came back: there one goes on.

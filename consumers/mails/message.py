@@ -43,7 +43,7 @@ def mail_message(command: MailCommand, at: datetime) -> Mail:
     it has others, or if the command has no sender or an unusable address.
     """
     if command.from_ is None:
-        text = "Nothing says whom the mail is from: set PLAUDIT_SMTP__SENDER"
+        text = "The mail has no sender: set PLAUDIT_SMTP__SENDER, or the e-mail address of the store"
         raise InvalidMessageError(DeadLetterCode.NO_SENDER, text)
     sender, recipient = mailbox("from", command.from_), mailbox("to", command.to)
     body = MIMEMultipart("alternative")
@@ -74,7 +74,7 @@ def check_headers(content: bytes, expected: list[list[str]]) -> None:
     """Raises InvalidMessageError unless a message and its parts have these headers, each in its order."""
     found = list(message_from_bytes(content).walk())
     if [part.keys() for part in found] != expected or any(part.defects for part in found):
-        text = "Something in the mail would be read as headers of its own"
+        text = "The mail can't be written: one of its texts would be read as additional headers"
         raise InvalidMessageError(DeadLetterCode.INVALID_MAIL, text)
 
 

@@ -176,7 +176,7 @@ class MailSender:
         else:
             at = now + self._plan.pause(mail.attempts, jitter)
         if at is None:
-            text = f"The mail could not be sent in {mail.attempts} attempts, at last because of {code}"
+            text = f"The mail could not be sent in {mail.attempts} attempts; the last error was {code}"
             await self._reject(mail, InvalidMessageError(DeadLetterCode.MAIL_UNDELIVERABLE, text))
         else:
             log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())

@@ -72,22 +72,26 @@ class UnusableConnectionError(Exception):
 class KafkaAccess(BaseModel):
     """Access to Kafka: login and TLS. An empty file name counts as none: templates of an environment leave those."""
 
-    security_protocol: Annotated[
-        SecurityProtocol, Field(description="`SSL`, `SASL_PLAINTEXT` or `SASL_SSL` otherwise")
-    ] = "PLAINTEXT"
-    sasl_mechanism: Annotated[SaslMechanism, Field(description="Of a login")] = "PLAIN"
-    sasl_username: Annotated[str | None, Field(description="Of a login; with OAUTHBEARER the id of a client")] = None
+    security_protocol: Annotated[SecurityProtocol, Field(description="Or `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`")] = (
+        "PLAINTEXT"
+    )
+    sasl_mechanism: Annotated[SaslMechanism, Field(description="SASL mechanism of the login")] = "PLAIN"
+    sasl_username: Annotated[
+        str | None, Field(description="User name of the login; with OAUTHBEARER, the client id")
+    ] = None
     sasl_password: SecretStr | None = None
     sasl_token_url: Annotated[
-        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
+        str | None, Field(description="With OAUTHBEARER: URL of the token endpoint, which gets username and password")
     ] = None
-    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the scope that is asked for")] = None
+    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the requested scope")] = None
     tls_ca_file: Annotated[
         Path | None,
-        Field(description="PEM: whoever has signed the brokers' certificates; missing: those that the system trusts"),
+        Field(
+            description="PEM: CA certificates that signed those of the brokers; missing: those that the system trusts"
+        ),
     ] = None
-    tls_cert_file: Annotated[Path | None, Field(description="PEM: our certificate, where brokers ask for one")] = None
-    tls_key_file: Annotated[Path | None, Field(description="PEM: its key")] = None
+    tls_cert_file: Annotated[Path | None, Field(description="PEM: client certificate, if brokers require one")] = None
+    tls_key_file: Annotated[Path | None, Field(description="PEM: private key of the client certificate")] = None
 
     @field_validator("tls_ca_file", "tls_cert_file", "tls_key_file", mode="before")
     @classmethod

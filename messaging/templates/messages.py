@@ -66,7 +66,7 @@ class NotificationTemplateUpdate(ClosedMessage):
     """A notification template that is saved or deleted."""
 
     notification_template: NamedTemplate
-    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
+    user: Annotated[Name | None, Field(description="The caller, for the audit log")] = None
     command_id: OptionalId = None
 
 

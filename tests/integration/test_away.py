@@ -30,7 +30,7 @@ async def test_time_without_workers_is_no_parking_time(own_service: Service, own
             await collection.update_many({}, [{"$set": {name: {"$subtract": [f"${name}", day]}}}])
         service.start("worker")
         await service.until_ready()
-        await eventually(lambda: service.log("worker"), lambda log: "no worker was there" in log)
+        await eventually(lambda: service.log("worker"), lambda log: "no worker was running" in log)
     review = submission(product, id=product)
     await service.publish("review-submissions", message(review, product))
     await eventually(lambda: own_facade.rating(product), lambda rating: rating[1] == 1)

@@ -113,7 +113,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
         if is_too_late():
             return False
         assert (too_many.status_code, too_many.json()["outcome"]) == (202, "accepted")
-        assert "as many requests wait already" in too_many.json()["reason"]
+        assert "maximum number of waiting requests" in too_many.json()["reason"]
         assert not any(are_done)
         # They are there now, and each wait comes to its end.
         body_of(await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids]), dict, 202)

@@ -29,7 +29,7 @@ async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) 
         aside = page.locator("#context")
         await aside.get_by_label("Reason").select_option("fake")
         await aside.get_by_role("button", name="Reject").click()
-        await page.get_by_text("No review that waits is like this").wait_for()
+        await page.get_by_text("No waiting review matches these filters").wait_for()
     assert (await facade.review(id))["reasonCode"] == "fake"
     assert watch.complaints == []
 
@@ -80,11 +80,11 @@ async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: S
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Shop"})
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/stores/{store}")
-        await page.get_by_label("Numbers of returns").fill("{no-such-part}")
-        await page.get_by_role("button", name="Show what changes").click()
+        await page.get_by_label("Template of return numbers").fill("{no-such-part}")
+        await page.get_by_role("button", name="Review changes").click()
         await page.get_by_role("button", name="Save").click()
         await page.get_by_role("alert").wait_for()
-        field = page.get_by_label("Numbers of returns")
+        field = page.get_by_label("Template of return numbers")
         assert await field.input_value() == "{no-such-part}"
         assert await field.evaluate("each => each === document.activeElement")
 

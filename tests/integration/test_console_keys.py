@@ -86,7 +86,7 @@ async def test_the_last_decision_is_undone_and_not_the_last_answer(
             await press(page, "z")
             await outcomes[1].get_by_text("Undone").wait_for()
         else:
-            await page.get_by_text("No review that waits is like this.").wait_for()
+            await page.get_by_text("No waiting review matches these filters.").wait_for()
             await page.wait_for_load_state()  # its script comes behind its text
             await press(page, "z")
         # A busy machine takes longer than the page waits.
@@ -131,7 +131,7 @@ async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: 
         await outcomes[0].get_by_text("Approved.").wait_for()
         await page.route("**/queue/decisions", lambda route: route.abort())
         await press(page, "a")
-        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
         await page.unroute("**/queue/decisions")
         await press(page, "z")
         await outcomes[0].get_by_text("Undone").wait_for()
@@ -153,7 +153,7 @@ async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
         await outcomes[1].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
         await page.wait_for_load_state("networkidle")
         title = (await facade.review(ids[0]))["title"]
-        link = page.get_by_role("link", name="Go on")
+        link = page.get_by_role("link", name="Continue")
         await link.wait_for()
         await (link.click() if by == "link" else press(page, "a"))
         await page.locator("form.notice", has_text=f"Approved: {title}").wait_for()
@@ -188,7 +188,7 @@ async def test_a_decision_of_which_the_answer_is_lost_before_its_news_come_was_m
         await outcomes[0].get_by_text("Approved.").wait_for()
         await page.route("**/queue/decisions", lose, times=1)
         await press(page, "a")
-        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
         await eventually(lambda: page.evaluate("late.length === 2"))
         await page.evaluate("late.splice(0).forEach((each) => each())")
         await outcomes[1].get_by_text("Approved.").wait_for()
@@ -203,13 +203,13 @@ async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: S
         await press(page, "j")
         await page.route("**/queue/decisions", lambda route: route.abort(), times=1)
         await press(page, "a", "r", "1")
-        await outcomes[1].get_by_text("The service can't be reached.").wait_for()
+        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
         gate.set()
         await outcomes[0].get_by_text("Rejected: spam.").wait_for()
         await page.locator(f"#r-{ids[1]}.focus").wait_for()
-        assert await page.get_by_role("link", name="Go on").count() == 0
+        assert await page.get_by_role("link", name="Continue").count() == 0
         await press(page, "a")
-        await page.get_by_text("No review that waits is like this.").wait_for()
+        await page.get_by_text("No waiting review matches these filters.").wait_for()
     assert await statuses(facade, ids) == ["Rejected", "Approved"]
 
 
@@ -226,7 +226,7 @@ async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(se
 
         await page.route("**/queue/decisions", delay, times=1)
         await press(page, "a")
-        await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
+        await outcomes[0].get_by_text("It was changed in the meantime").wait_for()
 
 
 async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade: Facade) -> None:
@@ -266,7 +266,7 @@ async def test_the_next_page_undoes_nobody_elses_decision_either(service: Servic
         for outcome in outcomes:
             await outcome.get_by_text("Somebody else: Approved.").wait_for()
         await press(page, "a")
-        await page.get_by_text("No review that waits is like this.").wait_for()
+        await page.get_by_text("No waiting review matches these filters.").wait_for()
         assert await page.get_by_role("button", name="Undo").count() == 0
 
 
@@ -281,7 +281,7 @@ async def test_undoing_names_nobody_where_an_author_was_faster(service: Service,
         await facade.moderate("approve", ids[0])
         await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
         await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
-        await outcomes[0].get_by_text("It was changed meanwhile").wait_for()
+        await outcomes[0].get_by_text("It was changed in the meantime").wait_for()
         await press(page, "z")
         await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
 
@@ -408,7 +408,7 @@ async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Fa
 async def test_an_empty_queue_has_the_keys_that_it_shows(service: Service) -> None:
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/queue?q={new_id('word')}")
-        await page.get_by_text("Nothing like this waits.").wait_for()
+        await page.get_by_text("No waiting review matches.").wait_for()
         await press(page, "j", "/")
         assert await page.evaluate("document.activeElement.type") == "search"
         await page.get_by_role("heading", name="Queue").click()

@@ -46,5 +46,5 @@ async def test_lists_and_what_is_not_rated(facade: Facade, http: httpx.AsyncClie
     listed = partial(page_of, http, SCREEN, store=store)
     page = await eventually(listed, lambda page: first in page and second in page)
     assert page.index(first) < page.index(second)
-    assert "No rated object has a word" in await page_of(http, SCREEN, q=new_id("nothing"))
+    assert "No rated object has a matching name" in await page_of(http, SCREEN, q=new_id("nothing"))
     assert "there is no rating yet" in await page_of(http, f"{SCREEN}/Product/{unrated}")

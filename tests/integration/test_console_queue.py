@@ -66,7 +66,7 @@ async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: 
             for key in keys:
                 await page.keyboard.press(key)
                 pressed += 1
-        await page.get_by_text("Nothing waits for a decision").wait_for()
+        await page.get_by_text("No review is waiting for a decision").wait_for()
     assert pressed <= 120
     assert sorted(seen) == sorted(ids)
     rejected = set(seen[::5])
@@ -110,7 +110,7 @@ async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place
         await page.evaluate(f"document.body.dispatchEvent({pressed})")
         await page.locator(f"#r-{ids[1]} .outcome", has_text="Rejected: ").wait_for()
         await page.keyboard.press("a")
-        await page.get_by_text("Nothing waits for a decision").wait_for()
+        await page.get_by_text("No review is waiting for a decision").wait_for()
         await page.wait_for_load_state()  # its script comes behind its text
         await page.keyboard.press("z")
         await page.locator(f"#r-{ids[0]}").wait_for()
@@ -147,7 +147,7 @@ async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Servi
         await asyncio.gather(one.goto("/console/queue"), other.goto("/console/queue"))
 
         async def work(page: Page, *keys: str) -> None:
-            while not await page.get_by_text("Nothing waits for a decision").count():
+            while not await page.get_by_text("No review is waiting for a decision").count():
                 # One more key goes on where one of the last decisions came too late.
                 for key in keys * (await page.locator("#list > li:not(.settled)").count() or 1):
                     await page.keyboard.press(key)
@@ -174,7 +174,7 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
         await one.locator(f"#r-{ids[1]}.settled", has_text="Approved").wait_for()
         changed = {"review": "Mended", "rating": "3"}
         assert (await own.http.post(f"/console/reviews/{ids[2]}/edit", data=changed)).status_code == 303
-        await one.locator(f"#r-{ids[2]}.settled", has_text="It was changed meanwhile").wait_for()
+        await one.locator(f"#r-{ids[2]}.settled", has_text="It was changed in the meantime").wait_for()
         rows = await one.locator("#list > li").count()
         await own.submit(submission(new_id(), 3))
         await one.get_by_text("1 new review").wait_for()
@@ -227,7 +227,7 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
         await page.locator(f"#context [data-id='{ids[1]}']").wait_for()
         await page.route("**/context", lambda route: route.abort())
         await page.keyboard.press("j")
-        await page.get_by_text("The context can't be loaded.").wait_for()
+        await page.get_by_text("The details can't be loaded.").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
@@ -282,7 +282,7 @@ async def test_an_edit_that_a_hidden_queue_missed_is_no_decision(browser: Browse
         edit = submission(before["entityId"], 1, id=id, title=before["title"], review="Now it is broken")
         await own.command("POST", "/api/customerReviews", [edit])
         await show(page, is_hidden=False)
-        await page.locator(f"#r-{id}.settled", has_text="It was changed meanwhile").wait_for()
+        await page.locator(f"#r-{id}.settled", has_text="It was changed in the meantime").wait_for()
 
 
 async def test_what_a_filter_finds_is_asked_for_until_it_is_told(browser: Browser, place: Service, own: Facade) -> None:
@@ -310,12 +310,12 @@ async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, 
         await page.locator(f"#r-{ids[1]}").wait_for()
         changed = {"review": "Mended", "rating": "3"}
         assert (await own.http.post(f"/console/reviews/{ids[0]}/edit", data=changed)).status_code == 303
-        await page.locator(f"#r-{ids[0]}.settled", has_text="It was changed meanwhile").wait_for()
+        await page.locator(f"#r-{ids[0]}.settled", has_text="It was changed in the meantime").wait_for()
         await show(page, is_hidden=True)
         await own.moderate("approve", ids[1])
         async with page.expect_request(lambda asked: "/queue/since" in asked.url) as asked:
             await show(page, is_hidden=False)
-        await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed meanwhile").wait_for()
+        await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed in the meantime").wait_for()
         # About its own rows it needs no reports.
         assert set(parse_qs((await asked.value).post_data)["rows"]) == set(ids)
 
@@ -472,7 +472,7 @@ async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service,
     async with opened(browser, place.address, narrow) as filtered, opened(browser, place.address, wide) as everything:
         await filtered.goto(f"/console/queue?q={word}")
         await everything.goto("/console/queue")
-        await filtered.get_by_text("Nothing like this waits.").wait_for()
+        await filtered.get_by_text("No waiting review matches.").wait_for()
         await reviews_of(own, 3, new_id())
         await everything.get_by_role("link", name="3 new reviews").wait_for()
         await own.submit(submission(new_id(), 4, title=word))
@@ -524,7 +524,7 @@ async def test_without_javascript(browser: Browser, place: Service, own: Facade)
         await page.goto(f"/console/reviews/{ids[1]}")
         await page.get_by_label("Text, shown with the review").fill("Thank you <3")
         await page.get_by_role("button", name="Save the reply").click()
-        await page.get_by_text("Delete it for good").click()
+        await page.get_by_text("Delete permanently").click()
         await page.goto("/console/queue")
         for id in ids[1:]:
             await page.locator(f"#r-{id} input[type=checkbox]").check()
@@ -557,7 +557,7 @@ async def test_all_results_with_progress(browser: Browser, place: Service, own: 
         await page.get_by_role("link", name="look at them").click()
         await page.goto("/console/queue")
         await page.get_by_role("button", name="All results").click()
-        await page.get_by_text("All that wait in the stores that you may see:").wait_for()
+        await page.get_by_text("All that wait, in the stores that you may see:").wait_for()
         await page.get_by_role("button", name="Approve all 700").click()
         await page.get_by_text("0 wait, 700 are done").wait_for()
     assert await own.listed(reviewStatus="New") == []

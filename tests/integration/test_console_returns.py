@@ -85,7 +85,7 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
     assert in_order(await page_of(http, SCREEN, customer=customer, q=numbers[0], status="New")) == []
     nothing = await page_of(http, SCREEN, order=new_id("order"))
-    assert "No return in the status New is like this" in nothing
+    assert "No return in the status New matches these filters" in nothing
     assert re.search(r'status=all[^"]*">Look in every status', nothing)
 
 
@@ -102,7 +102,7 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
         assert response.status_code == 422
         assert 'role="alert"' in response.text
         assert 'value="5" aria-label="Quantity of b" aria-invalid="true"' in response.text
-        assert "5 of line b asked for, 2 available" in response.text
+        assert "5 of line b requested, 2 available" in response.text
         assert "It &lt;b&gt;broke&lt;/b&gt;" in response.text
         assert "<b>broke" not in response.text
     nothing = {**lines, "quantity": ["0", "0"]}
@@ -140,7 +140,7 @@ async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, 
     assert answer.status_code == 422
     assert re.findall(r'name="quantity"[^>]* value="(\d+)"', answer.text) == ["2"]
     assert re.findall(r'name="reason"[^>]* value="([^"]*)"', answer.text) == ["too small"]
-    assert "isn&#39;t named already" in answer.text
+    assert "or the line is given twice" in answer.text
     (left,) = (await returns.existing(id))["lineItems"]
     assert (left["quantity"], left["reason"]) == (1, "wrong size")
     page_of_before = {name: values for name, values in opened.items() if name != "own"}
@@ -164,9 +164,9 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
     shown = await page.open(place)
     await returns.change(id, status="Processing")
     refused = await page.send(shown, f"{place}/status", {"status": "Canceled", "resolution": "Mine"}, status=422)
-    assert "The return is Processing by now" in refused
+    assert "The return now has the status Processing" in refused
     assert 'value="Mine"' in refused
-    assert "The return is Processing by now" in await page.send(shown, f"{place}/lines", {}, status=422)
+    assert "The return now has the status Processing" in await page.send(shown, f"{place}/lines", {}, status=422)
     assert (await returns.existing(id))["status"] == "Processing"
     await page.send(refused, f"{place}/status", {"status": "Canceled"})
     assert (await returns.existing(id))["status"] == "Canceled"

@@ -41,7 +41,7 @@ async def test_what_stands_beside_a_review(returns: Returns, http: httpx.AsyncCl
         return (await http.get(f"/console/reviews/{first}")).text
 
     page = await eventually(page_of, lambda page: f"/console/orders/{order}" in page)
-    assert re.search(rf"/console/orders/{order}.*\s*<em[^>]*>bought it", page)
+    assert re.search(rf"/console/orders/{order}.*\s*<em[^>]*>verified purchase", page)
     assert f"/console/reviews/{second}" in page
     assert "Another one" in page
     assert re.findall(r"</time> (reject|approve)\b", page) == ["reject", "approve"]
@@ -207,8 +207,8 @@ async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
     await eventually(lambda: facade.review(first), lambda review: review["reviewStatus"] == "Approved")
     (other,) = await facade.submit(submission(new_id(), 4, title=word))
     again = await send(http, f"/console/queue/all?q={word}", **form)
-    assert (again.status_code, "This page was loaded anew" in again.text) == (200, True), again.text
-    assert "Go on" in again.text
+    assert (again.status_code, "Reloading this page decides nothing" in again.text) == (200, True), again.text
+    assert "Continue" in again.text
     assert (await facade.review(other))["reviewStatus"] == "New"
 
 
@@ -262,7 +262,7 @@ async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: 
     await own_service.stop("worker")
     answer = await send(own_facade.http, "/console/queue/all", action="approve")
     assert "take effect in a moment" in answer.text
-    assert "Go on" in answer.text
+    assert "Continue" in answer.text
     assert 'id="continue"' not in answer.text
 
 

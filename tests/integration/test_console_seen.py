@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
 
-LATE = "Look at it as it is now first"
+LATE = "Look at the current version first"
 
 
 async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = False) -> dict[str, str]:
@@ -62,10 +62,10 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     await edited_by_author(facade, id, entity, "Buy at www.example.com")
     for form in (on_page, in_row):
         late = await send(http, path, {**form, "action": "approve"})
-        assert (late.status_code, "has changed it meanwhile" in late.text) == (409, True), late.text
+        assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
         assert f'href="{form["back"].replace("&", "&amp;")}"' in late.text
     words = await followed(http, "/console/queue/bulk", {**marks, "action": "approve"})
-    assert "1 left alone: they were changed meanwhile" in words
+    assert "1 skipped: changed in the meantime" in words
     assert "As it was" in words
     late = await send(http, "/console/queue/decisions", {**marks, "action": "approve", "expected": "New"})
     assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "text-changed"}]
@@ -146,9 +146,9 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     await facade.moderate("approve", id)
     for form in (on_page, in_row):
         late = await send(http, path, {**form, **rejection})
-        assert (late.status_code, "Somebody has kept it meanwhile" in late.text) == (409, True), late.text
+        assert (late.status_code, "Somebody has kept the review in the meantime" in late.text) == (409, True), late.text
     words = await followed(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
-    assert "1 left alone: somebody has kept them meanwhile" in words
+    assert "1 skipped: somebody has kept them in the meantime" in words
     late = await send(http, "/console/queue/decisions", {**marks, **rejection, "expected": "Approved"})
     assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "kept"}]
     assert (await send(http, path, {**in_row, "action": "approve"})).status_code == 303
@@ -167,7 +167,7 @@ async def test_what_changed_since_it_was_read_is_not_deleted(
     read = await form_of(http, here, f"{here}/delete")
     await edited_by_author(facade, id, entity, "Not the words that offended")
     late = await send(http, f"{here}/delete", read)
-    assert (late.status_code, "has changed it meanwhile" in late.text) == (409, True), late.text
+    assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
     read = await form_of(http, here, f"{here}/delete")
     await facade.moderate("approve", id)
     late = await send(http, f"{here}/delete", read)
@@ -223,7 +223,7 @@ async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
     form = await form_of(http, here, path)
     await returns.change(id, status="Approved")
     late = await send(http, path, {**form, "resolution": "Mine"})
-    assert "Status : The return is Approved by now" in text_of(late.text)
+    assert "Status : The return now has the status Approved" in text_of(late.text)
     assert "<option selected>Approved</option>" in late.text
     again = {**next(each.fields for each in forms(late.text) if each.action == path), "status": "Approved"}
     assert (await send(http, path, again)).status_code == 303
@@ -293,7 +293,7 @@ async def test_a_reply_of_somebody_else_is_not_written_over(
     assert (await facade.review(id))["reply"]["text"] == "Berta's"
     await facade.command("DELETE", f"/api/customerReviews/{id}/reply")
     late = await send(http, path, {**again, "text": "Mine", "key": new_id("key")})
-    assert (late.status_code, "It has no reply any more." in late.text) == (409, True), late.text
+    assert (late.status_code, "The reply has been removed." in late.text) == (409, True), late.text
 
 
 async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClient, returns: Returns) -> None:

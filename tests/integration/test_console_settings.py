@@ -94,7 +94,7 @@ async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: C
         refused = await console.send(page, "/console/stores", {"id": id, "name": "Garden"}, status=status)
         (form,) = [each.fields for each in forms(refused) if each.action == "/console/stores"]
         assert (form["id"], form["name"]) == (id, "Garden")
-        assert (f'href="/console/stores/{store}">Open the store that has it' in refused) is (id == store)
+        assert (f'href="/console/stores/{store}">Open that store' in refused) is (id == store)
     assert "Photo" in await console.open(f"/console/stores/{store}")
 
 
@@ -127,8 +127,8 @@ async def test_each_value_says_whence_it_comes(console: Console, facade: Facade,
     )
     words = text_of(await console.open(f"/console/stores/{store}"))
     assert "now A{date:%y}-{sequence:d} this store" in words
-    assert "Only from those who bought the object now no this store" in words
-    assert "A review that its author edits keeps its status now no default" in words
+    assert "Only from people who bought the object now no this store" in words
+    assert "Reviews keep their status when their author edits them now no default" in words
     general = text_of(await console.open("/console/settings"))
     assert "A cron expression, in UTC · now" in general
 
@@ -139,7 +139,7 @@ async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: 
     changes = await console.send(await console.open(here), here, typed)
     refused = await console.send(changes, here, {"step": "save"}, status=422)
     assert 'value="ftp://nowhere"' in refused
-    assert "Page where a customer writes a review: " in text_of(refused).replace(" :", ":")
+    assert "Page where customers write reviews: " in text_of(refused).replace(" :", ":")
     assert "/settings/reviewUrl" not in refused
     assert 'aria-invalid="true"' in refused
 
@@ -150,7 +150,7 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     theirs = {"name": "Theirs", "settings": {"oneReviewPerCustomer": True}}
     await facade.command("PUT", f"/api/stores/{store}", theirs)
     again = await console.send(changes, here, {"step": "save"}, status=409)
-    assert "Somebody else has changed some of these meanwhile" in text_of(again)
+    assert "Somebody else has changed some of these in the meantime" in text_of(again)
     assert "Theirs" in text_of(again)
     assert (await facade.get(f"/api/stores/{store}"))["name"] == "Theirs"
     await console.send(again, here, {"step": "save"})
@@ -266,7 +266,7 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
     words = text_of(await console.open(f"/console/audit?store={id}&kind=store"))
     assert "change store" in words
     assert "register store" in words
-    assert "No entry is like this" in await console.open(f"/console/audit?store={id}&until=2020-01-01")
+    assert "No entry matches these filters" in await console.open(f"/console/audit?store={id}&until=2020-01-01")
     table = await console.http.get(f"/console/audit/export?store={id}&format=csv")
     assert "attachment" in table.headers["content-disposition"]
     assert [row["fields"] for row in csv.DictReader(io.StringIO(table.text))] == ["email", "name"]

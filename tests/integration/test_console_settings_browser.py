@@ -34,8 +34,8 @@ async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None
                     await page.goto(path)
                     assert (path, await violations(page)) == (path, [])
                 await page.goto(here)
-                await page.get_by_label("Take reviews", exact=True).uncheck()
-                await page.get_by_text("Show what changes").click()
+                await page.get_by_label("Accept reviews", exact=True).uncheck()
+                await page.get_by_text("Review changes").click()
                 await page.get_by_text("1 value would change").wait_for()
                 assert await violations(page) == []
     assert watch.complaints == []

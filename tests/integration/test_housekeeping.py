@@ -62,7 +62,7 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
 
         await eventually(left, lambda found: found == 0)
         # By the next turn at the latest: this one may have looked for it a moment too early.
-        await eventually(lambda: "a task of the housekeeping failed" in service.log("worker"))
+        await eventually(lambda: "a housekeeping task failed" in service.log("worker"))
         assert await database["parkedCommands"].count_documents({}) == 1
     assert service.processes["worker"].poll() is None
 

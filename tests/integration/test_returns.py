@@ -212,7 +212,7 @@ async def test_the_message_says_what_is_available(returns: Returns, http: httpx.
     await returns.create(order, {"a": 2})
     response = await http.post(RETURNS, json=wanted_return(order, {"a": 4, "z": 1}))
     messages = [error["message"] for error in response.json()["errors"]]
-    assert messages == ["4 of line a asked for, 3 available", f"Order {order} has no line z"]
+    assert messages == ["4 of line a requested, 3 available", f"Order {order} has no line z"]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
             applied.add(result["id"])
         else:
             told = (result["outcome"], result["reason"], result["message"])
-            assert told == ("refused", "quantity-not-available", "1 of line a asked for, 0 available")
+            assert told == ("refused", "quantity-not-available", "1 of line a requested, 0 available")
     ask = partial(returns.events, *kafka_ids, *http_ids)
     events = await eventually(ask, lambda told: len(told) == 200 - refused_early, deadline_s=300)
     created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
@@ -321,4 +321,4 @@ async def test_what_makes_too_large_a_message_is_refused_before_it_is_sent(retur
     assert 1024 * 1024 - 40 <= len(body) <= 1024 * 1024
     refused = await returns.http.post(RETURNS, content=body, headers={"Content-Type": "application/json"})
     assert refused.status_code == 413, refused.text
-    assert "It comes to a message of" in refused.json()["detail"]
+    assert "It makes a message of" in refused.json()["detail"]

@@ -104,7 +104,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
         ("RET{sequence:05d}7{date:%y%m%d}", "not a digit"),
         ("RET{date:%y%m%d}", "needs both"),
         ("RET{sequence:05d}", "needs both"),
-        ("RET{date:-}{sequence:05d}", "shows no date"),
+        ("RET{date:-}{sequence:05d}", "has no date"),
     ],
 )
 async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(

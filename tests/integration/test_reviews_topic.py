@@ -182,7 +182,7 @@ async def test_all_is_published_anew_when_changes_cannot_be_told(
     await loss(service)
     service.start("worker", "worker-1")
     await until_equal(service)
-    assert "all reviews are published anew" in service.log("worker-1")
+    assert "publishing all reviews again" in service.log("worker-1")
 
 
 @pytest.mark.long

@@ -83,7 +83,7 @@ async def test_sellers_are_told_of_nowhere(service: Service, facade: Facade, sto
     for kind in ("Organization", "Book"):
         await facade.submit_approved(submission(product, storeId=store, EntityType=kind, userId=kind))
     found = await eventually(partial(feed, facade, store), lambda answer: bool(reviews_in(answer.content)))
-    assert (len(reviews_in(found.content)), b"left out" in found.content) == (1, False)
+    assert (len(reviews_in(found.content)), b"omitted" in found.content) == (1, False)
     assert await eventually(partial(jsonld, facade, store, product, "Book"), bool)
     assert await jsonld(facade, store, product, "Organization") == {}
 
@@ -103,7 +103,7 @@ async def test_the_feed_is_whole_and_follows_what_is_deleted(
     answer = await eventually(partial(feed, facade, store), lambda found: len(reviews_in(found.content)) == 3)
     found = {review["review_id"]: review for review in reviews_in(answer.content)}
     assert set(found) == set(ids[:3])
-    assert "<!-- left out, for their objects have no url: 1 -->" in answer.text
+    assert "<!-- reviews omitted because their objects have no url: 1 -->" in answer.text
     review = found[ids[0]]
     assert (review["content"], review["products/product/product_name"]) == (long, "The camera")
     assert (review["review_url"], review["reviewer/name"]) == ("https://shop.example/c", "Anna Berg")

@@ -52,7 +52,7 @@ async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> No
         await expect(titles(page).first).to_have_text("Title 2")
         await page.get_by_role("button", name="Verified purchases").click()
         await expect(titles(page)).to_have_text(["Title 0"])
-        await expect(page.get_by_text("Got something in return for the review")).to_be_visible()
+        await expect(page.get_by_text("Received something in return for this review")).to_be_visible()
         await page.get_by_role("button", name="Yes").click()
         await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
         await page.reload()
@@ -162,7 +162,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         # Nobody reaches the field that is there for robots alone.
         await expect(form.locator("[inert] > [name=website]")).to_have_count(1)
         await form.get_by_role("button", name="Send review").click()
-        thanks = page.get_by_text("Your review will be shown once it is checked.")
+        thanks = page.get_by_text("Your review will appear once it has been checked.")
         await expect(thanks).to_be_focused()
         detail = await submitted
         assert detail["rating"] == 4
@@ -233,7 +233,7 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         allowed = {"access-control-allow-origin": "*"}
         await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=told))
         await form.get_by_role("button", name="Send review").click()
-        await expect(form.get_by_role("alert")).to_have_text("That was too much at once. Please try again later.")
+        await expect(form.get_by_role("alert")).to_have_text("Too many requests. Please try again later.")
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(1)
         await page.unroute(pattern)
         await form.get_by_role("button", name="Send review").click()
@@ -280,7 +280,7 @@ async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled)
             await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()
             if not query:
                 await page.get_by_role("button", name="Write a review").click()
-            await page.get_by_text("No reviews are taken here at the moment.").wait_for()
+            await page.get_by_text("Reviews are not accepted here at the moment.").wait_for()
             await expect(page.get_by_role("button", name="Send review")).to_have_count(0)
 
 

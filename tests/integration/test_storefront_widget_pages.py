@@ -41,7 +41,7 @@ async def test_what_is_written_outlives_what_pages_do(browser: Browser, filled: 
         await expect(form.get_by_label("Your review")).to_have_value(WORDS)
         await expect(form.get_by_role("radio", name="4 stars")).to_be_checked()
         await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
         await page.reload()
         form = await open_form(page)
         await expect(form.get_by_label("Your review")).to_have_value("")
@@ -216,7 +216,7 @@ async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Fille
         assert await page.evaluate(WIDE) is False
         text = page.get_by_text("line").first
         assert await text.evaluate("(one) => one.offsetHeight") < 300
-        await page.get_by_role("button", name="Read all of it").press("Enter")
+        await page.get_by_role("button", name="Read more").press("Enter")
         # Who reads on by keyboard or by ear goes on here, not at the top of the page.
         await expect(text).to_be_focused()
         assert await text.evaluate("(one) => one.offsetHeight") > 1_000
@@ -261,18 +261,18 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         gone: dict[str, Any] = {"status": 404, "headers": {"access-control-allow-origin": "*"}, "json": {"status": 404}}
         await page.route("**/votes", lambda route: route.fulfill(**gone))
         await last.get_by_role("button", name="Yes").click()
-        await expect(page.get_by_text("This is no longer there.")).to_be_in_viewport()
+        await expect(page.get_by_text("This no longer exists.")).to_be_in_viewport()
         await page.unroute("**/votes")
         await last.get_by_role("button", name="Yes").click()
         await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
-        await expect(page.get_by_text("This is no longer there.")).to_have_count(0)
+        await expect(page.get_by_text("This no longer exists.")).to_have_count(0)
         again = other.get_by_role("group", name="Was this helpful?").last.get_by_role("button", name="Yes")
         free = await again.inner_text()
         await again.click()
         await other.get_by_role("status").filter(has_text="your vote was counted").wait_for()
         await expect(again).not_to_have_text(free)
         await again.click()
-        await other.get_by_role("status").filter(has_text="Your vote was taken back.").wait_for()
+        await other.get_by_role("status").filter(has_text="Your vote was removed.").wait_for()
         await expect(again).to_have_text(free)
         await expect(again).to_have_attribute("aria-pressed", "false")
         # A double click is one.
@@ -338,7 +338,7 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
         await form.get_by_role("radio", name="4 stars").press("Space")
         await form.get_by_label("Your review").fill(" ")
         await form.get_by_role("button", name="Send review").click()
-        await form.get_by_role("alert").get_by_text("Please write something").wait_for()
+        await form.get_by_role("alert").get_by_text("Please fill in all").wait_for()
         await form.get_by_label("Your review").fill(WORDS)
         files: list[Any] = [
             {"name": "cut.jpg", "mimeType": "image/jpeg", "buffer": cut},
@@ -353,7 +353,7 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
         await form.get_by_role("alert").get_by_text("This photo is too large.").wait_for()
         await form.get_by_role("button", name="Remove large.jpg").click()
         await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
 
 
 @pytest.mark.parametrize("is_loaded_again", [False, True])
@@ -391,7 +391,7 @@ async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Fi
             form = await open_form(page)
             await expect(form.get_by_role("button", name="Remove navy.png")).to_be_visible()
         await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
     assert (len(sent), len(set(sent))) == (3, 1)
     async with facade_of(filled.service) as facade:
         (id,) = await facade.listed(entityIds=[product])
@@ -531,5 +531,5 @@ async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, fill
         await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
         # It had less to wait for than this one, had it gone on.
         await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
     assert len(sent) == 1

@@ -220,7 +220,7 @@ async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> No
     assert refused(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
     assert refused(await page.write(website="https://spam.example")) == "website-filled"
     problem = problem_of(await page.write(stamp=None), 403)
-    assert "get `form`" in problem["errors"][0]["message"]
+    assert "request `form`" in problem["errors"][0]["message"]
     assert problem["errors"][0]["pointer"] == "/stamp"
     # A page names neither the author nor another object, store or id.
     for field in ("userId", "storeId", "EntityId", "id", "source", "incentivized"):

@@ -69,7 +69,7 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
 def test_anything_else_is_refused_and_stays_as_it_is(text: str) -> None:
     with pytest.raises(InvalidAddressError) as refused:
         mailbox(text)
-    assert str(refused.value) == "Must be one e-mail address, like shop@example.org or Shop <shop@example.org>"
+    assert str(refused.value) == "Must be a single e-mail address, like shop@example.org or Shop <shop@example.org>"
     assert bare_address(text) == text
 
 

@@ -1,12 +1,13 @@
 """The AsyncAPI document, as tools of that standard need it."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from messaging.asyncapi import asyncapi_document
+from messaging.asyncapi import CHANNELS, asyncapi_document
 from messaging.envelope import Envelope
 from messaging.mails import MailCommand, mail_command_message
 from messaging.orders import order_event
@@ -55,6 +56,14 @@ def test_every_message_for_others_has_a_type(document: dict[str, Any]) -> None:
     events = document["channels"]["events"]["messages"]
     told = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
     assert told == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
+
+
+def test_every_message_of_others_has_examples_that_can_be_read(document: dict[str, Any]) -> None:
+    messages = document["components"]["messages"]
+    for channel in CHANNELS.values():
+        for name, adapter in channel.messages.items() if channel.direction == "in" else ():
+            for example in messages[name]["examples"]:
+                adapter.validate_json(json.dumps(example["payload"]))
 
 
 def test_an_order_says_that_other_forms_are_taken(document: dict[str, Any]) -> None:

@@ -72,5 +72,5 @@ async def test_what_was_changed_or_reported_meanwhile_is_left_alone(
     assert interface.decided == ["old", "last"]
     words = text_of(page.text)
     assert "0 wait, 2 are done" in words
-    assert "2 left alone: they were changed meanwhile" in words
-    assert "Go on" not in words
+    assert "2 skipped: changed in the meantime" in words
+    assert "Continue" not in words

@@ -25,7 +25,7 @@ from tests.support.guarded import HeaderDoor
 
 HOSTILE = '"><script>alert(1)</script>\n'
 AGAIN = "Send it again"
-TO_THE_START = ">To the start</a>"
+TO_THE_START = ">Home</a>"
 
 
 def form_of(page: httpx.Response) -> dict[str, str]:
@@ -142,7 +142,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
         ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
         ("/console/returns?sort=createdDate", "There is no order createdDate. There are: oldest, newest."),
         ("/console/audit/export?format=xlsx", "There is no format xlsx. There are: csv, jsonl."),
-        ("/console/audit?after=two", "two is no number of entries."),
+        ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )
 async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
@@ -180,7 +180,7 @@ async def test_what_breaks_a_page_is_told_by_a_page() -> None:
     async with client_of(app) as http:
         page = await http.get("/console/queue")
         assert page.status_code == 500
-        assert "The log of the service says why." in text_of(page.text)
+        assert "The log of the service has the cause." in text_of(page.text)
         asked = await http.get("/console/queue", headers={"accept": "application/json"})
         assert asked.json()["status"] == 500
 
@@ -258,7 +258,7 @@ async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words(
     answers = {"customerReviews/r/reply": (422, reused), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = await http.post("/console/reviews/r/reply", data={"text": "Thank you", "author": "Shop", "key": "k-1"})
-    assert "This form was sent before with something else in it" in text_of(page.text)
+    assert "This form was already sent with other content" in text_of(page.text)
     assert "Idempotency-Key" not in page.text
 
 
@@ -300,16 +300,16 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "title", "said"),
     [
-        (["applied", "unchanged"], "Decided", "Each review that was still as shown is decided."),
+        (["applied", "unchanged"], "Decided", "Each review that was still unchanged has been decided."),
         (
             ["applied", "status-changed"],
             "Decided",
-            "is decided. What somebody else has decided meanwhile stays as it is.",
+            "has been decided. Decisions that somebody else has made in the meantime stand.",
         ),
-        ([], "Accepted", "Each review that is still as shown will be decided in a moment."),
-        (["status-changed"], "Nothing was decided", "What somebody else has decided meanwhile stays as it is."),
-        (["text-changed"], "Nothing was decided", "What was changed meanwhile is left alone"),
-        (["not-found"], "Nothing was decided", "1 are gone"),
+        ([], "Accepted", "Each review that is still unchanged will be decided in a moment."),
+        (["status-changed"], "Nothing was decided", "Decisions that somebody else has made in the meantime stand."),
+        (["text-changed"], "Nothing was decided", "Reviews that were changed in the meantime are skipped"),
+        (["not-found"], "Nothing was decided", "1 not found"),
     ],
 )
 async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
@@ -325,7 +325,7 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     assert page.request.method == "GET"
     words = text_of(page.text)
     assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
-    assert ("is decided" in words) is (title == "Decided")
+    assert ("has been decided" in words) is (title == "Decided")
 
 
 async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
@@ -344,7 +344,7 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
         assert page.status_code == 200, page.text
         assert "7 wait" in text_of(page.text)
         assert 'id="continue"' not in page.text
-        assert ">Go on</button>" in page.text
+        assert ">Continue</button>" in page.text
         (form,) = [each.fields for each in forms(page.text) if each.action.startswith("/console/queue/all")]
         assert form.pop("key") != "k-1"
         assert form == {**sent, **counts}
@@ -401,7 +401,7 @@ async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -
         assert registers is (bound != ["a"])
         for place, may in (("", bound is None), ("?store=a", True), ("?store=c", bound is None)):
             page = (await http.get(f"/console/templates/M{place}")).text
-            assert (">Save for " in page, "Remove it here" in page) == (may, may), place
+            assert (">Save for " in page, "Remove this template" in page) == (may, may), place
 
 
 @pytest.mark.parametrize("dots", [".", ".."])

@@ -26,7 +26,11 @@ async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: 
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("", "No open dead letters."), ("discarded", "No dead letter is like this. All letters"), ("any", "like this.")],
+    [
+        ("", "No open dead letters."),
+        ("discarded", "No dead letter matches these filters. All letters"),
+        ("any", "these filters."),
+    ],
 )
 async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, said: str) -> None:
     answers: dict[str, Any] = {"deadLetters": (200, {"results": [], "next": None})}
@@ -38,9 +42,9 @@ async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({}, "Nothing is here yet."),
-        ({"store": "s"}, "No rated object is like this. All objects"),
-        ({"store": "s", "q": "camera"}, "No rated object has a word that begins like this."),
+        ({}, "There are no rated objects yet."),
+        ({"store": "s"}, "No rated object matches these filters. All objects"),
+        ({"store": "s", "q": "camera"}, "No rated object has a matching name."),
     ],
 )
 async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict[str, str], said: str) -> None:

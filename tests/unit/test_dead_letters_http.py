@@ -44,4 +44,4 @@ async def test_a_value_that_is_too_large_as_json_is_sent_to_the_command_line() -
     async with client_without_servers() as http:
         (error,) = problem_of(await http.post(REPLAY, json=replay), 422)["errors"]
     assert (error["pointer"], error["code"]) == ("/value", "too-long")
-    assert "once it is written as JSON: `plaudit dlq replay --value` takes up to 1 MiB" in error["message"]
+    assert "when written as JSON: `plaudit dlq replay --value` accepts up to 1 MiB" in error["message"]

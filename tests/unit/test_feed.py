@@ -102,7 +102,7 @@ def test_a_language_is_told_without_its_country(tag: str, language: str) -> None
 
 @pytest.mark.parametrize(
     ("left_out", "foot"),
-    [(0, "</feed>\n"), (3, "<!-- left out, for their objects have no url: 3 -->\n</feed>\n")],
+    [(0, "</feed>\n"), (3, "<!-- reviews omitted because their objects have no url: 3 -->\n</feed>\n")],
 )
 def test_the_foot_tells_of_what_was_left_out(left_out: int, foot: str) -> None:
     assert feed_foot(left_out) == foot
@@ -192,7 +192,7 @@ async def written(most_bytes: int, *sizes: int) -> list[bytes]:
 async def test_files_are_split_where_they_get_too_large() -> None:
     (whole,) = await written(10**9, 2, 0, 3)
     assert len(reviews_in(whole)) == 5
-    assert b"<!-- left out, for their objects have no url: 3 -->" in whole
+    assert b"<!-- reviews omitted because their objects have no url: 3 -->" in whole
     several = await written(5_000, 2, 2, 0, 2, 1)
     assert max(map(len, several)) <= 5_000
     counts = [len(reviews_in(file)) for file in several]

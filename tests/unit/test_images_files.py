@@ -1,4 +1,4 @@
-"""The store of images in a folder, and in a bucket that isn't there."""
+"""The image store in a folder, and in a bucket that isn't there."""
 
 import asyncio
 import errno

@@ -622,24 +622,33 @@ GOOD: list[dict[str, Any]] = [
     ("wrong", "told"),
     [
         (rule("verdict:ai", RuleKind.LINKS), "`id` must not begin with verdict:, as the flags of classifiers do"),
-        (rule("rejected-before", RuleKind.LINKS), "`id` must not be rejected-before, which is a flag of its own"),
-        (rule("r", RuleKind.WORDS), "`words` belongs to the kind words, which needs it"),
-        (rule("r", RuleKind.LINKS, words=("x",)), "`words` belongs to the kind words, which needs it"),
-        (rule("r", RuleKind.LANGUAGES), "`languages` belongs to the kind languages, which needs it"),
-        (rule("r", RuleKind.LINKS, languages=("en",)), "`languages` belongs to the kind languages, which needs it"),
-        (rule("r", RuleKind.STARS, APPROVE), "`below` and `above` belong to the kind stars, which needs one of them"),
-        (rule("r", RuleKind.LINKS, below=200), "`below` and `above` belong to the kind stars, which needs one of them"),
+        (rule("rejected-before", RuleKind.LINKS), "`id` must not be rejected-before, which is a reserved flag"),
+        (rule("r", RuleKind.WORDS), "`words` is required for the kind words, and only allowed for it"),
+        (rule("r", RuleKind.LINKS, words=("x",)), "`words` is required for the kind words, and only allowed for it"),
+        (rule("r", RuleKind.LANGUAGES), "`languages` is required for the kind languages, and only allowed for it"),
+        (
+            rule("r", RuleKind.LINKS, languages=("en",)),
+            "`languages` is required for the kind languages, and only allowed for it",
+        ),
+        (
+            rule("r", RuleKind.STARS, APPROVE),
+            "`below` or `above` is required for the kind stars, and only allowed for it",
+        ),
+        (
+            rule("r", RuleKind.LINKS, below=200),
+            "`below` or `above` is required for the kind stars, and only allowed for it",
+        ),
         (
             rule("r", RuleKind.STARS, HOLD, above=400),
-            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
+            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
         ),
         (
             rule("r", RuleKind.STARS, FLAG, below=200),
-            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
+            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
         ),
         (
             rule("r", RuleKind.LINKS, HOLD, publish_after_hours=5),
-            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
+            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
         ),
     ],
 )

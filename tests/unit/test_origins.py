@@ -21,9 +21,9 @@ def test_origins(origin: str) -> None:
 
 
 NO_HOST = "Use an origin that begins with https:// or http:// and a host"
-NOT_SMALL = "Write the host of an origin in small letters, as browsers do (xn-- for others)"
+NOT_SMALL = "Write the host of an origin in lower case and in punycode (xn--), as browsers do"
 NO_ADDRESS = "Write an address as browsers do, like 127.0.0.1 or [::1]"
-TOO_MUCH = "An origin has no path, user or usual port: "
+TOO_MUCH = "An origin has no path, user or default port: use "
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ TOO_MUCH = "An origin has no path, user or usual port: "
             NOT_SMALL,
         ),
         (("http://127.1", "http://256.1.1.1", "http://0x7f.1", "http://[0:0:0:0:0:0:0:1]"), NO_ADDRESS),
-        (("http://shop.example:0",), "No page has the port 0"),
+        (("http://shop.example:0",), "The port of an origin can't be 0"),
         (
             ("https://shop.example/", "https://Shop.example", "https://u@shop.example"),
             f"{TOO_MUCH}https://shop.example",

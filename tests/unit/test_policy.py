@@ -31,8 +31,8 @@ def test_a_rating_counts_as_rounded_stars(rating: int, number: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "writers", "start"),
     [
-        (StoreSettings(), Writers.NOBODY, "No reviews are taken"),
-        (replace(OPEN, reviews_enabled=False), Writers.NOBODY, "No reviews are taken"),
+        (StoreSettings(), Writers.NOBODY, "Reviews are not accepted"),
+        (replace(OPEN, reviews_enabled=False), Writers.NOBODY, "Reviews are not accepted"),
         (replace(OPEN, purchase_required=True), Writers.CUSTOMERS, "Only customers who bought"),
         (StoreSettings(reviews_enabled=True), Writers.CUSTOMERS, "Only customers who bought"),
         (replace(OPEN, anonymous_reviews_allowed=False), Writers.REGISTERED, "Customers with an account"),
@@ -73,7 +73,7 @@ def test_the_policy_follows_the_other_settings() -> None:
 def test_the_policy_in_words() -> None:
     settings = replace(OPEN, reviews_enabled=False, one_review_per_customer=True)
     assert list(policy_of(settings).sentences()) == [
-        "No reviews are taken at present.",
+        "Reviews are not accepted at present.",
         "A review whose author is known to have bought the product from an order is marked as verified.",
         "A review is published once it is approved: by a moderator, by a rule named here, or by a program that has "
         "checked its text.",
@@ -82,7 +82,7 @@ def test_the_policy_in_words() -> None:
         "A review is never rejected because of its rating: favourable and critical ones are treated alike.",
         "A customer can write one review of a product.",
         "A published review that its author changes is checked again before it is shown.",
-        "A review for which its author got something in return is marked.",
+        "A review whose author received something in return is marked.",
     ]
 
 
@@ -98,17 +98,17 @@ def test_the_policy_names_the_rules_in_force() -> None:
     assert policy_of(replace(OPEN, moderation_rules=(rules[0], rules[2]))).checked_by == (Check.MODERATOR,)
     told = [each for each in policy.sentences() if "the rule about" in each]
     assert told == [
-        "A review that the rule about links applies to waits for a moderator.",
-        "A review that the rule about stars applies to waits for a moderator, and is published after 48 hours at the "
-        "latest unless a moderator decides about it before or something other than its stars holds it back.",
-        "A review that the rule about words applies to is marked for a moderator.",
-        "A review that the rule about stars applies to is marked for a moderator, and is published after an hour at "
-        "the latest unless a moderator decides about it before or something other than its stars holds it back.",
+        "A review that matches the rule about links waits for a moderator.",
+        "A review that matches the rule about stars waits for a moderator, and is published after 48 hours at the "
+        "latest unless a moderator decides on it before or something other than its stars holds it back.",
+        "A review that matches the rule about words is marked for a moderator.",
+        "A review that matches the rule about stars is marked for a moderator, and is published after an hour at "
+        "the latest unless a moderator decides on it before or something other than its stars holds it back.",
     ]
     approving = ModerationRule("d", RuleKind.VERIFIED, RuleOutcome.APPROVE)
     by_rule = policy_of(replace(OPEN, moderation_rules=(approving,)))
     assert by_rule.checked_by == (Check.MODERATOR, Check.RULES)
-    assert "applies to is published without a look by a moderator." in " ".join(by_rule.sentences())
+    assert "is published without a check by a moderator." in " ".join(by_rule.sentences())
 
 
 @pytest.mark.parametrize(("outcome", "is_held"), [("hold", True), ("flag", False), ("approve", False)])

@@ -268,7 +268,7 @@ def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None
     assert reasons == [
         RefusalReason(
             ReturnRefusal.UNKNOWN_RETURN_LINE,
-            f"The return has no line {lines[index].id} of order line {line} that isn't named already",
+            f"The return has no line {lines[index].id} of order line {line}, or the line is given twice",
             index,
         )
         for index, line in ((1, "a"), (2, "a"), (3, "b"))
@@ -379,7 +379,7 @@ def test_the_rule_that_a_request_falls_under() -> None:
     assert isinstance(taken, list)
     assert [reason.code for reason in taken] == [ReturnRefusal.ID_TAKEN]
     assert decide(change_of_it, known, after, None) == changed_return(known, change_of_it, after)
-    elsewhere = RefusalReason(ReturnRefusal.ID_TAKEN, "The return is of order o, and stays there")
+    elsewhere = RefusalReason(ReturnRefusal.ID_TAKEN, "The return belongs to order o, which can't be changed")
     assert changed_return(known, replace(change_of_it, named_order_id="p"), after) == [elsewhere]
     assert decide(change_of_it, known, None, None) == unknown
     assert decide(change_of_it, None, after, None) == unknown
@@ -405,7 +405,7 @@ def test_a_request_with_a_known_id_repeats_it_or_is_refused(
 ) -> None:
     known, order = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), order_id=order_id, stores=stores)
-    taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
+    taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or omit it")
     assert decide(request, known, order, "RET2") == (known if is_repeat else [taken])
 
 
@@ -457,9 +457,9 @@ def test_what_a_return_has_hides_no_later_fault_nor_does_a_fault() -> None:
 @pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
 def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> None:
     assert create(order_with({"a": 2}), ("a", first), ("x", 1), ("a", last)) == [
-        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 0),
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 available", 0),
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 1),
-        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 2),
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 available", 2),
     ]
 
 
@@ -468,14 +468,14 @@ def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
     order = replace(order_with({"a": 2}), returned={"a": 2})
     known = create(order, ("a", 1), ("a", 1), status=CANCELED)
     assert isinstance(known, Return)
-    too_many = [RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 ordered", index) for index in (0, 1)]
+    too_many = [RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 ordered", index) for index in (0, 1)]
     assert create(order, ("a", 1), ("a", 2), status=CANCELED) == too_many
     assert change(known, order, lines=[("a", 1), ("a", 2)]) == too_many
     # As many as it has it may keep, however many are ordered by now.
     fewer = order_with({"a": 1})
     assert isinstance(change(known, fewer, lines=[("a", 2)]), Return)
     assert change(known, fewer, lines=[("a", 3)]) == [
-        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 1 ordered", 0)
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 1 ordered", 0)
     ]
     assert create(order_with({}), ("x", 1), status=CANCELED) == [
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 0)
@@ -485,10 +485,10 @@ def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
 def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
     known, order = stored(order_with({"a": 1}), ("a", 1))
     request = replace(a_request(ReturnStep("change", "r", CANCELED, None), 1), expected_status="Nwe")
-    message = "Nwe is no status of returns. There are: New, Approved, Processing, Completed, Canceled"
+    message = "Nwe is not a status of returns. Use one of: New, Approved, Processing, Completed, Canceled"
     unknown = RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message, field="expectedStatus")
     assert changed_return(known, request, order) == [unknown]
-    changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return is New by now")
+    changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return now has the status New")
     assert changed_return(known, replace(request, expected_status="approved"), order) == [changed]
     assert isinstance(changed_return(known, replace(request, expected_status="NEW"), order), Return)
     # It has this one, though the settings have dropped it.
@@ -499,7 +499,7 @@ def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
 def test_an_order_of_which_too_much_is_returned_has_nothing_left() -> None:
     overdrawn = replace(order_with({"a": 2}), returned={"a": 5})
     assert create(overdrawn, ("a", 1)) == [
-        RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a asked for, 0 available", 0)
+        RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a requested, 0 available", 0)
     ]
 
 
@@ -565,7 +565,7 @@ def test_statuses_are_those_of_the_settings() -> None:
     before = replace(made, status="New")
     assert decide(again, before, order, None, statuses) == changed_return(before, again, order, statuses)
     refused = created_return(replace(request, status="Approved"), order, "RET1", statuses)
-    message = "Approved is no status of returns. There are: New, In transit, Canceled"
+    message = "Approved is not a status of returns. Use one of: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
 
     def changed_to(status: str | None, before: str) -> Return | list[RefusalReason]:
@@ -599,4 +599,4 @@ def test_a_change_of_what_somebody_else_has_changed_is_refused() -> None:
     assert isinstance(done, Return)
     assert done.status == "Approved"
     refused = changed_return(done, replace(change, status="Canceled"), with_return(order, None, made))
-    assert refused == [RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return is Approved by now")]
+    assert refused == [RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return now has the status Approved")]

@@ -99,7 +99,7 @@ def test_parts_of_a_return_number(template: str, number: str, series: str) -> No
         ("{0:yy}-{1:N0}", r", not \{1:N0\}$"),
         ("{date}", r"^The template needs both \{date:%y%m%d\} and \{sequence:05d\}$"),
         ("{", "can't be read"),
-        ("{date:-}{sequence}", r"^The template shows no date: use \{date:%y%m%d\}$"),
+        ("{date:-}{sequence}", r"^The template has no date: use \{date:%y%m%d\}$"),
         (
             "{date}{sequence}",
             "^Put something that is not a digit between the date and the sequence, "

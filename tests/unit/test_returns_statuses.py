@@ -18,12 +18,12 @@ def test_usable_ones(names: list[str], statuses: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        ([], "New and Canceled can't be left out"),
-        (["New"], "Canceled can't be left out"),
-        (["Canceled", "Newer"], "New can't be left out"),
-        (["New", "Canceled", "lost", "LOST "], "Name each status once; letter case makes no difference"),
-        (["New", "new", "Canceled"], "Name each status once; letter case makes no difference"),
-        (["New", "Canceled", " "], "A status has a name"),
+        ([], "New and Canceled must be included"),
+        (["New"], "Canceled must be included"),
+        (["Canceled", "Newer"], "New must be included"),
+        (["New", "Canceled", "lost", "LOST "], "A status is given twice; letter case is ignored"),
+        (["New", "new", "Canceled"], "A status is given twice; letter case is ignored"),
+        (["New", "Canceled", " "], "A status must not be empty"),
     ],
 )
 def test_others_are_refused(names: list[str], reason: str) -> None:

@@ -124,8 +124,8 @@ def test_addresses_that_can_be_used(template: str) -> None:
 
 
 NO_BEGINNING = "Use an address that begins with https:// or http:// and a host"
-NO_HOST = "Placeholders can only stand behind the host"
-NO_TEXT = "The address holds characters that must be percent-encoded"
+NO_HOST = "Placeholders are only allowed after the host"
+NO_TEXT = "The address contains characters that must be percent-encoded"
 NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {languageCode}"
 
 
@@ -140,8 +140,11 @@ NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {lan
         *((each, NO_BEGINNING) for each in ("https://shop.example:0/", "https://@shop.example/")),
         *((each, NO_HOST) for each in ("https://{storeId}.example/", "https://s{token}/")),
         *((f"https://s/{each}", NO_TEXT) for each in (" {token}", '"{token}', "ö", "\n", "{token}\x7f")),
-        *((each, f"There is no {{tokn}}: {NAMES}") for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")),
-        *((f"https://s/{{{each}}}", f"There is no {{{each}}}: {NAMES}") for each in ("", "0", "token.x")),
+        *(
+            (each, f"There is no placeholder {{tokn}}: {NAMES}")
+            for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")
+        ),
+        *((f"https://s/{{{each}}}", f"There is no placeholder {{{each}}}: {NAMES}") for each in ("", "0", "token.x")),
         *((f"https://s/{{token{each}}}", "Write {token} without a format") for each in ("!r", ":9")),
         ("https://s/{token", "The address can't be read: "),
         ("https://[::1/{token}", "The address can't be read: "),

@@ -60,8 +60,8 @@ def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> 
 
 def test_a_refusal_says_what_to_do() -> None:
     assert refusal(SchemaMark(9, 8), 4) == (
-        "The database has schema 9, which takes a version of Plaudit that knows schema 8 at least; this one knows 4. "
-        "Run a newer version."
+        "The database has schema 9, which requires a version of Plaudit that knows at least schema 8; this one "
+        "knows 4. Run a newer version."
     )
     assert refusal(SchemaMark(2, 1), 7) == (
         "The database has schema 2; this version of Plaudit runs on schemas 4 to 7. Run `plaudit migrate` of this "

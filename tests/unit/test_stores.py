@@ -78,9 +78,9 @@ def test_every_reason_is_told_and_says_what_to_do() -> None:
     of_tokens = {reason for reason in Refusal if reason.value.startswith("token-")}
     of_images = {reason for reason in Refusal if "image" in reason.value}
     assert told == set(Refusal) - {Refusal.ID_TAKEN} - of_tokens - of_images
-    assert Refusal.REVIEWS_DISABLED.message.startswith("No reviews are taken")
+    assert Refusal.REVIEWS_DISABLED.message.startswith("Reviews are disabled")
     others = told - {Refusal.UNKNOWN_STORE, Refusal.REVIEWS_DISABLED}
-    assert all(reason.message.startswith("The store takes ") for reason in others)
+    assert all(reason.message.startswith("The store accepts ") for reason in others)
     assert Refusal.UNKNOWN_STORE.message.startswith("No store is registered")
     assert Refusal.ID_TAKEN.message.startswith("The id is taken")
     assert all(reason.message.startswith("The review token ") for reason in of_tokens)

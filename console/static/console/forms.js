@@ -39,7 +39,7 @@ export function keep(form) {
     if (asking !== own) return;
     asking = null;
     if (!response) {
-      tell(isPreview, "The service can't be reached. Send this again once it can: nothing that you typed is lost.");
+      tell(isPreview, "The service is unavailable. Send this again later: nothing that you typed is lost.");
     } else if (response.status === 401) {
       tell(isPreview, "You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
     } else {

@@ -57,7 +57,7 @@ export function listenToKeys(queue, deciding) {
   let rejecting = null;
   const actions = !queue ? onReview : onQueue(queue, deciding, (row) => {
     rejecting = row;
-    row?.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: not.`);
+    row?.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: cancel.`);
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;

@@ -147,7 +147,7 @@ export class News {
     setTimeout(() => this.connect(), AGAIN_MS);
     if ((await asked())?.status !== 401 || one(".signed-out", this.place)) return;
     const told = create("b", { className: "signed-out bad-text" });
-    told.append("You are signed out, so nothing here is new any more. ", signIn());
+    told.append("You are signed out: this page gets no updates. ", signIn());
     this.place.prepend(told);
   }
 }

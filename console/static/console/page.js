@@ -18,9 +18,9 @@ export async function send(address, fields) {
   try {
     response = await ask(address, { method: "POST", body: new URLSearchParams(fields) });
   } catch {
-    throw new Error("The service can't be reached. Decide again once it can.");
+    throw new Error("The service is unavailable. Decide again later.");
   }
-  if (!response.headers.get("content-type")?.includes("json")) throw new Error("That can't be read. Load this page anew.");
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error("The response can't be read. Reload this page.");
   const told = await response.json();
   if (!response.ok) throw new Error(told.message);
   return told;

@@ -129,12 +129,12 @@ export class Queue {
   offerToGoOn() {
     if (one("#go-on")) return;
     const told = create("p", { id: "go-on", className: "notice plain", role: "alert" });
-    const link = create("a", { href: fromTheTop(), textContent: "Go on" });
+    const link = create("a", { href: fromTheTop(), textContent: "Continue" });
     link.addEventListener("click", (event) => {
       event.preventDefault();
       this.advance();
     });
-    told.append("Not every decision of this page was made; each row says what became of it. ", link);
+    told.append("Not all decisions were made; each row has its result. ", link);
     this.list.after(told);
   }
 

@@ -14,7 +14,7 @@ import { one } from "./page.js";
 
 export const SKEW_MS = 5_000;
 const CLAIM_MS = 120_000;
-const CHANGED = "It was changed meanwhile: load the page anew.";
+const CHANGED = "It was changed in the meantime: reload the page.";
 const ACCEPTED = "Accepted; it takes effect in a moment.";
 
 /** The error of a decision that somebody else's has made void. */
@@ -110,8 +110,8 @@ export class Row {
     const isAccepted = told.outcome === "accepted" && !hasEchoed;
     if (told.reason === "status-changed" || (isAccepted && this.others && this.others.status !== status)) throw this.overtaken(told);
     if (told.reason === "text-changed") throw final(CHANGED);
-    if (told.reason === "kept") throw final("Somebody has kept it meanwhile: load the page anew.");
-    if (told.outcome === "not-found") throw final("It isn't there any more.");
+    if (told.reason === "kept") throw final("Somebody has kept it in the meantime: reload the page.");
+    if (told.outcome === "not-found") throw final("It no longer exists.");
     if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
     if (isAccepted && isChange) this.awaited = expected;
     // What others did before this one took effect: its own news are to come behind theirs.
@@ -136,7 +136,7 @@ export class Row {
 
   tooLate(by, status) {
     const now = status || "deleted";
-    if (by !== null && by === this.decisions.me) return `It is ${now} already: you have decided so.`;
+    if (by !== null && by === this.decisions.me) return `It is ${now} already, by your own decision.`;
     return `${by ?? "Somebody else"} was faster: it is ${now}. Nothing was changed.`;
   }
 
@@ -232,7 +232,7 @@ export class Row {
       return;
     }
     this.isOfOthers(told.status ?? "");
-    // Theirs has taken effect: whether ours will isn't known.
+    // Theirs has taken effect: whether ours will is unknown.
     if (isSame && one(".outcome", this.element).textContent !== ACCEPTED) return;
     this.isSettled = told.status !== "New";
     this.say(`${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
