@@ -1,4 +1,4 @@
-"""`make chaos`: the long form."""
+"""`make chaos`: the long form of the fault suite."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4, "audiences": 4, "decider
 
 
 def main() -> None:
-    """Run, write the results down, and fail if anything was lost, duplicated or wrong."""
+    """Run the fault suite, write its results to a file, and fail if anything was lost, duplicated or wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--faults", type=int, default=200, help="at least so many")
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 async def _stopped_in_order(run: Awaitable[Result]) -> Result:
-    """Run it. SIGTERM ends it as Ctrl-C does, with all servers and processes that it has started."""
+    """Await the run. SIGTERM cancels it like Ctrl-C, so that every server and process it started is stopped."""
     running = asyncio.ensure_future(run)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     return await running

@@ -1,6 +1,6 @@
-"""Bad records of every kind among good ones, in every partition of every topic, while workers come and go.
+"""Bad records of every kind among good ones, in every partition of every topic, while workers join and leave.
 
-Each good one must have its effect, and each bad one must be told by a dead letter; no partition may stand.
+Each good record must take effect, each bad one must become a dead letter, and no partition may stop.
 """
 
 import asyncio
@@ -36,33 +36,33 @@ COLLECTIONS: Final = {
     "review-feedback": "votes",
     "ended-sessions": "endedSessions",
 }
-"""The collection in which a message of each topic has its effect."""
+"""Collection in which a message of each topic takes effect."""
 CONDITIONS: Final[dict[str, Json]] = {
     "moderation-commands": {"status": 1},
     "moderation-verdicts": {"status": 1},
     "review-changes": {"status": 1},
     "reminder-commands": {"reminder.viewed": True},
 }
-"""The state in which it is then, beyond being there."""
+"""Filter that matches a document once the message has taken effect, in addition to its id."""
 TOPICS: Final = tuple(COLLECTIONS)
 LIMIT_MIB: Final = 640
-"""Of a worker's 1 GiB in deploy/kubernetes the rest is for the process that rebuilds an image. The model that tells
-languages takes 90 of it."""
+"""Maximum resident memory of a worker. The rest of its 1 GiB in deploy/kubernetes is for the process that rebuilds
+images; the language detection model takes 90 MiB of it."""
 
 
 @dataclass
 class Sent:
-    """Records put into Kafka: ids of good messages by topic, and bad records by their places."""
+    """Records written to Kafka: ids of good messages by topic, and offsets of bad records."""
 
     good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
     told: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    """The kind of each record that must become a dead letter, by topic, partition and offset."""
+    """Kind of each record that must become a dead letter, by topic, partition and offset."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Batches that Kafka itself did not take, by kind."""
+    """Batches that Kafka itself refused, by kind."""
 
 
 def good_value(topic: str, id: str) -> bytes:
-    """A message that has an effect by which `effects` finds it."""
+    """A message whose effect `effects` can find."""
     review_change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1]}
     values: Mapping[str, Callable[[], Json]] = {
         "store-updates": lambda: {"id": id, "name": "Shop"},
@@ -87,7 +87,7 @@ def good_value(topic: str, id: str) -> bytes:
 
 
 async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
-    """Put there what the good messages of a topic are about."""
+    """Create the orders or reviews that the good messages of a topic refer to."""
     if topic in ("return-commands", "reminder-commands"):
         orders = [f"{id}-order" for id in ids] if topic == "return-commands" else list(ids)
         await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
@@ -98,14 +98,14 @@ async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
 
 
 async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
-    """Put values into the partitions of a topic in turns."""
+    """Write values to the partitions of a topic, round-robin."""
     for number, value in enumerate(values):
         placed = await produce(service.servers.kafka, service.topic(topic), number % PARTITIONS, batch(record(value)))
         assert placed.code == 0, placed
 
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
-    """Those of the ids whose message of that topic has had its effect."""
+    """Those of `ids` whose message of the topic has taken effect."""
     names = {"object-updates": "_id.entityId", "review-feedback": "_id.reviewId"}
     name = names.get(topic, "_id")
     async with service.mongo() as database:
@@ -114,7 +114,7 @@ async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
 
 
 async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: random.Random, sent: Sent) -> None:
-    """Each kind once into each partition of the topic, in any order, each between good records."""
+    """Write each kind once to each partition of the topic, in random order, each between good records."""
     places = [(name, partition) for name in kinds for partition in range(PARTITIONS)]
     chance.shuffle(places)
     ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
@@ -131,7 +131,7 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: 
     for name, partition in places:
         await put_good(partition)
         kind = kinds[name]
-        # About a thing of its own: whether an odd record takes effect doesn't matter to the good ones.
+        # An odd record has an object of its own, so its effect can't disturb the good records.
         raw = kind.make(good_value(topic, new_id("odd")))
         placed = await produce(service.servers.kafka, full, partition, raw)
         if placed.code:
@@ -144,7 +144,7 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: 
 
 
 async def untold(service: Service, sent: Sent) -> list[str]:
-    """Bad records of which no dead letter tells with the code of their kind."""
+    """Bad records without a dead letter that has a code of their kind."""
     found: dict[tuple[str, int, int], str] = {}
     for topic in TOPICS:
         for letter in await service.records(f"{topic}.dlq"):
@@ -167,14 +167,14 @@ async def without_effect(service: Service, sent: Sent) -> list[str]:
 
 
 def most_memory_mib(service: Service) -> dict[str, int]:
-    """The most that each process has ever held, in MiB; one that was just killed holds nothing any more."""
+    """Peak resident memory of each process, in MiB; a process that was just killed has none."""
     statuses = {name: Path(f"/proc/{each.pid}/status").read_text() for name, each in service.processes.items()}
     found = {name: re.search(r"VmHWM:\s+(\d+) kB", status) for name, status in statuses.items()}
     return {name: int(kilobytes[1]) // 1024 for name, kilobytes in found.items() if kilobytes}
 
 
 async def disturb(service: Service, done: asyncio.Event, chance: random.Random) -> None:
-    """Have workers join, leave in order and be killed, until `done`."""
+    """Start, stop and kill workers until `done`."""
     number = 0
     while not done.is_set():
         workers = [name for name in service.processes if name.startswith("worker")]
@@ -191,7 +191,7 @@ async def disturb(service: Service, done: asyncio.Event, chance: random.Random) 
 
 
 async def run(service: Service, kinds: Mapping[str, Kind], number: int, *, disturbed: bool) -> dict[str, Any]:
-    """Send everything to a running service; returns what was found, `faults` empty if all is as promised."""
+    """Send everything to a running service. Returns the figures; `faults` is empty if all promises held."""
     chance, sent, done = random.Random(number), Sent(), asyncio.Event()
     disturbing = asyncio.create_task(disturb(service, done, chance)) if disturbed else None
     memory: Counter[str] = Counter()

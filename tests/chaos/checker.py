@@ -1,4 +1,7 @@
-"""Compares what the service shows with what the model expects, by the public interface alone."""
+"""Compares what the service shows with what the model expects.
+
+It reads the HTTP API, the published topics, the stored reviews (for the topic of reviews) and the schedulers' logs.
+"""
 
 import asyncio
 import json
@@ -21,24 +24,28 @@ from tests.support.reviews_topic import latest, stored
 from tests.support.service import kind_of
 
 Place = tuple[str, int, int]
-"""The full topic, the partition and the offset of a record."""
+"""Full topic name, partition and offset of a record."""
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
+""""relayed": the topic of reviews differs from the database."""
 PAGE = 1_000
+"""Rows per request of a search."""
 _NO_RATING = (0, 0.0, None)
 UNREADABLE = ("undecodable", "too-large")
+"""Error codes of records that no client can decode or that are too large."""
 NEVER_CAME = "review-not-found"
-"""The code of what was about a review that wasn't submitted within the hour."""
+"""Error code of a command whose review wasn't submitted within an hour."""
 NO_JSON = "invalid-json"
-"""The code of poison."""
+"""Error code of poison."""
 CLOSED, TAKEN, SECOND = REFUSALS = ("reviews-disabled", "id-taken", "duplicate-review")
+"""Reasons of `SubmissionRefused` events."""
 REVIEW_EVENTS = ("ReviewSubmitted", "ReviewApproved", "ReviewRejected", "ReviewDeleted")
 RETURN_EVENTS = ("ReturnCreated", "ReturnDeleted")
 PATIENCE_S = 90.0
-"""Others take over the work of a dead process within 20 s; a busy machine takes longer."""
+"""Seconds that a difference may last. A dead process is replaced within 20 s, on a busy machine later."""
 
 
 class Difference(NamedTuple):
-    """Something that is not as it must be."""
+    """A mismatch between the service and the model."""
 
     kind: Kind
     id: str
@@ -47,7 +54,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Checker:
-    """Looks at everything."""
+    """Compares every kind of object."""
 
     http: Http
     fleet: Fleet
@@ -55,7 +62,10 @@ class Checker:
     series: str
 
     async def differences(self) -> list[Difference]:
-        """Every difference that stays, once everything that was published has been consumed, or won't be any more."""
+        """Wait until all published records are consumed, then compare until nothing differs or `PATIENCE_S` is over.
+
+        Returns the differences of the last comparison, and topics that are still not consumed.
+        """
         loop = asyncio.get_running_loop()
         standing = await self.standing()
         end = loop.time() + PATIENCE_S
@@ -67,22 +77,23 @@ class Checker:
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return [*standing, *found]
-            await asyncio.sleep(2)  # what differs may still be on its way
-            # What follows from what was consumed may be records, too.
+            await asyncio.sleep(2)  # effects may still be on their way
+            # Consumed records may have led to further records.
             standing = await self.standing(PATIENCE_S)
 
     async def standing(self, patience_s: float = 4 * PATIENCE_S) -> list[Difference]:
-        """Wait until all has been consumed, so many seconds at most; the records that nobody consumes."""
+        """Wait until all records are consumed, at most `patience_s`. Returns a difference for each topic that isn't."""
         end, found = asyncio.get_running_loop().time() + patience_s, list[Difference]()
         for topic in (*TOPICS, "review-changes"):
             while lag := await self.fleet.service.lag(topic):
                 if asyncio.get_running_loop().time() > end:
                     found.append(Difference("lost", topic, f"{lag} records are not consumed"))
                     break
-                await asyncio.sleep(0.2)  # until it is asked again
+                await asyncio.sleep(0.2)  # polling interval
         return found
 
     async def of_reviews(self) -> list[Difference]:
+        """The list of reviews has each living review once with the expected fields, one of each race, and no others."""
         shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/search", sort="createdDate:asc")}
         found, purchases = [], self.model.purchases()
         for id, review in self.model.living():
@@ -110,14 +121,14 @@ class Checker:
         return found + [Difference("duplicated", id, f"review that must not be: {row}") for id, row in shown.items()]
 
     async def of_flags(self) -> list[Difference]:
-        """The flags of reviews in the store with rules are those that its rules and verdicts give them."""
+        """Reviews in the store with moderation rules have the flags that its rules and verdicts give them."""
         shown = {
             row["id"]: row["flags"] async for row in self.pages(SEARCH, storeId=RULED_STORE, sort="createdDate:asc")
         }
         return [Difference("wrong", id, what) for id, what in wrong_flags(self.model, shown)]
 
     async def of_queue(self) -> list[Difference]:
-        """The lists of unapproved reviews have all of them, and no others; of those that raced one is in."""
+        """The lists of New and of Rejected reviews have exactly the expected ones. Competing reviews are left out."""
         found, raced = [], {id for ids in self.model.races.values() for id in ids}
         for status in ("New", "Rejected"):
             pages = self.pages(SEARCH, reviewStatus=[status], sort="createdDate:asc")
@@ -128,11 +139,12 @@ class Checker:
         return found
 
     async def of_pasts(self) -> list[Difference]:
-        """The reviews that were brought along have the past that they came with, or what was decided here."""
+        """Imported reviews have the past they came with, or what was decided here."""
         shown = {row["id"]: row async for row in self.pages(SEARCH, storeId=MOVED_STORE, sort="createdDate:asc")}
         return [Difference("wrong", id, what) for id, what in wrong_pasts(self.model, shown)]
 
     async def of_ratings(self) -> list[Difference]:
+        """The API shows the expected count, average and histogram of each object and store."""
         expected = self.model.ratings()
         entities = sorted({review.entity for review in self.model.reviews.values()})
         shown: dict[tuple[str, str | None], Json] = {}
@@ -150,7 +162,7 @@ class Checker:
         return found
 
     async def of_summaries(self) -> list[Difference]:
-        """The pages of shops show the ratings of their stores."""
+        """The storefront shows the expected ratings of each store."""
         entities: dict[str, list[str]] = defaultdict(list)
         expected = self.model.ratings()
         for entity, store in expected:
@@ -170,6 +182,11 @@ class Checker:
         return found
 
     async def of_returns(self) -> list[Difference]:
+        """Each return is there with the expected fields and a number of its own, no others are, and each order has the
+        expected quantities left.
+
+        Of competing returns of one order, exactly as many must be granted as the order has pieces.
+        """
         found: list[Difference] = []
         shown = {row["id"]: row async for row in self.pages(f"{RETURNS}/search")}
         numbers = Counter(row["number"] for row in shown.values())
@@ -205,6 +222,7 @@ class Checker:
         return found
 
     async def available(self, orders: Sequence[str]) -> dict[str, dict[str, int] | None]:
+        """Quantities that can still be returned, by order and line; None if the order isn't found."""
         shown: dict[str, dict[str, int] | None] = {}
 
         async def ask(order: str) -> None:
@@ -216,6 +234,7 @@ class Checker:
         return shown
 
     async def of_mails(self) -> list[Difference]:
+        """Each customer was sent the expected number of mails, counted by distinct ids."""
         ids: dict[str, set[str]] = defaultdict(set)
         for mail in await self.fleet.service.values("mail-commands"):
             ids[mail["customerId"]].add(mail["id"])
@@ -228,6 +247,7 @@ class Checker:
         return found
 
     async def of_letters(self) -> list[Difference]:
+        """Each unusable record is a dead letter with the code of its kind, and no usable record is one."""
         missing, found = set(self.model.poison), []
         untold = dict(self.model.unreadable)
         for topic in (*TOPICS, "review-changes"):
@@ -245,18 +265,19 @@ class Checker:
         return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
 
     def codes(self, value: str, key: str, place: Place) -> Sequence[str]:
-        """The codes that a dead letter may have; none where the message is one that works."""
+        """Error codes that a dead letter may have; empty if the message should have been applied."""
         if value in self.model.poison:
             return [NO_JSON]
         if kind := self.model.unreadable.get(place):
             return codes_of(kind)
-        # In a run of more than an hour.
+        # A run of more than an hour gives up on commands whose review never came.
         never_came = [NEVER_CAME] if key not in self.model.reviews else []
-        # One that wasn't acknowledged, and is there even so, isn't known by its place.
+        # A record that was written although Kafka didn't acknowledge it has an unknown offset.
         return [*never_came, *(UNREADABLE if place[:2] in self.model.unacknowledged else ())]
 
     async def of_events(self) -> list[Difference]:
-        """Events tell of every refusal, of every rating as it is now, and of what became of reviews and returns."""
+        """Events announce every refusal, every current rating, and the fate of reviews and returns. A repeat is no
+        difference."""
         told: dict[str, list[Json]] = defaultdict(list)
         for record in await self.fleet.service.records("events"):
             told[kind_of(record)].append(json.loads(record.value))
@@ -269,7 +290,8 @@ class Checker:
         ]
 
     def of_refusals(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
-        """Each refusal is told with its reason; of those that raced, that of all but the one that is there."""
+        """Each refused review has an event with the reason. Of competing reviews, all but the stored one are
+        refused."""
         model, told = self.model, {code: set[str]() for code in REFUSALS}
         for event in events:
             told.setdefault(event["code"], set()).add(event["reviewId"])
@@ -286,13 +308,16 @@ class Checker:
         ]
 
     def of_told_things(self, told: Mapping[str, Sequence[Json]], winners: Set[str]) -> list[Difference]:
-        """Each review is told to be stored and, where that can be known, approved, rejected or deleted; none that
-        isn't. Each return is told to be created, and deleted."""
+        """Each stored review and created return has its event, also for its current status or deletion; no other review
+        has one.
+
+        A change between two events of a kind can't be checked this way, only that an event of the kind exists.
+        """
         model = self.model
         reviews = {kind: {event["reviewId"] for event in told[kind]} for kind in REVIEW_EVENTS}
         returns = {kind: {event["returnId"] for event in told[kind]} for kind in RETURN_EVENTS}
         gone = {id for id, review in model.reviews.items() if review.status is None}
-        # The past of what was brought along happened elsewhere.
+        # Imported reviews were approved or rejected elsewhere: no event announces that here.
         here = [(id, review.status) for id, review in model.living() if id not in model.pasts]
         must: dict[str, Set[str]] = {
             "ReviewSubmitted": model.reviews.keys() | winners,
@@ -310,8 +335,11 @@ class Checker:
         ]
 
     def of_told_ratings(self, events: Sequence[Json]) -> list[Difference]:
-        """The event with the highest revision is the rating as it is now, in whatever order they were published. The
-        version before may have no revisions: where it had its hand in, one of the events has to be it."""
+        """The event with the highest revision has the current rating, in any order of publication.
+
+        The version before may publish events without revisions: if it takes part, one of the events must have the
+        rating.
+        """
         told: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
         for event in events:
             told[event["entityId"], event["storeId"]].append(event)
@@ -329,7 +357,7 @@ class Checker:
         return found
 
     async def of_topic(self) -> list[Difference]:
-        """The topic of reviews, read from its beginning, has every field of every review as the database has it."""
+        """The topic of reviews, read from its beginning, has every field of every review as the database does."""
         topic, database = await latest(self.fleet.service), await stored(self.fleet.service)
         return [
             Difference("relayed", id, f"in the topic {topic.get(id)}, in the database {database.get(id)}")
@@ -338,7 +366,8 @@ class Checker:
         ]
 
     def of_turns(self) -> list[Difference]:
-        """One scheduler works at a time: in one minute two may, when one takes over, but not in most minutes."""
+        """Only one scheduler works at a time. Two may work in the same minute when one takes over, but not in most
+        minutes."""
         at_work: dict[str, set[str]] = defaultdict(set)
         for log in self.fleet.service.folder.glob("scheduler-*.log"):
             for line in log.read_text(errors="replace").splitlines():
@@ -351,7 +380,7 @@ class Checker:
         return [Difference("duplicated", "scheduler", what)]
 
     async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
-        """Everything that a search finds, page by page."""
+        """All results of a search, read page by page."""
         skip, total = 0, 1
         while skip < total:
             answer = await self.http.send("POST", path, {**search, "skip": skip, "take": PAGE})
@@ -366,7 +395,8 @@ def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
 
 
 def describe(differences: Sequence[Difference], ledger: Ledger) -> str:
-    """Describe the first difference with its history, one of each sort with their number, and the next ones."""
+    """The first difference with its object's history, then the number of each sort with an example, then the next
+    ones."""
     if not differences:
         return "no differences"
     sorts: dict[str, list[Difference]] = defaultdict(list)

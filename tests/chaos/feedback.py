@@ -1,4 +1,4 @@
-"""Feedback under faults: replies, votes and reports on reviews that nobody else touches, by HTTP and by Kafka."""
+"""Feedback under faults: replies, votes and reports on reviews that no other client touches, by HTTP and by Kafka."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,16 +9,18 @@ from tests.chaos.model import Json, Said
 from tests.chaos.partitions import Way
 
 VOTERS = 8
+"""Number of voters per client."""
 
 
 def shown_in(row: Json) -> tuple[str | None, int, int, int]:
-    """The same of a review in a list."""
+    """Reply, helpful votes, other votes and open reports of a review in a list, as `Said.shown` has them."""
     reply = row["reply"] and row["reply"]["text"]
     return reply, row["helpful"], row["notHelpful"], row["reports"]
 
 
 class Audience(Actor):
-    """Replies to its own reviews, votes on them and reports them; all about one review goes by one key, in order."""
+    """Replies to its own reviews, votes on them and reports them. All feedback on one review has one key, so its
+    order is kept."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
@@ -34,7 +36,7 @@ class Audience(Actor):
         return [*always, *speech, (self.decide, 2), (self.delete, 1), (self.repeat_some, 2)]
 
     async def submit(self) -> None:
-        """A review that is approved before anything is said of it."""
+        """Submit and approve a review before any feedback on it."""
         review = self.review(id=self.review_id(), storeId=None)
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
@@ -49,22 +51,22 @@ class Audience(Actor):
         del self.approved[:-50]
 
     async def speak_early(self) -> None:
-        """Feedback that comes before the review that it is about, whose approval settles the reports among it."""
+        """Publish feedback before its review. The approval afterwards closes the reports."""
         review = self.review(id=self.review_id(), storeId=None)
         for _ in range(self.chance.randint(1, 4)):
             await self.tell_about(review["id"])
-        # At once, or so late that the feedback has been looked at.
+        # Immediately, or so late that the feedback was parked.
         await asyncio.sleep(self.chance.choice([0.0, LATE_S]))
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
-        # Feedback and decisions are read by consumers of their own: a report is settled by what is decided after it.
+        # Separate consumers read feedback and decisions, and a decision closes only earlier reports: wait for these.
         await self.until_heard(review["id"])
         await self.approve(review["id"])
         self.world.model.said[review["id"]].reports = 0
 
     def words(self, id: str) -> Json:
-        """A command by chance, which the model has taken."""
+        """A random feedback command, already applied to the model."""
         said = self.world.model.said.setdefault(id, Said())
         voter = f"{self.name}-voter{self.chance.randint(1, VOTERS)}"
         action = self.chance.choice(["vote", "vote", "vote", "remove-vote", "reply", "remove-reply", "report"])
@@ -100,14 +102,15 @@ class Audience(Actor):
         ways = {"vote": ("POST", "votes"), "remove-vote": ("DELETE", "votes"), "report": ("POST", "reports")}
         method, part = ways.get(action, ("DELETE" if action == "remove-reply" else "POST", "reply"))
         key, wait = self.new_id("key"), self.chance.choice([None, None, 5])
-        # For a moment after a change of the primary, the facade may see the state of before.
+        # Just after a change of the primary, the facade may read stale data.
         await self.until(
             lambda: self.world.http.send(method, f"{REVIEWS}/{id}/{part}", body or None, key=key, wait=wait), 200, 202
         )
         self.world.ledger.acknowledge(f"{action} by HTTP", id)
 
     async def until_heard(self, id: str) -> None:
-        """Wait until a review shows what was said of it; one that never does, is for the comparison to find."""
+        """Wait until a review shows the expected feedback. After `PATIENCE_S` the final comparison finds the
+        difference."""
         expected = self.world.model.said[id].shown()
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE_S
@@ -115,10 +118,10 @@ class Audience(Actor):
             answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
             if answer.status == 200 and shown_in(answer.body) == expected:
                 return
-            await asyncio.sleep(0.1)  # until it is asked again
+            await asyncio.sleep(0.1)  # polling interval
 
     async def decide(self) -> None:
-        """A moderator leaves a review as it is, which settles the reports about it."""
+        """A moderator confirms a review's status, which closes the reports on it."""
         id = self.chance.choice(self.approved)
         if id in self.world.model.said:
             await self.until_heard(id)
@@ -128,7 +131,7 @@ class Audience(Actor):
             await self.until_heard(id)
 
     async def delete(self) -> None:
-        """A review goes with all that was said of it."""
+        """Delete a review together with the feedback on it."""
         id = self.approved.pop(self.chance.randrange(len(self.approved)))
         await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
         self.world.model.moderate("delete", id)

@@ -1,4 +1,4 @@
-"""Seeded load. Each actor owns its objects and sends one command after the other: what must come of them is known."""
+"""Seeded load. Each actor owns its objects and sends one command after the other, so the expected result is known."""
 
 import asyncio
 import hashlib
@@ -16,6 +16,7 @@ from tests.chaos.model import CLOSED_STORE, MOST_MAILS, ONE_EACH, OPEN_STORE, Js
 from tests.chaos.partitions import Partitions, Way
 
 EXPECTED = (None, None, "New", "Approved", "Rejected")
+"""Expected statuses that decisions name; None: any."""
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
     *("review-submissions", "moderation-commands", "review-changes", "review-feedback"),
@@ -26,36 +27,37 @@ REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"
 SHOP_OPENED = datetime(2025, 1, 1, tzinfo=UTC)
 LATE_S = 2.0
-"""By then a record has been consumed, unless something fails."""
+"""Seconds within which a record is normally consumed."""
 COMPLETE = "Complete"
 REMEMBERED = 300
+"""Number of recent messages that an actor keeps for redelivery."""
 Texts = Mapping[str, str]
-"""Names of texts, by the ids of their reviews."""
+"""Text hashes by review id."""
 
 
 @dataclass(frozen=True)
 class World:
-    """The parts that all actors share. `hot` objects are reviewed by all of them.
-
-    `end_holds` has the time come at which a rule approves these reviews. `batch`: the most reviews in one message.
-    `is_mixed`: the version before takes part, in which what waits for an order loses its place among later commands,
-    and which of two pasts of a review counts goes by its source.
-    """
+    """The parts that all actors share."""
 
     http: Http
     upstream: Upstream
     ledger: Ledger
     model: Model
     hot: Sequence[str]
+    """Objects that all actors review."""
     series: str
     end_holds: Callable[[Sequence[str]], Awaitable[None]]
+    """Makes the hold of these reviews expire, so that a rule approves them."""
     batch: int = 60
+    """Maximum number of reviews in one message."""
     is_mixed: bool = False
+    """True if the version before takes part. There, commands that wait for an order lose their place among later
+    ones, and the source of two pasts of a review decides which one counts."""
     partitions: Partitions = field(default_factory=Partitions)
 
 
 class Actor(ABC):
-    """A client. Everything it does follows from the seed, but for the moments at which it does it."""
+    """A client. All its actions follow from the seed, only their timing doesn't."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         self.world, self.name = world, f"{world.series}-{name}"
@@ -65,10 +67,10 @@ class Actor(ABC):
 
     @abstractmethod
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        """The methods that it may call next, with weights."""
+        """The methods to choose the next action from, with weights."""
 
     async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
-        """Send commands until it is over; each is acknowledged when this returns."""
+        """Send commands until `is_over` is set; all are acknowledged when this returns."""
         while not is_over.is_set():
             deeds, weights = zip(*self.deeds(), strict=True)
             await self.chance.choices(deeds, weights)[0]()
@@ -76,7 +78,7 @@ class Actor(ABC):
             await asyncio.sleep(self.chance.random() * pause_s)
 
     async def repeat_all(self) -> None:
-        """Deliver again all that is remembered: nothing newer hides what comes of it."""
+        """Redeliver all remembered messages at the end, when no newer message can hide an effect."""
         await self.repeat(list(self.told))
 
     def new_id(self, kind: str) -> str:
@@ -84,7 +86,7 @@ class Actor(ABC):
         return f"{self.name}-{kind}{self.count}"
 
     def texts_of(self, ids: Sequence[str]) -> Texts:
-        """The texts that a decision about these reviews says it is about: none, or one of each, a few of them wrong."""
+        """Text hashes for a decision on these reviews: none, or one for each known review, a tenth of them wrong."""
         if self.world.is_mixed or self.chance.random() < 0.5:
             return {}
         known = {id: self.world.model.reviews[id].text_hash for id in ids if id in self.world.model.reviews}
@@ -92,7 +94,7 @@ class Actor(ABC):
         return {id: text if self.chance.random() < 0.9 else wrong for id, text in known.items()}
 
     def review_id(self) -> str:
-        """An id as upstream systems choose one; some look like those that the service gives, of any place."""
+        """An id as upstream systems choose one; some look like the service's own ids, with any place."""
         id = self.new_id("review")
         if self.chance.random() < 0.6:
             return id
@@ -100,7 +102,7 @@ class Actor(ABC):
         return f"{digits[:8]}-{digits[8:12]}-8{digits[12:15]}-8{digits[15:18]}-{digits[18:30]}"
 
     async def tell(self, topic: str, key: str, value: Json | Sequence[Json]) -> None:
-        """Publish something that may be repeated later."""
+        """Publish a message that may be redelivered later."""
         await self.world.upstream.publish(topic, key, value)
         self.told.append((topic, key, value))
 
@@ -108,13 +110,13 @@ class Actor(ABC):
         await self.repeat(self.chance.sample(list(self.told), min(len(self.told), self.chance.randint(1, 10))))
 
     async def repeat(self, told: list[tuple[str, str, Json | Sequence[Json]]]) -> None:
-        """Deliver again what was delivered before, in another order: nothing may come of it."""
+        """Redeliver messages in random order: they must have no effect."""
         self.chance.shuffle(told)
         for topic, key, value in told:
             await self.world.upstream.publish(topic, key, value)
 
     async def poison(self) -> None:
-        """A message that can never work, among those of others."""
+        """Publish a message that can never be processed, among those of others."""
         mark, topic = self.new_id("poison"), self.chance.choice(TOPICS)
         await self.world.upstream.publish(topic, f"Product:{self.chance.choice(self.world.hot)}", mark.encode())
         self.world.model.poison[mark] += 1
@@ -137,7 +139,7 @@ class Actor(ABC):
         }
 
     async def until(self, ask: Callable[[], Awaitable[Answer]], *statuses: int) -> Answer:
-        """Ask until the status is one of these, which it may not be yet."""
+        """Repeat a request until its status is one of these."""
         for _ in range(1_000):
             answer = await ask()
             if answer.status in statuses:
@@ -146,7 +148,8 @@ class Actor(ABC):
         raise NotAcknowledgedError(f"expected {statuses}: {answer}")
 
     async def until_shown(self, id: str) -> bool:
-        """Wait until a review is as the model has it; false: one that never is, is for the comparison to find."""
+        """Wait until the API shows a review as the model has it. Returns False after `PATIENCE_S`; the final
+        comparison finds it."""
         review = self.world.model.reviews[id]
         expected = (review.status, review.title) if review.status else (None, None)
         end = asyncio.get_running_loop().time() + PATIENCE_S
@@ -159,7 +162,7 @@ class Actor(ABC):
         return False
 
     async def until_all_shown(self, ids: Sequence[str]) -> None:
-        """Wait until reviews are as the model has them: by the last one of each partition, where their changes keep
+        """Wait until the API shows reviews as the model has them: the last one of each partition, whose changes keep
         their order."""
         reviews = {id: self.world.model.reviews[id] for id in ids if id in self.world.model.reviews}
         count = self.world.partitions.count
@@ -168,8 +171,10 @@ class Actor(ABC):
             await self.until_shown(id)
 
     async def until_answered(self, command_id: str, items: int) -> None:
-        """Wait until each item of a command has an outcome: one that changed nothing shows in no review, and what is
-        sent behind it by another topic could come before it."""
+        """Wait until each item of a command has an outcome.
+
+        An item without an effect shows in no review, and a message to another topic could overtake it.
+        """
         path = f"/api/commands/{command_id}"
         for _ in range(1_200):
             answer = await self.world.http.send("GET", path)
@@ -181,9 +186,9 @@ class Actor(ABC):
         )
 
     def expect(self, answer: Answer, ids: Sequence[str], outcomes: Sequence[str]) -> None:
-        """Compare the outcomes that the facade tells with those of the model, where it tells any.
+        """Compare the outcomes in a response, if it has any, with those of the model.
 
-        "not-found" may be told of whatever is on its way: it was not known by the end of the wait.
+        "not-found" is accepted for everything: the subject may not have been stored by the end of the wait.
         """
         told = [result["outcome"] for result in answer.body.get("results", ())]
         as_expected = len(told) == len(outcomes) and all(
@@ -195,10 +200,10 @@ class Actor(ABC):
 
 
 class Reviewer(Actor):
-    """Submits reviews, edits and moderates them, by HTTP and by Kafka.
+    """Submits, edits and moderates reviews, by HTTP and by Kafka.
 
-    Edits and moderation take different ways, so that nobody knows which is first. Edits therefore leave the status:
-    those by HTTP are a moderator's, those by Kafka the author's in a store that keeps it.
+    Edits and moderation take different ways, so their order is unknown. Edits therefore keep the status: those by HTTP
+    are a moderator's, those by Kafka are the author's in a store that keeps it.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -252,7 +257,8 @@ class Reviewer(Actor):
         self.mine.append(id)
 
     async def take_an_id(self) -> None:
-        """Another author wants an id that is in use: by the key of its object, so that it comes behind its review."""
+        """Submit a review by another author with an id in use, with the key of its object, so that it comes after
+        the owner's."""
         id = self.chance.choice(self.mine)
         known = self.world.model.reviews.get(id)
         if known is None:
@@ -263,7 +269,7 @@ class Reviewer(Actor):
         self.world.ledger.acknowledge("wanted by another author", id)
 
     def edited(self, id: str, **fields: Any) -> Json:
-        """The review with other words and another rating."""
+        """The review with another title and rating."""
         known, marker = self.world.model.reviews[id], self.new_id("edit")
         return self.review(id=id, EntityId=known.entity, storeId=known.store, title=marker, **fields)
 
@@ -292,7 +298,8 @@ class Reviewer(Actor):
                 self.world.ledger.acknowledge(f"edited by Kafka to {review['title']}: {outcome}", id)
 
     async def race(self) -> None:
-        """Reviews of one object by one customer, of which the store takes one, by both ways and in all partitions."""
+        """Submit reviews of one object by one customer to a store that takes one, by both ways and to several
+        partitions."""
         entity, chance = self.new_id("once"), self.chance
         reviews = [self.review(id=self.review_id(), EntityId=entity, storeId=ONE_EACH) for _ in range(6)]
         keys = [self.new_id("key") for _ in reviews]
@@ -311,7 +318,7 @@ class Reviewer(Actor):
         self.world.ledger.acknowledge("race", entity)
 
     async def moderate_early(self) -> None:
-        """Commands that come before the review they are about."""
+        """Publish decisions before their review."""
         review = self.review(id=self.review_id())
         for _ in range(self.chance.randint(1, 3)):
             await self.moderate(review["id"])
@@ -322,7 +329,7 @@ class Reviewer(Actor):
             await self.moderate(id)
 
     async def moderate_nothing(self) -> None:
-        """Commands about reviews that nobody submits, by both ways: they wait, and nothing comes of them."""
+        """Send decisions on reviews that are never submitted, by both ways: they are parked and have no effect."""
         ids = [self.review_id() for _ in range(self.chance.randint(1, 10))]
         command = {"action": self.chance.choice(ACTIONS), "ids": ids}
         await self.tell("moderation-commands", ids[0], command)
@@ -353,17 +360,17 @@ class Reviewer(Actor):
         outcomes = [self.world.model.moderate(action, id, expected) for id in ids]
         self.world.ledger.acknowledge(f"{action} {expected or 'any'} by HTTP", *ids)
         self.expect(answer, ids, outcomes)
-        # Most of what anybody does is about reviews of late; and a list that grows costs more and more.
+        # Real clients mostly act on recent reviews, and an ever longer list would cost more and more.
         del self.mine[:-500]
 
 
 def named_texts(texts: Texts) -> Json:
-    """The field of a decision that names them."""
+    """The field of a decision that carries text hashes."""
     return {"textHashes": dict(texts)} if texts else {}
 
 
 class Importer(Actor):
-    """Sends reviews, edits and moderates them in bulk: one message for many, the next once that has taken effect."""
+    """Submits, edits and moderates reviews in bulk: one message for many, the next one once that has taken effect."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
@@ -374,7 +381,7 @@ class Importer(Actor):
         return [(self.submit, 1), (self.repeat_some, 1), *more]
 
     async def submit(self) -> None:
-        """An array of reviews of many objects."""
+        """Publish an array of reviews of many objects."""
         batch = self.new_id("batch")
         ids = [self.review_id() for _ in range(self.chance.randint(self.world.batch // 3, self.world.batch))]
         reviews = [self.review(id=id, storeId=self.chance.choice([None, OPEN_STORE, CLOSED_STORE])) for id in ids]
@@ -386,7 +393,7 @@ class Importer(Actor):
         self.batches.append((batch, ids))
 
     async def edit(self) -> None:
-        """An array with other words for a whole batch, by the key of the batch, so that it comes behind it."""
+        """Publish an array of edits of a whole batch with the key of the batch, so that it comes after it."""
         batch, ids = self.chance.choice(self.batches)
         known = {id: self.world.model.reviews[id] for id in ids if id in self.world.model.reviews}
         edits = [
@@ -395,13 +402,13 @@ class Importer(Actor):
         ]
         await self.tell("review-submissions", batch, edits)
         for edit in edits:
-            # The store keeps the status; without a store the review is New again.
+            # The store keeps the status; without a store the review becomes New again.
             self.world.model.edit(edit["id"], edit, is_reset=edit["storeId"] is None)
             self.world.ledger.acknowledge(f"edited in bulk to {edit['title']}", edit["id"])
         await self.until_all_shown(ids)
 
     async def moderate(self) -> None:
-        """One command for a whole batch. Its commands have one key, so they keep their order."""
+        """Publish one decision on a whole batch. All decisions on a batch have one key, so they keep their order."""
         (key, batch), action = self.chance.choice(self.batches), self.chance.choice(ACTIONS)
         command_id, texts = self.new_id("command"), self.texts_of(batch)
         command = {"action": action, "ids": batch, "commandId": command_id, **named_texts(texts)}
@@ -416,9 +423,9 @@ class Importer(Actor):
 
 
 class Buyer(Actor):
-    """Orders, and returns some of it: of one order always by HTTP or always by Kafka.
+    """Places orders and returns some of each: those of one order always by HTTP or always by Kafka.
 
-    By HTTP each command is applied before the next one is sent, for the facade decides by what is stored.
+    By HTTP it waits until each command is applied, because the facade decides by stored data.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -435,7 +442,7 @@ class Buyer(Actor):
         return [*always, *more, *changes]
 
     def events(self, quantities: dict[str, int]) -> list[Json]:
-        """The events of a new order: late, twice and out of order."""
+        """The events of a new order: late, duplicated and out of order."""
         chance, id = self.chance, self.new_id("order")
         if not self.customer or chance.random() < 0.4:
             self.customer = self.new_id("customer")
@@ -476,7 +483,7 @@ class Buyer(Actor):
         id = await self.tell_order(self.events(lines))
         self.orders.append(id)
         del self.orders[:-50]
-        # By Kafka the next commands may come before the order is known: they wait, and take effect in their turn.
+        # By Kafka the next commands may come before the order is known: they are parked, and applied in their order.
         is_by_http = self.chance.random() < 0.3
         if is_by_http or self.world.is_mixed:
             await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{id}"), 200)
@@ -489,9 +496,9 @@ class Buyer(Actor):
         return [{"orderLineItemId": line, "quantity": self.chance.randint(1, 4)} for line in chosen]
 
     async def return_early(self) -> None:
-        """Returns that come before their order, which has enough for all of them, with changes behind them.
+        """Create returns before their order, which has enough for all of them, with changes behind them.
 
-        More changes follow as soon as the order has been told, whether it is known already or not.
+        More changes follow once the order is published, whether it is stored or not.
         """
         events = self.events({"line0": 6})
         order, early = events[0]["id"], []
@@ -505,7 +512,7 @@ class Buyer(Actor):
         self.returns += () if self.world.is_mixed else early
 
     async def change_early(self, order: str, early: list[str]) -> None:
-        """A change or the deletion of a return that waits, or a return after that."""
+        """Change or delete a return that waits for its order; if none is left, create another."""
         id, model = self.chance.choice(early), self.world.model
         if self.chance.random() < 0.2:
             early.remove(id)
@@ -520,7 +527,7 @@ class Buyer(Actor):
             early.append(await self.create(order, [{"orderLineItemId": "line0", "quantity": 1}]))
 
     async def rush(self) -> None:
-        """More than there is, wanted by many at once: who gets it is open, how many do is not."""
+        """Create more returns at once than the order has pieces: which are granted is open, how many is not."""
         quantity = self.chance.randint(1, 5)
         order = await self.tell_order(self.events({"line0": quantity}))
         await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{order}"), 200)
@@ -546,11 +553,11 @@ class Buyer(Actor):
         return id
 
     async def create_again(self) -> None:
-        """The request that created a return once more, whatever has become of it, or another one with its id."""
+        """Repeat the request that created a return in any state, or send another one with its id."""
         id = self.chance.choice(self.returns)
         asked = self.world.model.asked_returns.get(id)
         if asked is not None:
-            # The version before knows no other.
+            # The version before has no other outcome.
             is_same = self.world.is_mixed or self.chance.random() < 0.5
             wanted = asked if is_same else {**asked, "resolution": self.new_id("other")}
             await self.send_return("create", asked["orderId"], wanted, self.world.model.create_return(id, wanted))
@@ -558,7 +565,7 @@ class Buyer(Actor):
     async def change_one(self) -> None:
         id = self.chance.choice(self.returns)
         known = self.world.model.returns.get(id)
-        # The version before gives canceled ones more than was ordered.
+        # The version before lets canceled returns exceed the ordered quantity.
         if known is not None and not (self.world.is_mixed and known.status == "Canceled"):
             changes = self.changes(id, known.order)
             await self.send_return("update", known.order, changes, self.world.model.change_return(id, changes))
@@ -580,7 +587,7 @@ class Buyer(Actor):
         )
 
     async def send_return(self, action: str, order: str, wanted: Json, outcome: str) -> None:
-        """Send a command about a return; the model has applied it with this outcome."""
+        """Send a command on a return that the model has already applied with this outcome."""
         what = f"{action} {wanted}: {outcome}"
         if order not in self.by_http:
             command = {"action": action, "return": wanted, "commandId": self.new_id("command")}
@@ -588,10 +595,10 @@ class Buyer(Actor):
         else:
             method, key = {"create": "POST", "update": "PUT", "delete": "DELETE"}[action], self.new_id("key")
             path = f"{RETURNS}?ids={wanted['id']}" if action == "delete" else RETURNS
-            # For a moment after a change of the primary, the facade may see the state of before.
+            # Just after a change of the primary, the facade may read stale data.
             expected = (422, 409) if outcome == "refused" else (200,)
             answer = await self.until(lambda: self.world.http.wait_for(method, path, wanted, key=key), *expected)
-            # The version before says "applied" of a change that says nothing new.
+            # The version before reports "applied" for an update without a change.
             if outcome != "unchanged":
                 self.expect(answer, [wanted["id"]], [outcome])
         self.world.ledger.acknowledge(what, wanted["id"], order)

@@ -1,4 +1,4 @@
-"""Load and expectations of images: each that was acknowledged is there, until its review goes or drops it."""
+"""Load and expectations of images: each acknowledged one is there until its review is deleted or drops it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +12,8 @@ _PICTURES = [picture((12, 8), kind, colour) for kind in ("PNG", "JPEG") for colo
 
 
 class Photographer(Actor):
-    """Uploads images, submits reviews that name them at once, edits and deletes those. It never moderates otherwise."""
+    """Uploads images, submits reviews that use them, and edits, hides, shows and deletes. It doesn't moderate
+    otherwise."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
@@ -39,7 +40,7 @@ class Photographer(Actor):
         review = self.review(id=self.review_id(), images=ids)
         if self.chance.random() < 0.5:
             await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
-            # Edits and deletions by HTTP could come before it.
+            # An edit or deletion by HTTP could overtake it.
             await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{review['id']}"), 200)
         else:
             await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
@@ -48,7 +49,7 @@ class Photographer(Actor):
         self.mine.append(review["id"])
 
     async def change(self) -> None:
-        """Put one more image in the place of all but one."""
+        """Replace all images of a review but one by a new one."""
         id = self.chance.choice(self.mine)
         model = self.world.model
         images = [*model.images_of(id)[:1], await self.upload()]
@@ -74,7 +75,7 @@ class Photographer(Actor):
         self._note(id, [])
 
     def _note(self, review_id: str, ids: Sequence[str]) -> None:
-        """The review has these images now; those that it had are gone."""
+        """Record that the review has exactly these images; others that it had must be deleted."""
         model = self.world.model
         model.gone |= set(model.images_of(review_id)) - set(ids)
         model.images |= dict.fromkeys(ids, review_id)
@@ -84,7 +85,8 @@ class Photographer(Actor):
 
 
 async def wrong_images(http: Http, model: Model) -> list[tuple[str, str]]:
-    """Each image that is not as the model has it, and what is wrong. Here everybody sees hidden ones."""
+    """Id of each image that differs from the model, with a description. Without API keys everyone sees hidden
+    images."""
     turns = asyncio.Semaphore(8)
 
     async def status(id: str) -> tuple[str, bool]:

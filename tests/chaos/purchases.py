@@ -1,4 +1,4 @@
-"""Reviews, and the orders that verify them, sent at the same moment."""
+"""Reviews and the orders that verify them, sent concurrently."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,10 +10,10 @@ from tests.chaos.model import OPEN_STORE, Json
 
 
 class Shopper(Actor):
-    """Orders a product, cancels it or gives it away, and reviews it, by both ways, in any order, at once or one after
-    the other.
+    """Orders a product, cancels or changes the order, and reviews the product, by both ways, in any order, concurrently
+    or not.
 
-    Orders are never complete, so that nobody is asked for a review by mail.
+    Orders never reach the status that reminders look for, so nobody is sent a reminder.
     """
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
@@ -32,11 +32,11 @@ class Shopper(Actor):
         first, later = chance.choice([(at_once, []), (told, bought), (bought, told)])
         await asyncio.gather(*(deed() for deed in first))
         if later:
-            await asyncio.sleep(LATE_S)  # until the first ones are stored, as a rule
+            await asyncio.sleep(LATE_S)  # normally the first ones are stored by then
             await asyncio.gather(*(deed() for deed in later))
 
     def events(self, customer: str, product: str, store: str | None) -> list[Json]:
-        """The events of an order, out of order and some of them twice."""
+        """The events of an order, out of order and some duplicated."""
         chance, id = self.chance, self.new_id("order")
         order: Json = {
             **{"id": id, "storeId": store, "items": [{"id": "line", "productId": product, "quantity": 1}]},

@@ -1,4 +1,4 @@
-"""Records that no client should have to read: undecodable, oversized, compressed beyond measure, and odd but well."""
+"""Records at the limits of the format: undecodable, oversized, extremely compressed, and unusual but valid ones."""
 
 import gzip
 from collections.abc import Callable
@@ -18,17 +18,17 @@ Compress = Callable[[bytes], bytes]
 
 
 class Fate(Enum):
-    """The end of each record of a kind."""
+    """The required result for each record of a kind."""
 
     TOLD = auto()
-    """It is a dead letter: nothing in it can be used."""
+    """It becomes a dead letter: nothing in it is usable."""
     USED_OR_TOLD = auto()
-    """It is odd around its value: it takes effect, or is a dead letter."""
+    """Its value is valid, its envelope unusual: it takes effect or becomes a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A batch in the making: from a value that is well to the bytes that are sent, and how many records it holds."""
+    """A way to make a batch from a valid value, with the number of records in it and their required result."""
 
     make: Callable[[bytes], bytes]
     fate: Fate = Fate.TOLD
@@ -36,7 +36,7 @@ class Kind:
 
 
 def xerial(data: bytes) -> bytes:
-    """Snappy as the Java library writes it."""
+    """Snappy in the framing of the Java library."""
     blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + 32_768])) for at in range(0, len(data), 32_768)]
     framed = b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
     return b"\x82SNAPPY\0" + (1).to_bytes(4, "big") + (1).to_bytes(4, "big") + framed
@@ -49,7 +49,7 @@ CODECS: Final[dict[str, tuple[int, Compress]]] = {
     "zstd": (ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
 }
 BOMB_MIB: Final = {"gzip": 60, "snappy": 60, "lz4": 60, "zstd": 800}
-"""As much as comes through below the topic's limit."""
+"""Uncompressed size in MiB of a bomb whose compressed size is just below the topic's limit."""
 
 
 def plain(payload: bytes, records: int = 1) -> bytes:
@@ -58,13 +58,13 @@ def plain(payload: bytes, records: int = 1) -> bytes:
 
 @cache
 def zeros(length: int, codec: str | None = None) -> bytes:
-    """A batch with one value of so many zeros."""
+    """A batch with one value of `length` zero bytes."""
     number, compress = CODECS[codec] if codec else (PLAIN, bytes)
     return batch(compress(record(bytes(length))), codec=number)
 
 
 def of_length(length: int, codec: str | None = None) -> Callable[[bytes], bytes]:
-    """The same, once it is wanted: a bomb takes a second to compress."""
+    """The batch of `zeros`, made on demand: a bomb takes a second to compress."""
     return lambda _: zeros(length, codec)
 
 
@@ -178,7 +178,8 @@ def _odd() -> dict[str, Kind]:
 
 
 def codes_of(name: str) -> tuple[str, ...]:
-    """The codes that dead letters of a kind may have: one, but where topics differ in what they read of a value."""
+    """The error codes that dead letters of a kind may have: several only if topics differ in what they read of a
+    value."""
     for ending, codes in _CODES.items():
         if name.endswith(ending):
             return codes

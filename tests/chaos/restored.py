@@ -1,4 +1,4 @@
-"""Reviews that are brought along from elsewhere with their past, as an import does: status, dates, flags and facts."""
+"""Reviews imported from another system with their past: status, dates, flags and facts."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -12,9 +12,9 @@ SOURCES = ("import", "import", "import", "api", None)
 
 
 class Mover(Actor):
-    """Submits imports to a store whose rules would hold some of them, restores them, and decides about some.
+    """Imports reviews into a store whose rules would hold some of them, restores their past, and decides on some.
 
-    What goes by `moderation-commands` has the review's id as its key, and so keeps its order.
+    Messages to `moderation-commands` have the review's id as key, so they keep their order.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -26,7 +26,7 @@ class Mover(Actor):
         return [(self.bring, 3), *later]
 
     async def bring(self) -> None:
-        """Reviews and what they were, which may be told before them."""
+        """Publish reviews and their pasts, the latter at times first."""
         for _ in range(self.chance.randint(1, 5)):
             id, written = self.new_id("moved"), self.moment(0)
             text = f"{self.chance.choice(TEXTS)} {id}"
@@ -50,7 +50,7 @@ class Mover(Actor):
         await self.tell_past(self.chance.choice(self.mine))
 
     async def tell_past(self, id: str) -> None:
-        """One more past, which counts if it is newer than the one before, and nobody has decided since."""
+        """Publish one more past. It counts if it is newer than the previous one and nobody has decided since."""
         if self.world.is_mixed and id not in self.world.model.settled:
             return
         past = self.past(id)
@@ -58,7 +58,7 @@ class Mover(Actor):
         self.restore(id, past)
 
     async def decide(self) -> None:
-        """A decision here, which no past undoes."""
+        """Make a decision here, which no later past undoes."""
         id, action = self.chance.choice(self.mine), self.chance.choice(("approve", "reject", "reset", "delete"))
         command = {"action": action, "ids": [id], "moderator": self.name, "commandId": self.new_id("command")}
         await self.tell("moderation-commands", id, command)
@@ -69,7 +69,7 @@ class Mover(Actor):
         await self.tell_past(id)
 
     def restore(self, id: str, past: Json) -> None:
-        """Tell the model of a past."""
+        """Apply a past to the model."""
         outcome = self.world.model.restore(id, past)
         self.world.ledger.acknowledge(f"restored to {past['restored']}: {outcome}", id)
 
@@ -93,12 +93,12 @@ class Mover(Actor):
         }
 
     def moment(self, day: int) -> str:
-        """A moment in the 200 days from that day before the shop opened here."""
+        """A time within the 200 days that begin 400 - `day` days before `SHOP_OPENED`."""
         at = SHOP_OPENED - timedelta(days=400 - day) + timedelta(milliseconds=self.chance.randrange(200 * 86_400_000))
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def wrong_pasts(model: Model, shown: Mapping[str, Json]) -> list[tuple[str, str]]:
-    """The reviews that were brought along whose past differs from what the model expects, with what it is."""
+    """Id and description of each imported review whose past differs from the model's."""
     actual = {id: {name: shown.get(id, {}).get(name) for name in past} for id, past in model.pasts.items()}
     return [(id, f"past {actual[id]}, expected {past}") for id, past in model.pasts.items() if actual[id] != past]

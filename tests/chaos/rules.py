@@ -1,4 +1,4 @@
-"""Reviews in a store with moderation rules: what comes of them is told by the pure rules, asked independently."""
+"""Reviews in a store with moderation rules. Each client computes the expected result with the product's pure rules."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,14 +27,15 @@ RULES: list[Json] = [
 TEXTS = ("Sharp pictures.", "A scam!", "See www.example.com", "Buy  NOW, at shop.org", "Call +49 170 1234567", "Fair.")
 DECISIONS = (None, None, None, "reset", "reset", "reject", "delete")
 MOST_ENDED = 10
+"""Maximum number of reviews whose hold expires at once."""
 _SET = RuleSet([each.rule() for each in MODERATION_RULES.validate_python(RULES, strict=False)])
 
 
 class Ruled(Actor):
-    """Submits reviews to a store with rules, edits them as their authors, and has a classifier judge them.
+    """Submits reviews to a store with rules, edits them as their authors, and sends verdicts as a classifier.
 
-    One review is either edited or judged by the classifier, and only texts that stay are shared, so that the order of
-    what happens is known: a batch stores what is new before it edits.
+    A review either is edited or receives a verdict, and only texts that are never edited are shared, so the order of
+    effects is known: a batch stores new reviews before it edits.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -72,7 +73,7 @@ class Ruled(Actor):
         apply_rules(self.world, review)
 
     async def classify(self) -> None:
-        """A verdict, at times about another text. It may come before its review."""
+        """Send a verdict, at times about another text. It may arrive before its review."""
         review = self.judged.pop(self.chance.randrange(len(self.judged)))
         told = review if self.chance.random() < 0.8 else {**review, "review": "Another text"}
         outcome = self.chance.choice([each.value for each in RuleOutcome])
@@ -90,7 +91,7 @@ class Ruled(Actor):
 
 
 def apply_rules(world: World, review: Json) -> None:
-    """Tell the model what the rules make of a review."""
+    """Apply the rules to a review in the model."""
     model: Model = world.model
     place = review["EntityId"], " ".join(review["review"].casefold().split())
     is_second = model.texts.setdefault(place, review["id"]) != review["id"]
@@ -103,9 +104,9 @@ def apply_rules(world: World, review: Json) -> None:
 
 
 class Critic(Actor):
-    """Submits reviews with few stars, which a rule holds for a time: edited or decided about meanwhile, or left alone.
+    """Submits reviews with few stars, which a rule holds for a time, and edits, moderates or leaves them meanwhile.
 
-    The time of a hold ends when its client says so, once all before has taken effect.
+    A hold expires when the client says so, after all earlier changes have taken effect.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -116,14 +117,14 @@ class Critic(Actor):
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         more = [(self.edit, 4)] if self.held else []
-        # It waits until they are shown: not for each one by itself.
+        # It waits until the reviews are shown, so it is worth doing for many at once.
         more += [(self.end_holds, 2)] if len(self.held) > MOST_ENDED else []
         more += [(self.take_back, 1)] if self.published else []
         return [(self.submit, 4), (self.repeat_some, 1), *more]
 
     async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
         await super().act(is_over, pause_s)
-        await self.end_holds()  # also in a run that is over before its turn came
+        await self.end_holds()  # at least once, even in a short run
 
     async def submit(self) -> None:
         for _ in range(self.chance.randint(1, 8)):
@@ -137,7 +138,7 @@ class Critic(Actor):
             self.held.append(id)
 
     async def edit(self) -> None:
-        """Other words plan the approval anew; more stars end the hold."""
+        """An edit of the text plans the approval anew; more stars end the hold."""
         known = self.reviews[self.chance.choice(self.held)]
         review = {**known, "title": self.new_id("edit"), "rating": self.chance.choice((1.5, 1.75, 2.5, 3.5))}
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
@@ -146,9 +147,9 @@ class Critic(Actor):
         self.reviews[review["id"]] = review
 
     async def end_holds(self) -> None:
-        """The time of some comes: those that only their stars held are approved, unless a moderator decided before.
+        """Let some holds expire: reviews held only for their stars are approved unless a moderator decided before.
 
-        One who leaves them New has decided, too.
+        A moderator who leaves a review New has decided, too.
         """
         ids = await self.some_shown(self.held)
         decided = {id: action for id in ids if (action := self.chance.choice(DECISIONS))}
@@ -162,12 +163,12 @@ class Critic(Actor):
                 self.published.append(id)
 
     async def take_back(self) -> None:
-        """A moderator takes back what the rule has approved, and it isn't approved a second time."""
+        """Reset or reject reviews that the rule has approved; it doesn't approve them again."""
         if ids := await self.some_shown(self.published):
             await self.moderate(self.chance.choice(("reset", "reject")), ids)
 
     async def some_shown(self, ids: list[str]) -> list[str]:
-        """Take out some of these, of which all that was told has taken effect."""
+        """Remove some of these ids, and return those whose changes have all taken effect."""
         chosen = self.chance.sample(ids, min(len(ids), MOST_ENDED))
         ids[:] = [id for id in ids if id not in chosen]
         return [id for id in chosen if await self.until_shown(id)]
@@ -186,7 +187,7 @@ class Critic(Actor):
 
 
 async def end_holds(service: Service, ids: Sequence[str]) -> None:
-    """Put the planned approvals of reviews into the past, where no client can bring them. Raises TimeoutError."""
+    """Move the planned approvals of reviews into the past, directly in the database. Raises TimeoutError."""
     past = datetime.now(UTC) - timedelta(hours=1)
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -195,11 +196,11 @@ async def end_holds(service: Service, ids: Sequence[str]) -> None:
                     await database[PLANNED_APPROVALS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
                 return
             except PyMongoError:
-                await asyncio.sleep(0.2)  # a client of a database that is away
+                await asyncio.sleep(0.2)  # retry while the database is unavailable
 
 
 def wrong_flags(model: Model, shown: dict[str, list[Any]]) -> list[tuple[str, str]]:
-    """The reviews whose flags differ from those that the model expects, with what they are."""
+    """Id and description of each review whose flags differ from the model's."""
     return [
         (id, f"flags {shown.get(id)}, expected {flags}") for id, flags in model.flags.items() if shown.get(id) != flags
     ]

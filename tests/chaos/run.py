@@ -1,4 +1,4 @@
-"""One run: clusters, processes, load, faults, and the comparison in the end."""
+"""One run: clusters, processes, load, faults and the final comparison."""
 
 import asyncio
 import random
@@ -31,13 +31,19 @@ from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 from tests.support.targeting import found_in
 
 KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
+"""All faults by name."""
 IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
+"""Faults that restart all processes one by one, beside which another fault may happen."""
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+"""Store settings that let everyone submit reviews."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a run: it ends after so many faults and acknowledged commands, or after so many seconds."""
+    """The size of a run.
+
+    It ends after this many faults and acknowledged commands, or after this many seconds.
+    """
 
     seed: int
     faults: int
@@ -50,9 +56,9 @@ class Plan:
     deciders: int
     processes: Sequence[str]
     batch: int = 60
-    """The most reviews in one message."""
+    """Maximum number of reviews in one message."""
     before: str | None = None
-    """The revision, or the folder, of the version that processes are of in the beginning if they are upgraded."""
+    """Revision or folder of the version that processes start with if they are upgraded."""
     kinds: Sequence[str] = tuple(KINDS)
     between_s: tuple[float, float] = (0.5, 3.0)
     pause_s: float = 0.02
@@ -77,26 +83,26 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
     differences: Counter[str] = field(default_factory=Counter)
-    """Of each kind: "lost", "duplicated", "wrong", "relayed"."""
+    """Number of differences by kind: "lost", "duplicated", "wrong", "relayed"."""
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
-    """What the run was to do, and didn't."""
+    """Planned work that the run didn't do."""
     soak: Json = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_right(self) -> bool:
-        """True if nothing was found so far."""
+        """True if no difference or failure has been found so far."""
         return not (self.differences or self.failures)
 
     @property
     def is_good(self) -> bool:
-        """True if nothing was found by a run that did what it was to do."""
+        """True if the run did all planned work and found no difference or failure."""
         return self.is_right and not self.undone
 
     def document(self) -> Json:
-        """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
+        """The JSON form. `recoverySeconds` is the longest time until commands were applied again, by kind of fault."""
         return {
             "seed": self.seed,
             "before": self.before,
@@ -116,7 +122,7 @@ class Result:
 
 
 async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> Result:
-    """Run it. Raises MissingPartError where Apache Kafka can't run."""
+    """Run a plan. Raises MissingPartError where Apache Kafka can't run."""
     result = Result(plan.seed)
     report(f"Seed {plan.seed}")
     before = find_before(plan, folder, result) if plan.upgrades else None
@@ -139,7 +145,7 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
 
 
 def find_before(plan: Plan, folder: Path, result: Result) -> Version | None:
-    """The version before; without one its faults are skipped, with the reason."""
+    """The version before; None without one, and its faults are skipped with the reason."""
     try:
         before = version_before(plan.before, folder)
     except NoVersionBeforeError as error:
@@ -160,7 +166,7 @@ class Run:
     fleet: Fleet
     world: World
     turns: int = 0
-    """Faults so far, without those that others bring about beside them."""
+    """Number of faults so far, not counting those that happened during others."""
 
     began: float = field(default_factory=monotonic)
     soak: Soak = field(default_factory=Soak)
@@ -176,7 +182,7 @@ class Run:
         return (enough and self.world.ledger.acknowledged >= self.plan.commands) or self.seconds > self.plan.seconds
 
     async def to_the_end(self) -> None:
-        """Load, faults, and the comparison."""
+        """Run load and faults, then compare; redeliver everything and compare again."""
         await open_shop(self.world.http)
         watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
         actors = self.actors()
@@ -206,7 +212,7 @@ class Run:
         if not self.result.failures:
             try:
                 await self.compare(stage)
-                # Only now: what was lost would be made good by what is told once more.
+                # Not before the comparison: a redelivery could repair a loss.
                 await self.ended([asyncio.create_task(actor.repeat_all()) for actor in actors])
                 if self.result.is_right:
                     await self.compare(stage)
@@ -225,20 +231,19 @@ class Run:
         self.result.soak = self.soak.document()
 
     async def ended(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Wait until these clients are done, and note what ended them too early."""
+        """Wait until these clients are done, and record their errors."""
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(ended, BaseException):
                 self.fail(ended)
 
     def fail(self, error: BaseException) -> None:
-        """Note what ended the faults or a client."""
+        """Record an error that ended the faults or a client."""
         self.result.failures.append(f"{type(error).__name__}: {error}")
         if isinstance(error, NeverAppliedError):
             self.result.differences["lost"] += 1
 
     def undone(self, actors: Sequence[Actor]) -> Iterator[str]:
-        """What is missing of the faults that were asked for, and the clients that sent nothing: a run that does little
-        finds little."""
+        """Planned faults that didn't happen, and clients that sent nothing: a run that does little finds little."""
         if self.turns < self.plan.faults:
             yield f"{self.turns} faults of {self.plan.faults} in {self.seconds:.0f} s; skipped: {self.result.skipped}"
         for actor in actors:
@@ -260,7 +265,7 @@ class Run:
         return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
 
     async def watch(self) -> None:
-        """Look after the processes: none may end by itself."""
+        """Check that no process ends by itself; end the run if one does."""
         while True:
             try:
                 self.fleet.check()
@@ -268,16 +273,16 @@ class Run:
                 self.result.failures.append(f"{type(error).__name__}: {error}")
                 self.is_over.set()
                 return
-            await asyncio.sleep(2)  # no supervisor looks more often
+            await asyncio.sleep(2)  # supervisors don't check more often
 
     async def measure(self) -> None:
-        """Take samples of the soak."""
+        """Take samples for the soak figures."""
         while True:
             await self.soak.look(self.fleet, self.seconds)
             await asyncio.sleep(EVERY_S)
 
     def kinds(self, stage: Stage) -> list[str]:
-        """The kinds of faults that can happen here; the others are noted with the reason."""
+        """The kinds of faults that can happen here; the others are recorded as skipped, with the reason."""
         kinds = [kind for kind in self.plan.kinds if kind not in self.result.skipped]
         if "disk-full" in kinds and not stage.cluster.disk:
             kinds.remove("disk-full")
@@ -289,7 +294,7 @@ class Run:
         return kinds
 
     async def faults(self, stage: Stage) -> None:
-        """One fault after the other, every kind in its turn, in an order that follows from the seed."""
+        """Run one fault after the other. Each kind has its turn, in an order that follows from the seed."""
         kinds = self.kinds(stage)
         bag: list[str] = []
         while kinds and not self.is_done and not self.is_over.is_set():
@@ -302,7 +307,7 @@ class Run:
             await stage.a_while(*self.plan.between_s)
 
     async def fault(self, stage: Stage, kind: str) -> None:
-        """One fault, and the time until commands are applied again."""
+        """Run one fault, and measure the time until commands are applied again."""
         began = self.seconds
         await KINDS[kind](stage)
         ended = self.seconds
@@ -317,13 +322,13 @@ class Run:
         self.report(f"{ended:.0f} s: {kind} ({ended - began:.1f} s{recovery}), {acknowledged} acknowledged")
 
     async def disturb(self, stage: Stage) -> None:
-        """One of the faults that don't restart all processes in their turn, which only faults that do so ask for."""
+        """Run another fault during a long one, which restarts all processes one by one."""
         kinds = [kind for kind in self.kinds(stage) if kind not in IN_TURN]
         if kinds and not self.is_over.is_set():
             await self.fault(stage, stage.chance.choice(kinds))
 
     async def applied(self) -> None:
-        """A command of each way through the service is applied."""
+        """Wait until a submission and an approval have been applied."""
         number = self.result.faults.total()
         review = {"EntityId": "probe", "EntityType": "Product", "review": "Still there?", "rating": 5}
         answer = await self.world.http.wait_for(
@@ -336,7 +341,7 @@ class Run:
         self.world.ledger.acknowledge("probe", id, id)
 
     async def compare(self, stage: Stage) -> None:
-        """Compare what is with what must be."""
+        """Compare the service with the model, and verify the ratings with `plaudit ratings verify`."""
         checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
         await checker.standing()
         await end_reminders(stage)
@@ -353,13 +358,13 @@ class Run:
 
 
 def in_turn(bag: list[str]) -> list[str]:
-    """A bag that is taken from at its end, with changes of the version in the order in which they alternate."""
+    """The kinds, to be popped from the end, with changes of version in the order in which they alternate."""
     changes = iter([kind for kind in reversed(UPGRADES) if kind in bag])
     return [next(changes) if kind in UPGRADES else kind for kind in bag]
 
 
 async def open_shop(http: Http) -> None:
-    """Register the stores, and switch reminders on."""
+    """Register the stores and enable reminders."""
     reminder: dict[str, Any] = {
         **{"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2},
         "maxAgeDays": 3_650,  # the clocks jump

@@ -16,7 +16,7 @@ async def test_bad_input_is_refused_and_harms_nobody(own_service: Service) -> No
     by_http = await send_requests(own_service, seed, 800)
     assert by_http.faults == [], seed
     assert set(by_http.statuses) >= {202, 400, 422}
-    if not own_service.servers.is_tansu:  # it tells no lag, and can't be reached by librdkafka
+    if not own_service.servers.is_tansu:  # Tansu reports no lag, and librdkafka can't use it
         by_kafka = await send_messages(own_service, seed, 2_000)
         assert by_kafka.faults == [], seed
         assert set(by_kafka.codes) >= {"invalid-json", "invalid-message"}

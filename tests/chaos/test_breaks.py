@@ -1,4 +1,4 @@
-"""The breaks that the fault suite has to find still fit the code; `python -m tests.chaos.breaks` runs them."""
+"""The deliberate breaks still apply to the code. `python -m tests.chaos.breaks` runs the fault suite on each."""
 
 import shutil
 import subprocess

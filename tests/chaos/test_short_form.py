@@ -19,7 +19,7 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         seed=seed(),
         faults=len(KINDS),
         commands=200,
-        seconds=600,  # as a busy machine may take
+        seconds=600,  # enough for a busy machine
         reviewers=5,
         importers=1,
         buyers=2,

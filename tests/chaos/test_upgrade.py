@@ -1,4 +1,4 @@
-"""To this version and back, process by process, and with changed settings and indexes, in short."""
+"""The short form of rolling upgrades: to this version and back, with changed settings and indexes."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tests.chaos.upgrades import UPGRADES
 
 THERE_AND_BACK = ("upgraded", "rolled-back", "settings-changed", "indexes-changed", "worker-killed")
 FOR_GOOD = ("upgraded", "worker-killed")
-"""In the end the schema becomes the newest, under load."""
+"""At the end the schema is migrated under load."""
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ async def test_nothing_is_lost_between_versions(
         seed=seed(),
         faults=len(kinds),
         commands=200,
-        seconds=1_800,  # as a busy machine may take
+        seconds=1_800,  # enough for a busy machine
         reviewers=4,
         importers=1,
         buyers=2,

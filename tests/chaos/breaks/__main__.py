@@ -1,4 +1,5 @@
-"""`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and see that the suite fails."""
+"""`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and check that the suite fails
+on it."""
 
 import argparse
 import json
@@ -14,9 +15,10 @@ from tests.chaos.output import say
 BREAKS = Path(__file__).parent
 TREE = BREAKS.parents[2]
 LONGEST_S = 1_200
+"""Timeout of a run."""
 
 _WITH_FEW = ["--faults=0", "--commands=1000000", "--reviewers=1", "--importers=1", "--buyers=1", "--audiences=1"]
-"""Without a crowd, beside which each of the other clients has few turns."""
+"""Few clients of the numerous kinds, so that each of the other kinds has many turns."""
 
 RUNS = {
     "commit-before-write": ["--faults=6", "--commands=2000", "--kinds=worker-killed"],
@@ -35,16 +37,16 @@ RUNS = {
     "restored-over-a-decision": [*_WITH_FEW, "--seconds=60"],
     "approvals-that-nobody-plans": [*_WITH_FEW, "--seconds=60"],
     "published-over-a-decision": [*_WITH_FEW, "--seconds=60"],
-    # With the tree without the break as the version before.
+    # The version before is the tree without the break.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
-"""The arguments of `python -m tests.chaos` that make it notice each break."""
+"""Arguments of `python -m tests.chaos` with which it detects each break."""
 
 
 def main() -> None:
-    """Run those that are named, or all; exit code 1 if one went unnoticed."""
+    """Run the named breaks, or all; exit code 1 if the suite missed one."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(RUNS)}")
     names = parser.parse_args().names or list(RUNS)
@@ -57,7 +59,7 @@ def main() -> None:
 
 
 def is_noticed(name: str) -> bool:
-    """True if the suite fails on a tree with this break by finding differences, and not by stumbling."""
+    """True if the suite finds differences on a tree with this break; a crash doesn't count."""
     with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
         tree = Path(folder)
         listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -66,7 +68,7 @@ def is_noticed(name: str) -> bool:
             shutil.copy2(TREE / file, tree / file)
         shutil.rmtree(tree / "tests/chaos/results", ignore_errors=True)
         subprocess.run(["patch", "--strip=1", f"--input={BREAKS / name}.patch"], cwd=tree, check=True)
-        # One that doesn't end is killed, and has noticed nothing: the others have their turn.
+        # A run that hangs is killed and counts as missed, so that the others can follow.
         finished = subprocess.run(
             ["timeout", "--signal=KILL", str(LONGEST_S), sys.executable, "-m", "tests.chaos", "--seed=7", *RUNS[name]],
             cwd=tree,
