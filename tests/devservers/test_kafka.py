@@ -1,4 +1,4 @@
-"""The embedded broker: Apache Kafka, and Tansu in its place."""
+"""The embedded broker: Apache Kafka, or Tansu instead."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
         assert server.pid is None
     async with embedded_kafka(data, progress.append) as server:
         assert server.address == address
-        server.stop_grace_s = 60.0  # other tests take the processor
+        server.stop_grace_s = 60.0  # other tests use the processor
         await produce(server, LARGE)
         assert await consume(server, 3) == [b"1", b"2", LARGE]
         with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
@@ -97,7 +97,7 @@ async def test_says_at_once_why_it_does_not_start(data: Path, progress: list[str
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
     with pytest.raises(EmbeddedServerError, match=r"(?s)exit code 1.*Stored node id 7"):
-        # Sooner than after the time that a start may take, but a JVM that a busy machine runs takes its time, too.
+        # Well before the start timeout, but long enough for a JVM on a busy machine.
         async with asyncio.timeout(KafkaProcess.start_timeout_s / 2), embedded_kafka(data, progress.append):
             pass
 
@@ -118,7 +118,7 @@ async def test_tansu(data: Path, progress: list[str]) -> None:
 
 
 async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None:
-    """By all that wait for it: routers of commands, before the first one that they pass on."""
+    """Routers of commands read the lag before they forward their first command."""
     names = TopicNames("p.")
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
         connection = KafkaConnection(server.address, idempotence=False)
@@ -198,7 +198,7 @@ async def test_mavens_error_is_told(data: Path, progress: list[str], commands: C
 
 @pytest.fixture
 def slow_maven(tmp_path: Path, commands: Callable[..., None]) -> Path:
-    """A Maven that copies a jar when the returned file exists, and writes a line into `calls` beside it."""
+    """A Maven that copies a jar once the returned file exists, and appends a line to `calls` beside it."""
     go_on = tmp_path / "go-on"
     commands(
         java=JAVA,

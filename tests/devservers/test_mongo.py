@@ -25,7 +25,7 @@ Document = dict[str, object]
 
 
 async def insert(server: MongoProcess) -> int:
-    """Insert a document in a transaction; returns how many there are."""
+    """Insert a document in a transaction. Returns the number of documents."""
     async with AsyncMongoClient[Document](server.uri) as client:
         documents = client.test.documents
         async with client.start_session() as session, await session.start_transaction():
@@ -62,7 +62,7 @@ async def test_primary_again_on_another_port(data: Path, progress: list[str]) ->
         await insert(server)
         port = server.port
         server.kill()
-    with socket.socket() as squatter:  # it doesn't listen: MongoDB asks there for itself, and has to be refused
+    with socket.socket() as squatter:  # doesn't listen: MongoDB's connections to its old address must be refused
         squatter.bind((HOST, port))
         async with embedded_mongo(data, progress.append) as server:
             assert server.port != port
@@ -81,7 +81,7 @@ async def test_three_members(data: Path) -> None:
                 try:
                     return (await client.test.documents.insert_one({})).acknowledged
                 except AutoReconnect:
-                    return False  # members that were slow choose another primary
+                    return False  # slow members elect another primary
 
             assert await eventually(inserted)
         for member in members:
@@ -107,7 +107,7 @@ async def test_says_that_the_disk_is_full(
     data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     binary = tmp_path / "mongod"
-    binary.write_text("#!/bin/sh\nkill -ABRT $$\n")  # as mongod ends without room, and without a word in its log
+    binary.write_text("#!/bin/sh\nkill -ABRT $$\n")  # as mongod ends on a full disk, with an empty log
     binary.chmod(0o755)
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=27 * 2**20))

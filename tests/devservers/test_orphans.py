@@ -1,4 +1,4 @@
-"""Whatever happens to Plaudit, no server outlives it."""
+"""No server outlives its Plaudit process, however that ends."""
 
 import os
 import signal
@@ -59,11 +59,11 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
             parent.kill()
 
 
-# What is killed is gone before anybody has looked, by itself: each of these stays until it is killed.
+# Short-lived children could end by themselves before a test looks: each of these hangs until it is killed.
 
 
 def slow_leash(folder: Path) -> Path:
-    """The leash, which isn't put on before the parent is gone."""
+    """A leash that takes effect only after its parent has ended."""
     leash = folder / "leash.py"
     leash.write_text(
         "import os, runpy, sys, time\n"
@@ -75,7 +75,7 @@ def slow_leash(folder: Path) -> Path:
 
 
 def slow_java(folder: Path) -> Path:
-    """A home of Java that takes its time to tell its version."""
+    """A JAVA_HOME whose Java hangs when asked for its version."""
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)  # until it is killed\n")
@@ -84,12 +84,12 @@ def slow_java(folder: Path) -> Path:
 
 
 def paused(folder: Path) -> str:
-    """Options of a JVM that stops where it begins."""
+    """Options of a JVM that pauses at its start."""
     return f"-XX:+UnlockDiagnosticVMOptions -XX:+PauseAtStartup -XX:PauseAtStartupFile={folder / 'paused'}"
 
 
 async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
-    """Kill it, and wait until nothing of it is left."""
+    """Kill the process and wait until none of its children is left."""
     parent.kill()
     parent.wait()
     await marked.gone()

@@ -1,4 +1,4 @@
-"""Servers that are killed again while they start again: `plaudit up` goes on until it is told to stop."""
+"""Servers that are killed repeatedly during restarts: `plaudit up` keeps trying until it is stopped."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
 GOES_ON = "not started; trying again until Ctrl-C"
 RECOVERY_S = 300.0
 PAUSE_S = 0.2
-"""Between two reviews of a client: a thousand fit on a page."""
+"""Seconds between two reviews of a client: a page holds a thousand."""
 
 
 async def kill_starts(up: Up, server: str, times: int) -> None:
-    """Kill a server that runs, and then so many of its starts: in turns before its first word and after it."""
+    """Kill a running server, then `times` of its starts: alternately before and after its first log output."""
     log = up.endpoints.parent / "logs" / SERVERS[server]
     killed: set[int] = set()
 
@@ -37,13 +37,13 @@ async def kill_starts(up: Up, server: str, times: int) -> None:
     for _ in range(1 + times):
         pid = await eventually(lambda: asyncio.to_thread(found), deadline_s=RECOVERY_S)
         assert pid is not None
-        with suppress(ProcessLookupError):  # it had ended by itself
+        with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGKILL)
         killed.add(pid)
 
 
 async def submit_all_the_time(address: str, product: str, acknowledged: set[str]) -> None:
-    """Submit reviews until cancelled, and note those that were taken."""
+    """Submit reviews until cancelled, and record the accepted ones."""
     async with httpx.AsyncClient(base_url=address, timeout=40) as client:
         while True:
             with suppress(httpx.TransportError):
@@ -55,7 +55,7 @@ async def submit_all_the_time(address: str, product: str, acknowledged: set[str]
 
 
 async def until_listed(address: str, product: str, acknowledged: set[str]) -> None:
-    """Wait until everything that was acknowledged is in the list."""
+    """Wait until all acknowledged reviews are listed."""
 
     async def missing() -> set[str]:
         async with httpx.AsyncClient(base_url=address, timeout=40) as client:
@@ -71,7 +71,8 @@ async def until_listed(address: str, product: str, acknowledged: set[str]) -> No
 
 
 async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
-    """Kill both servers and their starts while reviews come in; all that were taken are there in the end."""
+    """Kill both servers and their starts while reviews are submitted; all acknowledged ones must be stored at the
+    end."""
     await up.says(process, "Ctrl-C stops everything")
     address, product = f"http://127.0.0.1:{up.environment['PLAUDIT_HTTP__PORT']}", new_id()
     acknowledged: set[str] = set()
@@ -97,7 +98,7 @@ async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> N
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:
         await killed_and_back(up, process, times=2)
-        # Ctrl-C counts while it tries, too.
+        # Ctrl-C works during restarts, too.
         killing = asyncio.create_task(kill_starts(up, "kafka.Kafka", times=1_000))
         tries = up.log.read_text().count(GOES_ON)
         await eventually(lambda: up.log.read_text().count(GOES_ON) > tries)

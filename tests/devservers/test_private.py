@@ -1,4 +1,4 @@
-"""Other users of the machine: what they can read, and what lets them in."""
+"""Other users of the machine: files they can read, and servers they can connect to."""
 
 import json
 import os
@@ -28,15 +28,15 @@ NOT_ALLOWED = 13
 
 
 def open_to_others(folder: Path) -> list[Path]:
-    """What others could reach if the folder itself were open."""
-    # Not by rglob: a folder that a server removes meanwhile would end it.
+    """Paths that others could access if the folder itself were open."""
+    # rglob would fail on a folder that a server removes meanwhile.
     within = [Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)]
     assert within
     return [path for path in (folder, *within) if is_open_to_others(path)]
 
 
 def is_open_to_others(path: Path) -> bool:
-    """True if others may use the file; a server removes files of its own at any time."""
+    """True if other users may access the file; False if the server has removed it meanwhile."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 async def refuses_strangers(uri: str) -> None:
-    """Fail if somebody without a password can read, write, or make himself a user."""
+    """Assert that a client without a password can't read, write, or create a user."""
     address = urlsplit(uri).netloc.rpartition("@")[2]
     async with AsyncMongoClient[Document](f"mongodb://{address}/?replicaSet=plaudit") as client:
         for attempt in (
@@ -62,7 +62,7 @@ async def refuses_strangers(uri: str) -> None:
 
 @asynccontextmanager
 async def ready(up: Up) -> AsyncIterator[Document]:
-    """Run `plaudit up`; yields what is in endpoints.json."""
+    """Run `plaudit up`; yields the content of endpoints.json."""
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
         yield json.loads(up.endpoints.read_text())
@@ -72,17 +72,17 @@ async def ready(up: Up) -> AsyncIterator[Document]:
 @pytest.mark.long
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -> None:
-    # Without addresses, as a template of .env leaves them.
+    # Empty addresses, as in a template of .env.
     up = Up(tmp_path, marked, "kafka", PLAUDIT_MONGO__URI="", PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="")
     data = up.endpoints.parent
     data.mkdir(mode=0o755)
-    data.chmod(0o755)  # as the version before left it
+    data.chmod(0o755)  # as the version before created it
     async with ready(up) as endpoints:
         assert open_to_others(data) == []
         await refuses_strangers(endpoints["mongo"])
         async with AsyncMongoClient[Document](endpoints["mongo"]) as client:
             assert await client[endpoints["database"]].stores.count_documents({}) == 1
-        # Upstream systems need no more than the address, and it is told that nobody does.
+        # Upstream systems need only the address, and a warning says that so does everyone.
         admin = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
         await admin.start()
         await admin.close()
@@ -140,7 +140,7 @@ async def test_data_from_before_there_were_passwords(data: Path, progress: list[
             async with AsyncMongoClient[Document](server.uri) as client:
                 assert await client.plaudit.reviews.find_one() == {"_id": "kept"}
         assert stat.S_IMODE((data / "mongo").stat().st_mode) == 0o700
-        # Somebody lost the password, and has the folder: it is his.
+        # A lost password: the owner of the folder gets a new one.
         (data / "mongo" / "password").unlink()
 
 

@@ -1,4 +1,4 @@
-"""What all embedded servers have in common, shown on the one that starts fastest."""
+"""Behaviour common to all embedded servers, tested on the one that starts fastest."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def server(data: Path, marked: Marked) -> TansuProcess:
-    """A server that isn't started yet, and of which nothing may be left."""
+    """A server that isn't started yet; nothing of it may be left at the end."""
     assert not marked.commands()
     return TansuProcess(data / "tansu", data / "tansu.log")
 
@@ -43,7 +43,7 @@ async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, mom
     task = asyncio.create_task(run())
     if moment == "--storage-engine":
         await marked.running(moment)
-    else:  # which is the leash: too briefly there to be looked for
+    else:  # that is the leash, which runs too briefly to be found by its command line
         await eventually(lambda: server.pid, pause_s=0.001)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -91,7 +91,7 @@ async def test_takes_another_port_when_its_own_is_taken(server: TansuProcess) ->
 async def test_second_on_the_same_folder_is_refused_until_the_first_lets_go(server: TansuProcess, data: Path) -> None:
     second = TansuProcess(data / "tansu", data / "second.log")
     async with server:
-        await server.stop()  # down, but still its owner
+        await server.stop()  # stopped, but still the owner of the folder
         with pytest.raises(EmbeddedServerError, match=rf"in use by another Plaudit \(process {os.getpid()}\)"):
             await second.start()
     async with second:

@@ -1,4 +1,4 @@
-"""What `plaudit up` starts again when it ends by itself."""
+"""Processes that `plaudit up` restarts when they end by themselves."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ async def restore(_: ServerProcess) -> None:
 
 
 def kill(marked: Marked, part: str) -> None:
-    """Kill the one process that has this in its command line."""
+    """Kill the only process whose command line contains this."""
     (pid,) = [pid for pid, command in marked.commands().items() if part in command]
     os.kill(pid, signal.SIGKILL)
 
@@ -39,7 +39,7 @@ async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path)
         await eventually(pauses, lambda found: found[:4] == [0.0, 0.5, 1.0, 2.0])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    # The log of a run, and that of the run before, however many there are.
+    # Only the logs of the current run and of the one before are kept.
     assert sorted(each.name for each in tmp_path.iterdir()) == ["--version.log", "--version.log.1"]
     assert (tmp_path / "--version.log.1").read_text().startswith("plaudit ")
     assert {line["log"] for line in logged if "ended" in line["event"]} == {str(tmp_path / "--version.log.1")}
@@ -72,7 +72,7 @@ async def test_what_a_server_has_lost_is_made_again(tmp_path: Path) -> None:
     async def restore(server: ServerProcess) -> None:
         restored.append(server.running)
         if len(restored) == 1:
-            server.kill()  # once more, while it is made again
+            server.kill()  # once more, during the restoration
             await asyncio.Event().wait()
 
     async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:

@@ -1,4 +1,4 @@
-"""`plaudit up` on the fallback broker, as somebody without Java has it."""
+"""`plaudit up` on the fallback broker, as without Java."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marke
             told = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
             return [line for line in told if not line.startswith("ok ")] if told else [doctor.stderr]
 
-        # Servers that are slow for a few seconds are a finding, too.
+        # Servers that are slow for a few seconds are reported, too.
         await eventually(complaints, lambda found: not found)
     await up.nothing_is_left()
 

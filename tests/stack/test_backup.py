@@ -1,4 +1,4 @@
-"""The backup of docs/operations.md: MongoDB from a copy of its volume, and what is younger from Kafka."""
+"""The backup of docs/operations.md: MongoDB from a copy of its volume, later changes from Kafka."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 
 async def with_volume(stack: Stack, folder: Path, command: str) -> None:
-    """Run a shell command beside the data of MongoDB, which doesn't run."""
+    """Run a shell command with access to MongoDB's data; MongoDB must be stopped."""
     volume, backup = ("--volumes-from", await stack.container("mongo")), ("--volume", f"{folder}:/backup")
     await stack.engine("run", "--rm", *volume, *backup, IMAGE, "sh", "-c", command)
 

@@ -30,7 +30,7 @@ PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 @dataclass
 class Customers:
-    """Submit reviews one batch after the other, each until it has been accepted, whatever is stopped meanwhile."""
+    """Submit reviews batch by batch, repeating each until it is accepted."""
 
     http: httpx.AsyncClient
     product: str = field(default_factory=new_id)
@@ -58,7 +58,7 @@ class Customers:
         return None
 
     async def carry_on(self) -> None:
-        """Wait until more reviews have been accepted, or more attempts have failed."""
+        """Wait until more reviews have been accepted or more attempts have failed."""
         ids, refusals = len(self.ids) + ENOUGH * BATCH, self.refusals + ENOUGH
         await eventually(lambda: len(self.ids) >= ids or self.refusals >= refusals, deadline_s=SETTLED_S)
 
@@ -137,7 +137,7 @@ async def test_three_workers_share_the_partitions(stack: Stack) -> None:
         described = await asyncio.to_thread(lambda: admin.describe_consumer_groups([group])[group].result(20))
         of_workers: Counter[str] = Counter()
         for member in described.members:
-            # A worker consumes this topic by several members.
+            # A worker has several members in this group.
             of_workers[member.host] += len(member.assignment.topic_partitions)
         return sorted(of_workers.values())
 
@@ -184,7 +184,7 @@ async def test_stopping_a_container_loses_nothing(stack: Stack, facade: Facade, 
 
 
 async def every_id(facade: Facade, product: str) -> list[str]:
-    """The ids of all reviews of a product, page by page."""
+    """Ids of all reviews of a product, read page by page."""
     found: list[str] = []
     while page := await facade.listed(entityIds=[product], take=1_000, skip=len(found)):
         found += page

@@ -1,4 +1,4 @@
-"""Templates that try to take time or memory, each with the sentence by which it ends: none gets far."""
+"""Templates that try to use up time or memory, each with the part of the error that must stop it."""
 
 from typing import Final
 
@@ -120,7 +120,8 @@ _BY_END: Final = {
         "dots and digits": _often("{{ " + "1." * 490 + " }}", 30),
     },
 }
-"""By a part of the sentence: each ends by what it attacks, not by a bound before that. Under "" they are rendered."""
+"""By a part of the error message: each template must be stopped by the limit it attacks, not by an earlier one.
+Those under "" are rendered."""
 
 HOSTILE: Final = {name: source for sources in _BY_END.values() for name, source in sources.items()}
 ENDS: Final = {name: end for end, sources in _BY_END.items() for name in sources}

@@ -1,4 +1,4 @@
-"""Schedulers as processes that a test can kill, started fast: forked from one that has everything imported."""
+"""Reminder schedulers as processes that a test can kill, started fast by a fork server with all imports."""
 
 import asyncio
 import os
@@ -17,13 +17,13 @@ from .service import Service
 
 
 def start_run(service: Service, now: datetime) -> tuple[ForkServerProcess, Event]:
-    """A process that runs the job once, and an event that is set when it begins."""
+    """A process that runs the job once, and an event that is set when it starts."""
     is_ready = FORKS.Event()
     return _started(_run, service, now, is_ready), is_ready
 
 
 def start_clock(service: Service, lease_s: float) -> ForkServerProcess:
-    """A process that runs the job by the clock; its id is the holder of the lease."""
+    """A process that runs the job on schedule; its pid is the holder of the lease."""
     return _started(_keep_time, service, lease_s)
 
 

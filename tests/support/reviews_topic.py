@@ -1,4 +1,4 @@
-"""The compacted topic `reviews`, read as a sink reads it, and what it has to equal."""
+"""The compacted topic `reviews` as a sink reads it, and its expected content."""
 
 import json
 from datetime import datetime
@@ -10,13 +10,13 @@ _STATUSES = ("New", "Approved", "Rejected")
 
 
 async def latest(service: Service) -> dict[str, Json]:
-    """The newest value of each review that isn't gone, by id."""
+    """The newest value of each review that isn't deleted, by id."""
     newest = {record.key.decode(): record.value for record in await service.records("reviews")}
     return {id: json.loads(value) for id, value in newest.items() if value is not None}
 
 
 async def stored(service: Service) -> dict[str, Json]:
-    """What the topic must hold: every field of every review in MongoDB, by id."""
+    """The expected content of the topic: every field of every review in MongoDB, by id."""
     async with service.mongo() as database:
         found = database["reviews"].find({"createdDate": {"$type": "date"}})
         return {document["_id"]: _told(document) async for document in found}

@@ -1,4 +1,4 @@
-"""A real S3 server, for the store of images: fixtures."""
+"""Fixtures: a real S3 server for the image store."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ _BUILD_S: Final = 600
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An S3 server, built from its source."""
+    """An S3 server, built from source."""
     if found := shutil.which("versitygw"):
         return Path(found)
     if not (go := shutil.which("go")):

@@ -1,4 +1,4 @@
-"""The functions of `storage/` whose queries may ask every shard of a cluster, each with its reason."""
+"""The functions of `storage/` whose queries may be sent to every shard, by reason."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
