@@ -108,7 +108,7 @@ class Http:
                 self.ledger.unknown += 1
             if asyncio.get_running_loop().time() > end:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
-            await asyncio.sleep(0.2)  # a client that was told to come again
+            await asyncio.sleep(0.2)  # retry delay
         raise AssertionError("unreachable: the loop ends by an answer or an exception")
 
     async def has(self, path: str) -> bool:
@@ -120,7 +120,7 @@ class Http:
                 continue
             if response.status_code in (200, 404):
                 return response.status_code == 200
-            await asyncio.sleep(0.2)  # a client that was told to come again
+            await asyncio.sleep(0.2)  # retry delay
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:
         """Send a command until it has been applied or refused. Raises NeverAppliedError if it was only acknowledged
