@@ -22,7 +22,7 @@ from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
 from messaging.topics import Topic
 from tests.chaos import bad_records
-from tests.chaos.corpus import RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.chaos.corpus import RAW, REQUESTS, VALUES, hypothesis_values, mutated, places, replaced
 from tests.chaos.output import say
 from tests.chaos.record_kinds import kinds
 from tests.support.facade import Facade, new_id, submission
@@ -67,8 +67,8 @@ async def send_requests(service: Service, number: int, count: int) -> Findings:
 
     Sends `count` requests; with fewer than the systematic ones, a random sample of these.
     """
-    chance, findings = random.Random(number), Findings()
-    found = found_by_hypothesis(number, FROM_HYPOTHESIS)
+    rng, findings = random.Random(number), Findings()
+    found = hypothesis_values(number, FROM_HYPOTHESIS)
     wanted: list[tuple[str, str, bytes]] = []
     for method, path, body in REQUESTS:
         wanted += [(method, path, raw) for raw in RAW]
@@ -78,10 +78,10 @@ async def send_requests(service: Service, number: int, count: int) -> Findings:
             for value in VALUES
         ]
     if count < len(wanted):
-        wanted = chance.sample(wanted, count)
+        wanted = rng.sample(wanted, count)
     while len(wanted) < count:
-        method, path, body = chance.choice(REQUESTS)
-        wanted.append((method, path, spoilt(chance, body, found)))
+        method, path, body = rng.choice(REQUESTS)
+        wanted.append((method, path, mutated(rng, body, found)))
     async with service.client() as client:
         remaining = iter(wanted)
 
@@ -107,7 +107,7 @@ async def _send(client: httpx.AsyncClient, findings: Findings, method: str, path
         findings.faults.append(f"{method} {path} {body[:300]!r}: {response.headers['content-type']}")
 
 
-def bad_messages(chance: random.Random, count: int, found: list[Any]) -> Iterator[tuple[str, bytes]]:
+def bad_messages(rng: random.Random, count: int, found: list[Any]) -> Iterator[tuple[str, bytes]]:
     """Topic and value of each message: every hostile value in every place of every message, or a sample of `count`;
     then random mutations."""
     wanted = [
@@ -117,20 +117,20 @@ def bad_messages(chance: random.Random, count: int, found: list[Any]) -> Iterato
         for place in places(message)
         for value in VALUES
     ]
-    yield from chance.sample(wanted, min(count, len(wanted)))
+    yield from rng.sample(wanted, min(count, len(wanted)))
     for sent in range(len(wanted), count):
         topic = TOPICS[sent % len(TOPICS)]
-        yield topic, spoilt(chance, chance.choice(MESSAGES[topic]), found)
+        yield topic, mutated(rng, rng.choice(MESSAGES[topic]), found)
 
 
 async def send_messages(service: Service, number: int, count: int) -> Findings:
     """Publish `count` messages over all topics; each must take effect or become a dead letter with a specific
     reason."""
-    chance, findings = random.Random(number), Findings()
+    rng, findings = random.Random(number), Findings()
     producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
-    for sent, (topic, value) in enumerate(bad_messages(chance, count, found_by_hypothesis(number, FROM_HYPOTHESIS))):
-        key = chance.choice([None, b"", b"e", b"\xff", str(chance.randrange(50)).encode()])
-        headers, time = chance.choice(HEADERS), chance.choice(TIMES)
+    for sent, (topic, value) in enumerate(bad_messages(rng, count, hypothesis_values(number, FROM_HYPOTHESIS))):
+        key = rng.choice([None, b"", b"e", b"\xff", str(rng.randrange(50)).encode()])
+        headers, time = rng.choice(HEADERS), rng.choice(TIMES)
         while True:
             try:
                 producer.produce(service.topic(topic), value, key, headers=headers, timestamp=time)
@@ -201,11 +201,11 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
             by_kafka = await send_messages(service, number, messages)
             say(f"{messages} messages: dead letters {dict(by_kafka.codes)}")
             by_records = await bad_records.run(service, kinds(), number, disturbed=True)
-            say(f"{by_records['bad']} records that can't be used among {by_records['good']} good ones")
-            code, told = 0, ""
+            say(f"{by_records['bad']} bad records among {by_records['good']} good ones")
+            code, output = 0, ""
             if examples:
-                code, told = await asyncio.to_thread(run_schemathesis, service, number, examples)
-            say(told[-3_000:])
+                code, output = await asyncio.to_thread(run_schemathesis, service, number, examples)
+            say(output[-3_000:])
             await still_works(service)
     faults = [*by_http.faults, *by_kafka.faults, *by_records["faults"]] + (
         [f"schemathesis: exit code {code}"] if code else []
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--examples", type=int, default=300, help="of schemathesis, for each operation; 0: none")
+    parser.add_argument("--examples", type=int, default=300, help="examples of Schemathesis per operation; 0 skips it")
     options = parser.parse_args()
     found = asyncio.run(run(options.seed, options.requests, options.messages, options.examples))
     say(json.dumps(found, indent=2))

@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from tests.chaos.model import Json
 
-PATIENCE_S = 400.0
+TIMEOUT_S = 400.0
 """Seconds until a command without an acknowledgement is a failure of the service. No fault lasts half as long."""
 
-KNOWN_S = 5.0
+METADATA_REFRESH_S = 5.0
 """Seconds between two metadata refreshes of upstream systems, which look for new partitions."""
 
 HISTORY_LENGTH = 60
@@ -39,7 +39,7 @@ class Ledger:
     """Acknowledged commands by object, and unexpected responses."""
 
     acknowledged: int = 0
-    deeds: Counter[str] = field(default_factory=Counter)
+    by_kind: Counter[str] = field(default_factory=Counter)
     """Number of acknowledged commands by the first word of their description."""
     unknown: int = 0
     """Number of attempts whose outcome is unknown."""
@@ -50,14 +50,14 @@ class Ledger:
     def acknowledge(self, what: str, *objects: str) -> None:
         """Record an acknowledged command for each of these objects."""
         self.acknowledged += len(objects)
-        self.deeds[what.split(" ", 1)[0]] += len(objects)
+        self.by_kind[what.split(" ", 1)[0]] += len(objects)
         now = f"{asyncio.get_running_loop().time():.2f} {what}"
         for id in objects:
             history = self.histories[id]
             history.append(now)
             del history[:-HISTORY_LENGTH]
 
-    def object_to(self, what: str) -> None:
+    def report_unexpected(self, what: str) -> None:
         """Record something that should never happen."""
         self.unexpected.append(what[:1_500])
 
@@ -84,13 +84,13 @@ class Http:
     ) -> Answer:
         """Send a request until it has a final response: neither 503 nor a connection error. Bytes are sent unchanged.
 
-        Raises NotAcknowledgedError after `PATIENCE_S`.
+        Raises NotAcknowledgedError after `TIMEOUT_S`.
         """
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         headers |= {"Idempotency-Key": key} if key else {}
         headers |= {"Prefer": f"wait={wait}"} if wait else {}
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        end = asyncio.get_running_loop().time() + PATIENCE_S
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
         for attempts in itertools.count(1):
             facade = self.facades[next(self._turn) % len(self.facades)]
             try:
@@ -104,12 +104,12 @@ class Http:
                     return Answer(response.status_code, response.json(), attempts)
                 problem = response.text
                 if response.status_code != 503 or "retry-after" not in response.headers:
-                    self.ledger.object_to(f"{method} {path} answered {response.status_code}: {problem}")
+                    self.ledger.report_unexpected(f"{method} {path} answered {response.status_code}: {problem}")
                 self.ledger.unknown += 1
             if asyncio.get_running_loop().time() > end:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
             await asyncio.sleep(0.2)  # retry delay
-        raise AssertionError("unreachable: the loop ends by an answer or an exception")
+        raise AssertionError("unreachable: the loop ends with a response or an exception")
 
     async def has(self, path: str) -> bool:
         """True if a GET of the path returns 200, False if it returns 404. Retries on anything else."""
@@ -124,14 +124,14 @@ class Http:
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:
         """Send a command until it has been applied or refused. Raises NeverAppliedError if it was only acknowledged
-        after `PATIENCE_S`."""
-        end = asyncio.get_running_loop().time() + PATIENCE_S
+        after `TIMEOUT_S`."""
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
         while True:
             answer = await self.send(method, path, body, key=key, wait=10)
             if answer.status != 202:
                 return answer
             if asyncio.get_running_loop().time() > end:
-                raise NeverAppliedError(f"{method} {path} was acknowledged, and not applied in {PATIENCE_S:.0f} s")
+                raise NeverAppliedError(f"{method} {path} was acknowledged but not applied within {TIMEOUT_S:.0f} s")
 
 
 class Upstream:
@@ -146,8 +146,8 @@ class Upstream:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,
-                "message.timeout.ms": int(PATIENCE_S * 1000),
-                "topic.metadata.refresh.interval.ms": int(KNOWN_S * 1000),
+                "message.timeout.ms": int(TIMEOUT_S * 1000),
+                "topic.metadata.refresh.interval.ms": int(METADATA_REFRESH_S * 1000),
                 "partitioner": "murmur2_random",  # as Java clients and the facade: one key, one partition
                 "log_level": 0,
             }

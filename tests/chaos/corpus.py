@@ -39,11 +39,17 @@ RAW: Final[list[bytes]] = [
 ]
 """Hostile bodies; most aren't valid JSON."""
 
-HERE: Final = {"storeId": "s", "entityType": "Product", "entityId": "e", "id": "r", "name": "OrderReviewRequest"}
+PATH_PARAMETERS: Final = {
+    "storeId": "s",
+    "entityType": "Product",
+    "entityId": "e",
+    "id": "r",
+    "name": "OrderReviewRequest",
+}
 """Values of path parameters."""
 
 REQUESTS: Final[list[tuple[str, str, Any]]] = [
-    (*operation.format(**HERE).split(" "), body) for operation, body in BODIES.items()
+    (*operation.format(**PATH_PARAMETERS).split(" "), body) for operation, body in BODIES.items()
 ]
 """Valid requests: method, path, body."""
 
@@ -68,23 +74,23 @@ def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
     return copy
 
 
-def spoilt(chance: random.Random, value: Any, found: list[Any]) -> bytes:
+def mutated(rng: random.Random, value: Any, found: list[Any]) -> bytes:
     """The value as JSON with up to five replaced parts, at times truncated or with one byte changed; or a body of
     `RAW`."""
-    if chance.random() < 0.03:
-        return chance.choice(RAW)
-    for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
-        value = replaced(value, chance.choice(list(places(value))), chance.choice(chance.choice([VALUES, found])))
+    if rng.random() < 0.03:
+        return rng.choice(RAW)
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 5])):
+        value = replaced(value, rng.choice(list(places(value))), rng.choice(rng.choice([VALUES, found])))
     text = json.dumps(value).encode()
-    if chance.random() < 0.05:
-        text = text[: chance.randrange(len(text) + 1)]
-    elif text and chance.random() < 0.05:
-        at = chance.randrange(len(text))
-        text = text[:at] + bytes([chance.randrange(256)]) + text[at + 1 :]
+    if rng.random() < 0.05:
+        text = text[: rng.randrange(len(text) + 1)]
+    elif text and rng.random() < 0.05:
+        at = rng.randrange(len(text))
+        text = text[:at] + bytes([rng.randrange(256)]) + text[at + 1 :]
     return text
 
 
-def found_by_hypothesis(number: int, count: int) -> list[Any]:
+def hypothesis_values(number: int, count: int) -> list[Any]:
     """JSON values that Hypothesis generates from a seed."""
     found: list[Any] = []
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes().map(str)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from tests.chaos.generator import EXPECTED, REVIEWS, Actor, Texts, World, named_texts
+from tests.chaos.generator import EXPECTED, REVIEWS, Actor, TextHashes, World, text_hash_field
 from tests.chaos.model import OPEN_STORE, Json
 from tests.chaos.partitions import Way
 
@@ -37,23 +37,23 @@ class Decider(Actor):
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
-        self.told = deque(maxlen=REMEMBERED)
+        self.redeliverable = deque(maxlen=REMEMBERED)
         self.batches: deque[Reviews] = deque(maxlen=BATCHES)
 
-    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+    def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         if not self.batches:
             return [(self.submit, 1)]
-        others = [(self.decide_early, 1), (self.decide_about_nothing, 1), (self.repeat_some, 1)]
+        others = [(self.decide_early, 1), (self.decide_about_nothing, 1), (self.redeliver_some, 1)]
         return [(self.decide, 16), (self.submit, 2), *others]
 
     async def submit(self) -> None:
         """Submit reviews by HTTP; a third of the batches leave their ids to the service."""
-        reviews = [self.review(storeId=self.chance.choice([None, OPEN_STORE])) for _ in range(self.size())]
-        if self.chance.random() < 0.66:
+        reviews = [self.review(storeId=self.rng.choice([None, OPEN_STORE])) for _ in range(self.batch_size())]
+        if self.rng.random() < 0.66:
             reviews = [{**review, "id": self.review_id()} for review in reviews]
         answer = await self.world.http.send("POST", REVIEWS, reviews, key=self.new_id("key"))
         if answer.status not in (200, 202):
-            self.world.ledger.object_to(f"bulk submission refused: {answer}")
+            self.world.ledger.report_unexpected(f"bulk submission refused: {answer}")
             return
         ids: list[str] = answer.body["ids"]
         for id, review in zip(ids, reviews, strict=True):
@@ -63,10 +63,10 @@ class Decider(Actor):
 
     async def decide_early(self) -> None:
         """Publish one record of commands before its reviews."""
-        reviews = [self.review(id=self.review_id(), storeId=None) for _ in range(self.size())]
+        reviews = [self.review(id=self.review_id(), storeId=None) for _ in range(self.batch_size())]
         batch = Reviews([review["id"] for review in reviews], self.new_id("batch"))
-        await self.decide_together(batch, self.chance.choice(ACTIONS), batch.ids, None, {})
-        await self.tell("review-submissions", self.new_id("batch"), reviews)
+        await self.decide_together(batch, self.rng.choice(ACTIONS), batch.ids, None, {})
+        await self.publish("review-submissions", self.new_id("batch"), reviews)
         for review in reviews:
             self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka in bulk behind decisions", *batch.ids)
@@ -75,66 +75,68 @@ class Decider(Actor):
 
     async def decide(self) -> None:
         """Decide on most of a batch in random order, or delete a few of it."""
-        batch, expected = self.chance.choice(self.batches), self.chance.choice(EXPECTED)
-        ids = self.chance.sample(batch.ids, self.chance.randint(len(batch.ids) // 2, len(batch.ids)))
-        action = self.chance.choice(ACTIONS)
-        if self.chance.random() < 0.05:
+        batch, expected = self.rng.choice(self.batches), self.rng.choice(EXPECTED)
+        ids = self.rng.sample(batch.ids, self.rng.randint(len(batch.ids) // 2, len(batch.ids)))
+        action = self.rng.choice(ACTIONS)
+        if self.rng.random() < 0.05:
             action, ids = "delete", ids[:20]
-        texts = self.texts_of(ids)
+        texts = self.text_hashes(ids)
         if batch.key:
             await self.decide_together(batch, action, ids, expected, texts)
-        elif (self.world.partitions.way(batch.ids[0]) or self.chance.choice(list(Way))) is Way.HTTP:
+        elif (self.world.partitions.way(batch.ids[0]) or self.rng.choice(list(Way))) is Way.HTTP:
             await self.decide_by_http(action, ids, expected, texts)
         else:
             await self.decide_one_by_one(action, ids, expected, texts)
-        if self.chance.random() < 0.5:
+        if self.rng.random() < 0.5:
             await self.until_shown(ids[-1])
 
-    async def decide_by_http(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> None:
+    async def decide_by_http(self, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes) -> None:
         query = f"?expectedStatus={expected}" if expected else ""
-        key, wait = self.new_id("key"), self.chance.choice([None, None, 20])
-        named = {"ids": ids, **named_texts(texts)}
+        key, wait = self.new_id("key"), self.rng.choice([None, None, 20])
+        named = {"ids": ids, **text_hash_field(texts)}
         if action == "delete":
             answer = await self.world.http.send("DELETE", REVIEWS + query, named, key=key, wait=wait)
         else:
             body = named if texts else ids
             answer = await self.world.http.send("POST", f"{REVIEWS}/{action}{query}", body, key=key, wait=wait)
         if answer.status not in (200, 202, 409):
-            self.world.ledger.object_to(f"bulk moderation refused: {answer}")
+            self.world.ledger.report_unexpected(f"bulk moderation refused: {answer}")
             return
-        self.expect(answer, ids, self.decided("by HTTP in bulk", action, ids, expected, texts))
+        self.expect(answer, ids, self.acknowledge_decision("by HTTP in bulk", action, ids, expected, texts))
 
-    async def decide_one_by_one(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> None:
+    async def decide_one_by_one(self, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes) -> None:
         """Publish a record for each review, all in flight at once."""
-        told = {id: {id: texts[id]} if id in texts else {} for id in ids}
-        commands = {id: self.command(action, [id], expected, told[id]) for id in ids}
+        hashes = {id: {id: texts[id]} if id in texts else {} for id in ids}
+        commands = {id: self.command(action, [id], expected, hashes[id]) for id in ids}
         await self.world.upstream.publish_each("moderation-commands", commands)
-        self.decided("by Kafka one by one", action, ids, expected, texts)
+        self.acknowledge_decision("by Kafka one by one", action, ids, expected, texts)
 
     async def decide_together(
-        self, batch: Reviews, action: str, ids: Sequence[str], expected: str | None, texts: Texts
+        self, batch: Reviews, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes
     ) -> None:
         """Publish one record for all reviews."""
-        await self.tell("moderation-commands", batch.key or ids[0], self.command(action, ids, expected, texts))
-        self.decided("by Kafka in bulk", action, ids, expected, texts)
+        await self.publish("moderation-commands", batch.key or ids[0], self.command(action, ids, expected, texts))
+        self.acknowledge_decision("by Kafka in bulk", action, ids, expected, texts)
 
     async def decide_about_nothing(self) -> None:
         """Send commands on reviews that are never submitted: they are parked and have no effect."""
-        ids = [self.review_id() for _ in range(self.size() // 4 + 1)]
+        ids = [self.review_id() for _ in range(self.batch_size() // 4 + 1)]
         answer = await self.world.http.send("POST", f"{REVIEWS}/approve", ids, key=self.new_id("key"))
         if answer.status != 202:
-            self.world.ledger.object_to(f"bulk moderation of nothing: {answer}")
-        await self.tell("moderation-commands", ids[0], self.command("reject", ids, None, {}))
+            self.world.ledger.report_unexpected(f"unexpected response to bulk moderation of unknown reviews: {answer}")
+        await self.publish("moderation-commands", ids[0], self.command("reject", ids, None, {}))
         self.world.ledger.acknowledge("moderated before any submission, in bulk", *ids, *ids)
 
-    def decided(self, way: str, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> list[str]:
+    def acknowledge_decision(
+        self, way: str, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes
+    ) -> list[str]:
         """Record an acknowledged command. Returns the outcomes that it must have."""
         self.world.ledger.acknowledge(f"{action} {expected or 'any'} {way}", *ids)
         return [self.world.model.moderate(action, id, expected, texts.get(id)) for id in ids]
 
-    def command(self, action: str, ids: Sequence[str], expected: str | None, texts: Texts) -> Json:
+    def command(self, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes) -> Json:
         decision = {"action": action, "expectedStatus": expected, "commandId": self.new_id("command")}
-        return {**decision, "ids": list(ids), **named_texts(texts)}
+        return {**decision, "ids": list(ids), **text_hash_field(texts)}
 
-    def size(self) -> int:
-        return self.chance.randint(self.world.batch // 2, self.world.batch)
+    def batch_size(self) -> int:
+        return self.rng.randint(self.world.batch // 2, self.world.batch)

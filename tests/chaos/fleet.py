@@ -137,7 +137,7 @@ class Fleet:
             process.send_signal(signal.SIGABRT)
             await asyncio.to_thread(process.wait)
             raise EndedByItselfError(f"{name} did not stop within {STOP_S:.0f} s: {self.log(name)}") from None
-        if not in_time and BY_FORCE in self.said(name):
+        if not in_time and BY_FORCE in self.output(name):
             return
         # A process that is still starting has no work in progress, and may end by the signal.
         if code not in (0, -signal.SIGTERM) or (code and "ready" in self.log(name)):
@@ -151,9 +151,9 @@ class Fleet:
 
     def log(self, name: str) -> str:
         """The last 3,000 characters of the log since the last start."""
-        return self.said(name)[-3_000:]
+        return self.output(name)[-3_000:]
 
-    def said(self, name: str) -> str:
+    def output(self, name: str) -> str:
         """The whole log since the last start."""
         with (self.service.folder / f"{name}.log").open("rb") as log:
             log.seek(self.log_starts.get(name, 0))
@@ -173,10 +173,10 @@ class Fleet:
         except TimeoutError:
             process.kill()
             raise EndedByItselfError(f"`plaudit {arguments[0]}` hangs") from None
-        told = output.decode(errors="replace")
-        if process.returncode != 0 or version.place not in told:
-            raise EndedByItselfError(f"`plaudit {arguments[0]}` ended with {process.returncode}: {told[-3_000:]}")
-        return told
+        text = output.decode(errors="replace")
+        if process.returncode != 0 or version.place not in text:
+            raise EndedByItselfError(f"`plaudit {arguments[0]}` ended with {process.returncode}: {text[-3_000:]}")
+        return text
 
     async def until_ready(self, *names: str) -> None:
         """Wait until these processes (default: all) are ready, each running the code of its version."""
@@ -189,12 +189,12 @@ class Fleet:
                     answer = await client.get(f"http://127.0.0.1:{port}/health/ready")
                 except httpx.TransportError:
                     return False
-                told = answer.json()
-                return all(told.get(part, told["status"]) == "pass" for part in ("reads", "commands"))
+                health = answer.json()
+                return all(health.get(part, health["status"]) == "pass" for part in ("reads", "commands"))
 
             for name in names or tuple(self.processes):
                 await eventually(partial(ready, name), deadline_s=READY_S)
-                place = self.said(name).partition("\n")[0]
+                place = self.output(name).partition("\n")[0]
                 assert place == self.version(name).place, f"{name} runs {place}"
 
 

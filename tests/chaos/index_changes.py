@@ -24,12 +24,12 @@ _ADAPTED_MEANWHILE = (27, 85, 86)
 async def change_settings(stage: Stage) -> None:
     """Change the retention, which all TTL indexes follow: run `plaudit init`, then restart each process."""
     fleet, environment = stage.fleet, stage.fleet.service.environment
-    environment[RETENTION] = str(stage.chance.choice([days for days in DAYS if days != _days(environment)]))
+    environment[RETENTION] = str(stage.rng.choice([days for days in DAYS if days != _days(environment)]))
     await fleet.run(fleet.this, "init")
     for name in sorted(fleet.processes):
         await fleet.stop(name, in_time=False)
         fleet.start(name)
-        await stage.a_while(0.0, 1.0)
+        await stage.pause(0.0, 1.0)
     await fleet.until_ready()
     if not fleet.is_this_version:  # the version before creates its own indexes at its start
         await fleet.run(fleet.this, "init")
@@ -53,7 +53,7 @@ async def check_indexes(stage: Stage) -> None:
             there = await database[collection].index_information()
             for model in models:
                 like = [name for name, found in there.items() if is_as_wanted(found, model)]
-                assert len(like) == 1, f"{collection} has {there}, expected one like {model.document}"
+                assert len(like) == 1, f"{collection} has {there}, expected exactly one like {model.document}"
 
 
 def _wanted(stage: Stage) -> dict[str, list[IndexModel]]:
@@ -90,8 +90,8 @@ def _other(model: IndexModel, there: Mapping[str, Any], stage: Stage) -> IndexMo
     """An index of the same name with the opposite directions, or a TTL index with a longer expiry."""
     name = next((name for name, found in there.items() if is_as_wanted(found, model)), model.document["name"])
     keys, options = _parts(model)
-    if _AGE in options and stage.chance.random() < 0.5:
-        options[_AGE] *= stage.chance.choice([2, 3])
+    if _AGE in options and stage.rng.random() < 0.5:
+        options[_AGE] *= stage.rng.choice([2, 3])
         return IndexModel(keys, name=name, **options)
     return IndexModel([(field, -direction) for field, direction in keys], name=name, **options)
 

@@ -20,13 +20,13 @@ CLOSED_STORE = "chaos-closed"
 """A store that accepts no reviews."""
 OPEN_STORE = "chaos-open"
 """A store that accepts every review; an author's edit keeps the status."""
-ONE_EACH = "chaos-one-each"
+ONE_EACH_STORE = "chaos-one-each"
 """A store that accepts one review per customer and object."""
 RULED_STORE = "chaos-ruled"
 """A store with moderation rules."""
-MOVED_STORE = "chaos-moved"
+IMPORT_STORE = "chaos-moved"
 """A store with moderation rules whose reviews are imported with their past."""
-MOST_MAILS = 2
+MAX_MAILS = 2
 """Maximum number of reminder mails to one customer."""
 
 
@@ -42,7 +42,7 @@ class Review:
     author: str | None = None
     author_name: str | None = None
     text: str = ""
-    is_proven: bool = False
+    is_verified_by_import: bool = False
     """True if an import stated a verified purchase; orders can't take that back."""
 
     @property
@@ -52,7 +52,7 @@ class Review:
 
 
 @dataclass
-class Said:
+class Feedback:
     """Feedback on one review."""
 
     reply: str | None = None
@@ -84,11 +84,11 @@ class Return:
     status: str = "New"
     resolution: str | None = None
 
-    def told(self) -> tuple[list[tuple[str, int]], str, str | None]:
+    def state(self) -> tuple[list[tuple[str, int]], str, str | None]:
         """The fields that decide whether an update changes the return."""
         return list(self.lines.items()), self.status, self.resolution
 
-    def taken(self) -> Mapping[str, int]:
+    def reserved(self) -> Mapping[str, int]:
         """Quantities by order line that no other return can have; none if the return is canceled."""
         return {} if self.status == "Canceled" else self.lines
 
@@ -119,14 +119,14 @@ class Model:
         default_factory=lambda: defaultdict(list)
     )
     """Decisions on reviews that aren't submitted yet, by review id: action, expected status, text hash."""
-    said: dict[str, Said] = field(default_factory=dict)
+    feedback: dict[str, Feedback] = field(default_factory=dict)
     """Feedback by review id."""
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
-    asked_returns: dict[str, Json] = field(default_factory=dict)
+    return_requests: dict[str, Json] = field(default_factory=dict)
     """The requests that created returns, by return id; those of deleted returns are kept."""
     deleted_returns: set[str] = field(default_factory=set)
-    returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    return_ids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Ids of existing returns by order id, in the order of their creation."""
     early_returns: dict[str, list[tuple[str, str, Json]]] = field(default_factory=lambda: defaultdict(list))
     """Commands on returns of unknown orders, by order id: action, return id, body."""
@@ -138,9 +138,9 @@ class Model:
     """Expected number of mails by customer."""
     images: dict[str, str | None] = field(default_factory=dict)
     """Id of the review of each image; None if no review uses it."""
-    gone: set[str] = field(default_factory=set)
+    deleted_images: set[str] = field(default_factory=set)
     """Ids of images that must have been deleted, with their review or by an edit."""
-    hidden: set[str] = field(default_factory=set)
+    hidden_images: set[str] = field(default_factory=set)
     """Ids of hidden images."""
     poison: Counter[str] = field(default_factory=Counter)
     """Published values that aren't JSON; each must become a dead letter."""
@@ -177,7 +177,7 @@ class Model:
             review.status = "New"
         return "applied"
 
-    def submit_as_another(self, id: str) -> None:
+    def submit_by_rival(self, id: str) -> None:
         """Submit a review by another author with an id in use, after its owner's: it must be refused and change
         nothing."""
         self.rivals.add(id)
@@ -210,15 +210,15 @@ class Model:
         if id in self.settled or restored["modifiedDate"] <= self.pasts[id].get("modifiedDate", ""):
             return "unchanged"
         before, review.status = review.status, restored["status"]
-        review.is_proven |= restored["verifiedPurchase"]
-        told = {"moderator": command["moderator"], "moderationReason": command["reason"]}
-        told["reasonCode"] = command.get("reasonCode")
+        review.is_verified_by_import |= restored["verifiedPurchase"]
+        decision = {"moderator": command["moderator"], "moderationReason": command["reason"]}
+        decision["reasonCode"] = command.get("reasonCode")
         past = {name: restored[name] for name in ("modifiedDate", "source", "language")}
         flags = {} if restored["flags"] is None else {"flags": restored["flags"]}
-        self.pasts[id] |= {**told, **past, **flags}
+        self.pasts[id] |= {**decision, **past, **flags}
         return "unchanged" if review.status == before else "applied"
 
-    def decide_moved(self, action: str, id: str, moderator: str) -> str:
+    def moderate_imported(self, action: str, id: str, moderator: str) -> str:
         """Moderate an imported review. If that changes it, its past can no longer be restored."""
         outcome = self.moderate(action, id)
         if outcome == "applied":
@@ -229,7 +229,7 @@ class Model:
             self.pasts.pop(id, None)
         return outcome
 
-    def tell_order(self, event: Json) -> None:
+    def apply_order_event(self, event: Json) -> None:
         """Apply an order event. The newest one counts, in any order of arrival, with any number of repeats.
 
         The first event of an order also runs the commands on returns that waited for it, in their order.
@@ -254,7 +254,7 @@ class Model:
         if id in self.deleted_returns:
             return "refused"
         if id in self.returns:
-            return "unchanged" if wanted == self.asked_returns[id] else "refused"
+            return "unchanged" if wanted == self.return_requests[id] else "refused"
         order_id = wanted["orderId"]
         if order_id not in self.orders:
             self.early_returns[order_id].append(("create", id, wanted))
@@ -265,8 +265,8 @@ class Model:
         if any(quantity > available.get(line, 0) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
-        self.asked_returns[id] = wanted
-        self.returns_of[order_id].append(id)
+        self.return_requests[id] = wanted
+        self.return_ids[order_id].append(id)
         return "applied"
 
     def change_return(self, id: str, changes: Json) -> str:
@@ -282,14 +282,14 @@ class Model:
         wanted = Return(
             known.order, lines, changes.get("status", known.status), changes.get("resolution", known.resolution)
         )
-        available, own = self.available(known.order), known.taken()
-        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
+        available, own = self.available(known.order), known.reserved()
+        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.reserved().items()):
             return "refused"
         ordered = self.orders[known.order].lines
         if any(quantity > max(ordered.get(line, 0), known.lines.get(line, 0)) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = wanted
-        return "unchanged" if wanted.told() == known.told() else "applied"
+        return "unchanged" if wanted.state() == known.state() else "applied"
 
     def delete_return(self, id: str) -> str:
         """Delete a return for good. If it still waits for its order, keep the command behind it."""
@@ -299,7 +299,7 @@ class Model:
         known = self.returns.pop(id, None)
         if known is None:
             return "not-found"
-        self.returns_of[known.order].remove(id)
+        self.return_ids[known.order].remove(id)
         self.deleted_returns.add(id)
         return "applied"
 
@@ -310,8 +310,8 @@ class Model:
     def available(self, order_id: str) -> dict[str, int]:
         """Quantities of an order that can still be returned, by order line."""
         left = Counter(self.orders[order_id].lines)
-        for id in self.returns_of[order_id]:
-            left.subtract(self.returns[id].taken())
+        for id in self.return_ids[order_id]:
+            left.subtract(self.returns[id].reserved())
         return dict(left)
 
     def ratings(self) -> dict[tuple[str, str | None], tuple[int, float, dict[str, int]]]:

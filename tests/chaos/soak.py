@@ -15,12 +15,12 @@ from tests.chaos.fleet import Fleet
 
 WARM_UP_S = 300.0
 """Seconds after the start of a process whose samples are ignored."""
-LEAST_S = 600.0
+MIN_DURATION_S = 600.0
 """Minimum seconds of samples: the slope of a shorter time means nothing."""
 
-EVERY_S = 10.0
+INTERVAL_S = 10.0
 """Seconds between samples."""
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Timeout of a sample: a process may be frozen or gone."""
 
 
@@ -42,21 +42,23 @@ class Soak:
     lag: list[tuple[float, float]] = field(default_factory=list)
     """Seconds since the start of the run, and lag in records."""
 
-    async def look(self, fleet: Fleet, at_s: float) -> None:
+    async def sample(self, fleet: Fleet, at_s: float) -> None:
         """Take a sample of every running process that responds."""
-        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
             processes = [(name, process.pid) for name, process in fleet.processes.items()]
-            await asyncio.gather(*(self._look(client, fleet.metrics[name], name, pid, at_s) for name, pid in processes))
+            await asyncio.gather(
+                *(self._sample(client, fleet.metrics[name], name, pid, at_s) for name, pid in processes)
+            )
 
-    async def _look(self, client: httpx.AsyncClient, port: int, name: str, pid: int, at_s: float) -> None:
+    async def _sample(self, client: httpx.AsyncClient, port: int, name: str, pid: int, at_s: float) -> None:
         folder = Path(f"/proc/{pid}")
         try:
-            told = (await client.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status()
+            response = (await client.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status()
             status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
             descriptors = len(list((folder / "fd").iterdir()))
         except (OSError, httpx.HTTPError):
             return  # just ended, not listening yet, or frozen by a fault
-        families = {family.name: family for family in text_string_to_metric_families(told.text)}
+        families = {family.name: family for family in text_string_to_metric_families(response.text)}
         memory = int(status["VmRSS"].split()[0]) / 1024
         tasks = int(families["plaudit_tasks"].samples[0].value)
         self.samples[name, pid].append(Sample(at_s, memory, descriptors, int(status["Threads"]), tasks))
@@ -86,7 +88,7 @@ class Soak:
 def growth(samples: list[Sample]) -> dict[str, Any]:
     """Medians of a process in each quarter of its time, and its growth per hour; empty if it ran too briefly."""
     warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
-    if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
+    if not warm or warm[-1].at_s - warm[0].at_s < MIN_DURATION_S:
         return {}
     hours = [sample.at_s / 3600 for sample in warm]
     grown: dict[str, Any] = {"minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1)}

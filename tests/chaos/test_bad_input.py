@@ -11,7 +11,7 @@ from tests.support.service import Service
 pytestmark = pytest.mark.slow
 
 
-async def test_bad_input_is_refused_and_harms_nobody(own_service: Service) -> None:
+async def test_bad_input_is_refused(own_service: Service) -> None:
     seed = int(os.environ.get("SEED", random.randrange(10**6)))
     by_http = await send_requests(own_service, seed, 800)
     assert by_http.faults == [], seed
@@ -23,6 +23,6 @@ async def test_bad_input_is_refused_and_harms_nobody(own_service: Service) -> No
     await still_works(own_service)
 
 
-def test_answers_to_what_the_openapi_document_allows(service: Service) -> None:
-    code, told = run_schemathesis(service, 1, 2, "fuzzing")
-    assert code == 0, told
+def test_openapi_requests_cause_no_5xx(service: Service) -> None:
+    code, output = run_schemathesis(service, 1, 2, "fuzzing")
+    assert code == 0, output

@@ -14,7 +14,7 @@ KINDS = (
 
 
 @pytest.mark.slow
-async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_no_loss_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(
         seed=seed(),
         faults=len(KINDS),

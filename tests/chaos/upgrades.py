@@ -11,10 +11,10 @@ from tests.chaos.versions import Version
 ORDER = ("worker", "scheduler", "api")
 """Order of an upgrade, and reverse order of a rollback: readers of a new format are there before its writers."""
 
-KILLED = 0.25
+KILL_PROBABILITY = 0.25
 """Probability that a process is killed instead of stopped."""
 
-DISTURBED = 0.5
+DISTURB_PROBABILITY = 0.5
 """Probability that another fault begins while a process starts, instead of waiting for it."""
 
 
@@ -26,7 +26,7 @@ async def upgrade(stage: Stage) -> None:
     """
     fleet = stage.fleet
     await fleet.run(fleet.this, "init")
-    await take_turns(stage, fleet.this, ORDER)
+    await replace_processes(stage, fleet.this, ORDER)
     if fleet.this.migrates:
         await fleet.run(fleet.this, "migrate", "--compatible")
 
@@ -48,22 +48,22 @@ async def migrate(stage: Stage) -> None:
 async def roll_back(stage: Stage) -> None:
     """Replace each process by the version before; indexes, topics and documents stay as this version left them."""
     assert stage.fleet.before is not None
-    await take_turns(stage, stage.fleet.before, ORDER[::-1])
+    await replace_processes(stage, stage.fleet.before, ORDER[::-1])
 
 
-async def take_turns(stage: Stage, version: Version, order: Sequence[str]) -> None:
+async def replace_processes(stage: Stage, version: Version, order: Sequence[str]) -> None:
     """Replace each process of another version by this one, and wait until all are ready."""
     fleet = stage.fleet
     for name in [name for kind in order for name in sorted(fleet.names(kind))]:
         if fleet.version(name) == version:
             continue
-        if stage.chance.random() < KILLED:
+        if stage.rng.random() < KILL_PROBABILITY:
             fleet.kill(name)
         else:
             await fleet.stop(name, in_time=False)
         fleet.versions[name] = version
         fleet.start(name)
-        if stage.chance.random() < DISTURBED:
+        if stage.rng.random() < DISTURB_PROBABILITY:
             await stage.disturb()
         else:
             await fleet.until_ready(name)

@@ -117,10 +117,10 @@ def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], cwd=TREE, capture_output=True, text=True, check=True)
     except FileNotFoundError:
-        raise NoVersionBeforeError("git isn't installed, which would tell earlier versions") from None
+        raise NoVersionBeforeError("earlier versions can't be found: git isn't installed") from None
     except subprocess.CalledProcessError as error:
-        told = error.stderr.strip().partition("\n")[0]
-        raise NoVersionBeforeError(f"no earlier version in this copy, it may be a shallow one: {told}") from None
+        output = error.stderr.strip().partition("\n")[0]
+        raise NoVersionBeforeError(f"no earlier version in this clone, which may be shallow: {output}") from None
     return done.stdout.strip()
 
 
@@ -136,5 +136,5 @@ def _environment(tree: Path, folder: Path) -> Path:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise NoVersionBeforeError(f"what it is locked to can't be installed: {done.stderr.strip()[-500:]}")
+            raise NoVersionBeforeError(f"its locked dependencies can't be installed: {done.stderr.strip()[-500:]}")
     return python
