@@ -18,7 +18,7 @@ from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 from tests.support.targeting import VARIABLE, found_in, listen
 
-_VERY_MANY = 500
+_MANY_TESTS = 500
 """Minimum number of tests of a file that starts first."""
 
 pytest_plugins = ("tests.support.s3",)
@@ -29,9 +29,11 @@ settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="which broker to embed")
-    parser.addoption("--servers", choices=["embedded", "containers"], default="embedded", help="how servers are run")
-    parser.addoption("--stack", default="", help="the Compose client to start docker-compose.yml by, for tests/stack")
+    parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="broker to embed")
+    parser.addoption(
+        "--servers", choices=["embedded", "containers"], default="embedded", help="embedded servers or containers"
+    )
+    parser.addoption("--stack", default="", help="Compose client that starts docker-compose.yml, for tests/stack")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the files that have the most tests: one process runs such a file to its end, which others would
     wait for."""
     sizes = Counter(item.path for item in items)
-    items.sort(key=lambda item: sizes[item.path] < _VERY_MANY)
+    items.sort(key=lambda item: sizes[item.path] < _MANY_TESTS)
 
 
 @pytest.fixture(scope="session")
@@ -83,13 +85,13 @@ async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(autouse=True)
-def only_on_kafka(request: pytest.FixtureRequest) -> None:
+def skip_without_kafka(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("kafka") and request.getfixturevalue("servers").is_tansu:
-        pytest.skip("needs guarantees of Apache Kafka that the fallback broker doesn't give")
+        pytest.skip("needs guarantees of Apache Kafka that the fallback broker lacks")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def untargeted_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file to which the processes of all tests write MongoDB commands that a cluster would send to every shard."""
     file = tmp_path_factory.getbasetemp() / "untargeted"
     os.environ[VARIABLE] = str(file)
@@ -98,11 +100,11 @@ def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def every_command_names_a_place(commands_without_place: Path) -> Iterator[None]:
+def check_shard_targeting(untargeted_commands: Path) -> Iterator[None]:
     """Fail if a process has sent a command without a shard key that isn't allowed."""
     yield
-    found = found_in(commands_without_place)
-    commands_without_place.unlink(missing_ok=True)
+    found = found_in(untargeted_commands)
+    untargeted_commands.unlink(missing_ok=True)
     assert not found, "\n".join(map(str, found))
 
 

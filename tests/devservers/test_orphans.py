@@ -62,7 +62,7 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
 # Short-lived children could end by themselves before a test looks: each of these hangs until it is killed.
 
 
-def slow_leash(folder: Path) -> Path:
+def late_leash(folder: Path) -> Path:
     """A leash that takes effect only after its parent has ended."""
     leash = folder / "leash.py"
     leash.write_text(
@@ -74,7 +74,7 @@ def slow_leash(folder: Path) -> Path:
     return leash
 
 
-def slow_java(folder: Path) -> Path:
+def hanging_java(folder: Path) -> Path:
     """A JAVA_HOME whose Java hangs when asked for its version."""
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -83,12 +83,12 @@ def slow_java(folder: Path) -> Path:
     return java.parent.parent
 
 
-def paused(folder: Path) -> str:
+def paused_jvm(folder: Path) -> str:
     """Options of a JVM that pauses at its start."""
     return f"-XX:+UnlockDiagnosticVMOptions -XX:+PauseAtStartup -XX:PauseAtStartupFile={folder / 'paused'}"
 
 
-async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
+async def kill_and_wait(parent: subprocess.Popen[bytes], marked: Marked) -> None:
     """Kill the process and wait until none of its children is left."""
     parent.kill()
     parent.wait()
@@ -97,42 +97,42 @@ async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
-async def test_killed_while_it_fetches(
+async def test_kill_during_download(
     data: Path, tmp_path: Path, marked: Marked, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     if moment == "leash.py":
-        monkeypatch.setenv("OTHER_LEASH", str(slow_leash(tmp_path)))
+        monkeypatch.setenv("OTHER_LEASH", str(late_leash(tmp_path)))
     elif moment == "-version":
-        monkeypatch.setenv("JAVA_HOME", str(slow_java(tmp_path)))
+        monkeypatch.setenv("JAVA_HOME", str(hanging_java(tmp_path)))
     else:
-        monkeypatch.setenv("MAVEN_OPTS", paused(tmp_path))
+        monkeypatch.setenv("MAVEN_OPTS", paused_jvm(tmp_path))
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running(moment)
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
     assert not KafkaJars(tmp_path).cached
 
 
 @pytest.mark.slow
-async def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
+async def test_kill_during_archiving(data: Path, tmp_path: Path, marked: Marked) -> None:
     jars = KafkaJars(tmp_path).folder
     jars.mkdir(parents=True)
     for jar in KafkaJars().folder.glob("*.jar"):
         (jars / jar.name).symlink_to(jar)
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running("-XX:ArchiveClassesAtExit")
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
     assert not list(jars.glob("*.jsa"))
 
 
 @pytest.mark.parametrize("moment", ["--replSet", "kafka.Kafka"])
-async def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
+async def test_kill_during_start(data: Path, marked: Marked, moment: str) -> None:
     with plaudit(data, "kafka") as parent:
         await marked.running(moment)
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
 
 
 @pytest.mark.long
-async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
+async def test_failed_server_stops_the_other(data: Path, marked: Marked) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
@@ -143,16 +143,16 @@ async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marke
 
 
 @pytest.mark.long
-async def test_killed_when_ready(data: Path, marked: Marked) -> None:
+async def test_kill_when_ready(data: Path, marked: Marked) -> None:
     with plaudit(data, "auto") as parent:
         await eventually((data / "ready").exists)
         assert marked.run("mongod")
         assert marked.run("kafka.Kafka")
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
 
 
 @pytest.mark.long
-async def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
+async def test_ctrl_c_stops_servers_cleanly(data: Path, marked: Marked) -> None:
     with plaudit(data, "kafka") as parent:
         await eventually((data / "ready").exists)
         os.killpg(parent.pid, signal.SIGINT)  # as the terminal does

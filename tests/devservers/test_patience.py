@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
 SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
-GOES_ON = "not started; trying again until Ctrl-C"
+RETRYING = "not started; trying again until Ctrl-C"
 RECOVERY_S = 300.0
 PAUSE_S = 0.2
 """Seconds between two reviews of a client: a page holds a thousand."""
@@ -42,7 +42,7 @@ async def kill_starts(up: Up, server: str, times: int) -> None:
         killed.add(pid)
 
 
-async def submit_all_the_time(address: str, product: str, acknowledged: set[str]) -> None:
+async def submit_continuously(address: str, product: str, acknowledged: set[str]) -> None:
     """Submit reviews until cancelled, and record the accepted ones."""
     async with httpx.AsyncClient(base_url=address, timeout=40) as client:
         while True:
@@ -70,13 +70,13 @@ async def until_listed(address: str, product: str, acknowledged: set[str]) -> No
     await eventually(missing, lambda left: not left, deadline_s=RECOVERY_S)
 
 
-async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
+async def kill_and_recover(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
     """Kill both servers and their starts while reviews are submitted; all acknowledged ones must be stored at the
     end."""
     await up.says(process, "Ctrl-C stops everything")
     address, product = f"http://127.0.0.1:{up.environment['PLAUDIT_HTTP__PORT']}", new_id()
     acknowledged: set[str] = set()
-    clients = asyncio.create_task(submit_all_the_time(address, product, acknowledged))
+    clients = asyncio.create_task(submit_continuously(address, product, acknowledged))
     await eventually(lambda: len(acknowledged) > 20)
     await asyncio.gather(*(kill_starts(up, server, times) for server in SERVERS))
     before = len(acknowledged)
@@ -87,21 +87,21 @@ async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) 
     async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         (id,) = await Facade(client).submit(submission(product))
         assert await Facade(client).moderate("approve", id) == ["applied"]
-    said = up.log.read_text().splitlines()
+    output = up.log.read_text().splitlines()
     for name in ("MongoDB", "Kafka"):
-        assert len([line for line in said if GOES_ON in line and name in line]) >= times
+        assert len([line for line in output if RETRYING in line and name in line]) >= times
     assert process.poll() is None
 
 
 @pytest.mark.slow
-async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> None:
+async def test_kills_during_restart(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:
-        await killed_and_back(up, process, times=2)
+        await kill_and_recover(up, process, times=2)
         # Ctrl-C works during restarts, too.
         killing = asyncio.create_task(kill_starts(up, "kafka.Kafka", times=1_000))
-        tries = up.log.read_text().count(GOES_ON)
-        await eventually(lambda: up.log.read_text().count(GOES_ON) > tries)
+        tries = up.log.read_text().count(RETRYING)
+        await eventually(lambda: up.log.read_text().count(RETRYING) > tries)
         process.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(process.wait, 60) == 0
         killing.cancel()
@@ -110,8 +110,8 @@ async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> N
 
 
 @pytest.mark.slow
-async def test_killed_while_it_starts_again_ten_times(tmp_path: Path, marked: Marked) -> None:
+async def test_ten_kills_during_restart(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:
-        await killed_and_back(up, process, times=10)
+        await kill_and_recover(up, process, times=10)
     await up.nothing_is_left()

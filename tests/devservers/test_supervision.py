@@ -28,7 +28,7 @@ def kill(marked: Marked, part: str) -> None:
 
 
 @pytest.mark.long
-async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path) -> None:
+async def test_restart_pauses_grow(tmp_path: Path) -> None:
     process = ServiceProcess("--version", tmp_path, {})
     with capture_logs() as logged:
         running = asyncio.create_task(keep_running([], [process], restore))
@@ -45,7 +45,7 @@ async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path)
     assert {line["log"] for line in logged if "ended" in line["event"]} == {str(tmp_path / "--version.log.1")}
 
 
-async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked: Marked) -> None:
+async def test_work_is_cancelled_when_server_ends(tmp_path: Path, marked: Marked) -> None:
     async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:
         assert await run_with([server], asyncio.sleep(0, "done")) == "done"
         waiting = asyncio.create_task(run_with([server], asyncio.Event().wait()))
@@ -56,7 +56,7 @@ async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked:
 
 
 @pytest.mark.long
-async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path: Path, marked: Marked) -> None:
+async def test_up_ends_when_server_dies_during_start(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
         await up.says(process, "Starting api")
@@ -66,7 +66,7 @@ async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path
     await up.nothing_is_left()
 
 
-async def test_what_a_server_has_lost_is_made_again(tmp_path: Path) -> None:
+async def test_state_is_restored_after_restart(tmp_path: Path) -> None:
     restored: list[bool] = []
 
     async def restore(server: ServerProcess) -> None:

@@ -1,8 +1,8 @@
 """Mutation tests of the domain: its own unit tests must detect small changes. Run by `make mutants`.
 
 mutmut creates the mutants in a copy and runs against each the tests that reach it: `tests/unit/test_<stem>.py` for each
-`domain/<stem>.py`. At least LEAST of them must be killed, and survivors.toml must list each survivor with a reason, by
-function and change, so that files can be renamed. Otherwise the exit code is 1.
+`domain/<stem>.py`. At least MIN_KILLED of them must be killed, and survivors.toml must list each survivor with a
+reason, by function and change, so that files can be renamed. Otherwise the exit code is 1.
 
 No mutants are made of:
 
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-LEAST: Final = 0.95
+MIN_KILLED: Final = 0.95
 """Minimum share of killed mutants."""
 ROOT: Final = Path(__file__).parents[2]
 WORK: Final = ROOT / ".mutants"
@@ -107,27 +107,27 @@ def change_of(mutant: str) -> Change:
     return Change(own.removeprefix("xǁ").replace("ǁ", ".") if "ǁ" in own else own.removeprefix("x_"), was, now)
 
 
-def named() -> dict[Change, str]:
+def known_survivors() -> dict[Change, str]:
     """The reason of each listed survivor."""
     entries = tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
     return {Change(each["function"], each["was"], each["now"]): each["reason"] for each in entries}
 
 
-def told(codes: dict[str, int | None], *, is_whole: bool) -> Iterator[str]:
+def findings(codes: dict[str, int | None], *, is_whole: bool) -> Iterator[str]:
     """Yield a message for each fault in the results, and print the share of killed mutants."""
     living = [mutant for mutant, code in codes.items() if code not in _KILLED | _ENDLESS]
     killed = len(codes) - len(living)
     share = killed / len(codes) if codes else 0.0
     endless = sum(code in _ENDLESS for code in codes.values())
-    print(f"{killed} of {len(codes)} mutants killed ({share:.1%}), {endless} of them by running on.")  # noqa: T201
-    if share < LEAST:
-        yield f"Fewer than {LEAST:.0%} of the mutants are killed."
-    known, living_changes = named(), sorted(map(change_of, living))
+    print(f"{killed} of {len(codes)} mutants killed ({share:.1%}), {endless} of them by exceeding the time limit.")  # noqa: T201
+    if share < MIN_KILLED:
+        yield f"Fewer than {MIN_KILLED:.0%} of the mutants are killed."
+    known, living_changes = known_survivors(), sorted(map(change_of, living))
     for change in living_changes:
         if change not in known:
-            yield f"No test of the domain notices, and it is not named:\n{_entry(change)}"
+            yield f"Not killed and not listed in survivors.toml:\n{_entry(change)}"
     for change in known.keys() - set(living_changes) if is_whole else ():
-        yield f"Killed by now, strike it out:\n{_entry(change)}"
+        yield f"Killed: remove it from survivors.toml:\n{_entry(change)}"
 
 
 def _entry(change: Change) -> str:
@@ -142,18 +142,20 @@ def _mutmut(*arguments: str) -> list[str]:
 def main() -> int:
     """Create the mutants, run their tests, and report the survivors."""
     arguments = argparse.ArgumentParser(prog="make mutants")
-    arguments.add_argument("stems", nargs="*", help="modules of the domain; all of them without any")
-    arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="so many mutants at a time")
-    arguments.add_argument("--report", action="store_true", help="of the last run; nothing is run")
+    arguments.add_argument("stems", nargs="*", help="modules of the domain (default: all)")
+    arguments.add_argument(
+        "--children", type=int, default=os.cpu_count() or 1, help="number of mutants tested at a time"
+    )
+    arguments.add_argument("--report", action="store_true", help="report the last run without a new one")
     options = arguments.parse_args()
     if not options.report:
         prepare()
         names = [f"domain.{stem}.*" for stem in options.stems]
         subprocess.run(_mutmut("run", "--max-children", str(options.children), *names), cwd=WORK, check=True)
-    wrong = list(told(results(options.stems), is_whole=not options.stems))
-    for line in wrong:
+    faults = list(findings(results(options.stems), is_whole=not options.stems))
+    for line in faults:
         print(line)  # noqa: T201
-    return 1 if wrong else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
