@@ -26,7 +26,7 @@ async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
         repositories = ReviewRepository(database), OutcomeRepository(database)
         assert await ask(*repositories) == []
         monkeypatch.setattr(targeting, "SCATTERING", {})
-        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user asks every shard: reviews by userId"]
+        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user goes to every shard: reviews by userId"]
     untargeted_commands.unlink()
 
 

@@ -64,4 +64,4 @@ class Browser:
                 method, form = "GET", None
             if urlsplit(before).netloc != urlsplit(url).netloc:
                 site = "cross-site"
-        raise AssertionError(f"redirected without end: {url}")
+        raise AssertionError(f"too many redirects: {url}")

@@ -38,13 +38,13 @@ class Watch:
     hosts: set[str] = field(default_factory=set)
 
     def follow(self, page: Page) -> None:
-        page.on("console", self._hear)
+        page.on("console", self._record)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
 
-    def _hear(self, told: ConsoleMessage) -> None:
-        if told.type == "error":
-            self.complaints.append(told.text)
+    def _record(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
 
 
 @asynccontextmanager

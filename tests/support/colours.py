@@ -18,7 +18,7 @@ def contrast(one: str, other: str) -> float:
 
 def _luminance(colour: str) -> float:
     found = re.fullmatch(r"rgb\((\d+), (\d+), (\d+)\)", colour)
-    assert found, f"no opaque colour: {colour}"
+    assert found, f"not an opaque colour: {colour}"
     red, green, blue = (_linear(int(part) / 255) for part in found.groups())
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -47,7 +47,7 @@ from .service import Json, Servers, own_database
 TOPICS: Final = TopicNames("test.")
 
 
-class NotingKafka(Publisher):
+class RecordingKafka(Publisher):
     """Records published messages. Each exception in `failures` is raised by one call."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Desk:
 
     database: Database
     services: Services
-    kafka: NotingKafka
+    kafka: RecordingKafka
     product: str = field(default_factory=new_id)
     offset: int = 0
 
@@ -128,8 +128,8 @@ class Desk:
     def verdicts(self, review: Json, *verdicts: str) -> list[Record]:
         """Records with a classifier's verdicts on a review."""
         hash = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
-        told = {"reviewId": review["id"], "textHash": hash, "source": "ai"}
-        return self.records(*({**told, "verdict": each} for each in verdicts))
+        verdict = {"reviewId": review["id"], "textHash": hash, "source": "ai"}
+        return self.records(*({**verdict, "verdict": each} for each in verdicts))
 
     async def judge(self, records: Sequence[Record]) -> None:
         """Deliver verdicts in one batch."""
@@ -189,5 +189,5 @@ class Desk:
 async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
     """Consumers on a database of their own, which is dropped after the block."""
     async with own_database(servers) as database:
-        kafka = NotingKafka()
+        kafka = RecordingKafka()
         yield Desk(database, Services(database, kafka, TOPICS).with_patience(partial(retry, "outbox")), kafka)

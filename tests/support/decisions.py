@@ -21,9 +21,9 @@ async def followed(http: httpx.AsyncClient, response: httpx.Response) -> Json:
     async def state() -> Json:
         return body_of(await http.get(f"/api/commands/{accepted['commandId']}"), dict)
 
-    told = await eventually(state, lambda found: found["outcome"] != "accepted")
-    results = {result["id"]: result for result in told["results"]}
-    return {**accepted, "outcome": told["outcome"], "results": [results[id] for id in accepted["ids"]]}
+    command = await eventually(state, lambda found: found["outcome"] != "accepted")
+    results = {result["id"]: result for result in command["results"]}
+    return {**accepted, "outcome": command["outcome"], "results": [results[id] for id in accepted["ids"]]}
 
 
 async def applied(http: httpx.AsyncClient, response: httpx.Response) -> Json:

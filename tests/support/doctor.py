@@ -13,7 +13,7 @@ async def examined(service: Service, *, code: int | None = None) -> str:
     """The output of `plaudit doctor` with single spaces. Runs again while a server is too slow; the exit code must
     be `code`, if given."""
 
-    async def said() -> str:
+    async def output() -> str:
         return " ".join((await service.run("doctor", code=code)).stdout.split())
 
-    return await eventually(said, lambda words: not any(each in words for each in _BUSY))
+    return await eventually(output, lambda text: not any(each in text for each in _BUSY))

@@ -132,12 +132,12 @@ class Names:
     def _check(self, shown: Any, actual: Any, place: str) -> None:
         match shown:
             case dict():
-                assert isinstance(actual, dict), f"{place}: {actual!r} is no object"
+                assert isinstance(actual, dict), f"{place}: {actual!r} isn't an object"
                 assert shown.keys() == actual.keys(), f"{place}: {sorted(shown)} != {sorted(actual)}"
                 for key, value in shown.items():
                     self._check(value, actual[key], f"{place}/{key}")
             case list():
-                assert isinstance(actual, list), f"{place}: {actual!r} is no array"
+                assert isinstance(actual, list), f"{place}: {actual!r} isn't an array"
                 assert len(shown) == len(actual), f"{place}: {len(shown)} != {len(actual)} items: {actual!r}"
                 for index, value in enumerate(shown):
                     self._check(value, actual[index], f"{place}/{index}")
@@ -154,7 +154,7 @@ class Names:
             return
         for form in _NAMES:
             if form.fullmatch(shown) and form.fullmatch(actual):
-                assert self.real.setdefault(shown, actual) == actual, f"{place}: {shown} was {self.real[shown]}"
+                assert self.real.setdefault(shown, actual) == actual, f"{place}: {shown} was already {self.real[shown]}"
                 assert list(self.real.values()).count(actual) == 1, f"{place}: {actual} has two names"
                 return
         assert self.in_place(shown) == actual, f"{place}: {shown!r} != {actual!r}"

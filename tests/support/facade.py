@@ -91,7 +91,7 @@ class Facade:
         if response.status_code == 409:
             return list(problem_of(response, 409)["results"])
         if response.status_code == 202 and "results" not in response.json():
-            return await self._results_in_the_end(body_of(response, dict, 202))  # a busy machine
+            return await self._eventual_results(body_of(response, dict, 202))  # a busy machine
         return list(body_of(response, dict)["results"])
 
     async def approve_early(self, id: str, headers: Mapping[str, str] | None = None) -> None:
@@ -100,7 +100,7 @@ class Facade:
         command = partial(self.get, f"/api/commands/{body_of(response, dict, 202)['commandId']}")
         await eventually(command, lambda state: state.get("results") == [{"id": id, "outcome": "not-found"}])
 
-    async def _results_in_the_end(self, accepted: Json) -> list[Json]:
+    async def _eventual_results(self, accepted: Json) -> list[Json]:
         """The results of a command whose wait timed out, in the order of its ids."""
         path = f"/api/commands/{accepted['commandId']}"
 

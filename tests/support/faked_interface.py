@@ -64,3 +64,4 @@ ROW: dict[str, Any] = {
     **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
     **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
 }
+"""A complete row of a list of reviews."""

@@ -24,7 +24,7 @@ FORKS.set_forkserver_preload(
 )
 
 
-_TURNS: Final = threading.Lock()
+_PROCESS_LOCK: Final = threading.Lock()
 """Serializes starts and polls: both reap children, and an exit code can be read only once."""
 
 
@@ -42,7 +42,7 @@ class ForkedCommand:
             output.touch()
         # A daemon ends with the test process, however that ends.
         self._process = FORKS.Process(target=_run, args=(command, dict(environment), folder, outputs), daemon=True)
-        with _TURNS:
+        with _PROCESS_LOCK:
             self._process.start()
 
     @property
@@ -52,7 +52,7 @@ class ForkedCommand:
 
     def poll(self) -> int | None:
         """The exit code; None while it runs."""
-        with _TURNS:
+        with _PROCESS_LOCK:
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -78,8 +78,8 @@ def run_forked(
     *command: str, environment: Mapping[str, str], folder: Path, limit_s: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run a `plaudit` command to its end. Raises TimeoutExpired after `limit_s` seconds."""
-    with tempfile.TemporaryDirectory() as said:
-        log, errors = Path(said, "out"), Path(said, "err")
+    with tempfile.TemporaryDirectory() as logs:
+        log, errors = Path(logs, "out"), Path(logs, "err")
         process = ForkedCommand(*command, environment=environment, folder=folder, log=log, errors=errors)
         try:
             code = process.wait(limit_s)

@@ -72,7 +72,7 @@ class Issuer:
     ) -> str:
         """A token; claims that are None are left out."""
         now = int(time.time())
-        said: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "iss": ISSUER,
             "aud": AUDIENCE,
             "sub": subject,
@@ -84,13 +84,13 @@ class Issuer:
         }
         key = key if key is not None else self.keys[kid or "first"]
         algorithm = algorithm or ("ES256" if isinstance(key, ec.EllipticCurvePrivateKey) else "RS256")
-        said = {name: value for name, value in said.items() if value is not None}
-        return jwt.encode(said, key, algorithm, {**({"kid": kid} if kid else {}), **(headers or {})})
+        payload = {name: value for name, value in payload.items() if value is not None}
+        return jwt.encode(payload, key, algorithm, {**({"kid": kid} if kid else {}), **(headers or {})})
 
     def claiming(self, **claims: Any) -> str:
         """A token with exactly these claims, nulls included."""
-        said = jwt.decode(self.token(), options={"verify_signature": False})
-        return jwt.encode({**said, **claims}, self.keys["first"], "RS256", {"kid": "first"})
+        payload = jwt.decode(self.token(), options={"verify_signature": False})
+        return jwt.encode({**payload, **claims}, self.keys["first"], "RS256", {"kid": "first"})
 
     def published_keys(self) -> dict[str, Any]:
         return {"keys": [*self.oddities, *(jwk(id, self.keys[id]) for id in self.published)]}

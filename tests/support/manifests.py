@@ -62,10 +62,10 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def rendered(values: Path, *others: str) -> Manifests:
     """The manifests that the chart renders from a values file and `others`, each as `a.b=1`. Skips where Helm isn't
     installed."""
-    said = [part for other in others for part in ("--set", other)]
-    made = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *said)
-    assert made.returncode == 0, made.stderr
-    return Manifests([document for document in yaml.safe_load_all(made.stdout) if document])
+    overrides = [part for other in others for part in ("--set", other)]
+    result = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *overrides)
+    assert result.returncode == 0, result.stderr
+    return Manifests([document for document in yaml.safe_load_all(result.stdout) if document])
 
 
 @cache

@@ -12,12 +12,12 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - each folder in it is made by m
 _PREFIX: Final = "plaudit-tests-"
 _LOCK: Final = "in-use"
 
-_ROOM: Final = 4 * 1024**3
+_MIN_FREE: Final = 4 * 1024**3
 """Free bytes required: a run writes only a part of it, but the usual 64 MiB of containers are too few."""
 
 
 @contextmanager
-def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _ROOM) -> Iterator[Path]:
+def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _MIN_FREE) -> Iterator[Path]:
     """A folder in memory if there is room, else `otherwise`, which is created; removed after the block.
 
     Syncing files takes no time there, and data survives the death of its process as on a disk, so tests may kill it.

@@ -38,7 +38,9 @@ def npm_installed(name: str, files: Sequence[Path], *, needed_for: str) -> Path:
             try:
                 installed = subprocess.run(command, cwd=partial, capture_output=True, text=True, timeout=_INSTALL_S)
             except subprocess.TimeoutExpired:
-                pytest.skip(f"npm hasn't installed {needed_for} in {_INSTALL_S} s: its registry is slow, or away")
+                pytest.skip(
+                    f"npm didn't install {needed_for} within {_INSTALL_S} s: its registry may be slow or unavailable"
+                )
             if installed.returncode != 0:
                 pytest.skip(f"npm can't install {needed_for}: {installed.stderr[-500:]}")
             partial.rename(folder)

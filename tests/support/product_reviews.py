@@ -18,9 +18,9 @@ class FeedReader:
     def __init__(self) -> None:
         self._parser = etree.XMLPullParser(("end",), tag="review", schema=SCHEMA)
 
-    def reviews(self, piece: bytes) -> Iterator[etree._Element]:
-        """The reviews that end in this piece."""
-        self._parser.feed(piece)
+    def reviews(self, chunk: bytes) -> Iterator[etree._Element]:
+        """The reviews that end in this chunk."""
+        self._parser.feed(chunk)
         for _, review in self._parser.read_events():
             yield review
             review.clear()

@@ -73,25 +73,25 @@ def changed(sample: Any, place: Place, change: Callable[[dict[str, Any], str], d
 
 def renamed(sample: Any, place: Place, new: str) -> Any:
     """The sample with a field under another name."""
-    return changed(sample, place, lambda told, name: {new if n == name else n: value for n, value in told.items()})
+    return changed(sample, place, lambda parent, name: {new if n == name else n: value for n, value in parent.items()})
 
 
 def with_value(sample: Any, place: Place, value: Any) -> Any:
     """The sample with another value in a field."""
-    return changed(sample, place, lambda told, name: {**told, name: value})
+    return changed(sample, place, lambda parent, name: {**parent, name: value})
 
 
 def without(sample: Any, place: Place) -> Any:
     """The sample without a field."""
-    return changed(sample, place, lambda told, name: {n: value for n, value in told.items() if n != name})
+    return changed(sample, place, lambda parent, name: {n: value for n, value in parent.items() if n != name})
 
 
 def twice(sample: Any, place: Place, other_name: str) -> Any:
     """The sample with a field's value once more, under this name."""
 
-    def change(told: dict[str, Any], name: str) -> dict[str, Any]:
-        written = Twice(told)
-        written.more = (other_name, told[name])
+    def change(parent: dict[str, Any], name: str) -> dict[str, Any]:
+        written = Twice(parent)
+        written.more = (other_name, parent[name])
         return written
 
     return changed(sample, place, change)

@@ -24,13 +24,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if found := shutil.which("versitygw"):
         return Path(found)
     if not (go := shutil.which("go")):
-        pytest.skip("the S3 server is built with Go, which isn't installed")
+        pytest.skip("needs Go to build the S3 server")
     folder = tmp_path_factory.mktemp("go")
     command, environment = [go, "install", GATEWAY], {**os.environ, "GOBIN": str(folder)}
     try:
         built = subprocess.run(command, env=environment, capture_output=True, timeout=_BUILD_S)
     except subprocess.TimeoutExpired:
-        pytest.skip(f"the S3 server isn't built in {_BUILD_S} s: Go's proxy is slow, or away")
+        pytest.skip(f"building the S3 server took more than {_BUILD_S} s: Go's proxy may be slow or unavailable")
     if built.returncode:
         pytest.skip(f"the S3 server can't be built: {built.stderr.decode()[-300:]}")
     return folder / "versitygw"

@@ -47,8 +47,8 @@ def strict_s3(
             deleted = re.findall("<Key>(.*?)</Key>", self._body().decode())
             for key in deleted:
                 objects.pop(f"/reviews/{key}", None)
-            told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
-            self._answer(200, f"<DeleteResult>{told}</DeleteResult>")
+            entries = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
+            self._answer(200, f"<DeleteResult>{entries}</DeleteResult>")
 
         def do_DELETE(self) -> None:
             objects.pop(self.path, None)

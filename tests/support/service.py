@@ -44,8 +44,8 @@ PATIENCE_S = 120.0
 # No connection is reused: a server that was suspended closes an idle one before it reads the next request on it.
 LIMITS = httpx.Limits(max_keepalive_connections=0)
 
-_NOT_BY_WORKERS, _BEFORE_ALL = Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS
-FLOW = (_BEFORE_ALL, *(topic for topic in CONSUMED if topic not in (_BEFORE_ALL, _NOT_BY_WORKERS)))
+_BY_MAILER, _FIRST = Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS
+FLOW = (_FIRST, *(topic for topic in CONSUMED if topic not in (_FIRST, _BY_MAILER)))
 """Topics that a worker reads, in the order in which records lead to others."""
 
 FLOW_OF_RETURNS = ("order-events", "return-commands")
@@ -167,8 +167,8 @@ class Service:
                 try:
                     if "api" not in self.processes:
                         return True
-                    told = (await client.get("/health/ready")).json()
-                    return bool(told.get("reads") == told.get("commands") == "pass")
+                    health = (await client.get("/health/ready")).json()
+                    return bool(health.get("reads") == health.get("commands") == "pass")
                 except httpx.TransportError:
                     return False
 

@@ -16,7 +16,7 @@ from tests.support.scattering import SCATTERING
 VARIABLE: Final = "UNTARGETED_COMMANDS"
 """Environment variable with the file to which processes write their findings."""
 
-_ROOM: Final = Path(storage.__path__[0])
+_STORAGE: Final = Path(storage.__path__[0])
 _HELPERS: Final = ("database", "id_ranges", "ratings_slices")
 """Modules of `storage/` that send queries on behalf of others."""
 
@@ -48,8 +48,8 @@ class Untargeted(NamedTuple):
         return not self.is_refused and self.function in SCATTERING
 
     def __str__(self) -> str:
-        done = "would be refused" if self.is_refused else "asks every shard"
-        return f"{self.function} {done}: {self.collection} by {', '.join(self.fields) or 'nothing'}"
+        effect = "would be refused" if self.is_refused else "goes to every shard"
+        return f"{self.function} {effect}: {self.collection} by {', '.join(self.fields) or 'nothing'}"
 
 
 def untargeted(name: str, command: Json) -> Iterator[Untargeted]:
@@ -64,7 +64,7 @@ def untargeted(name: str, command: Json) -> Iterator[Untargeted]:
         is_refused = question.is_single and not exact and (question.is_upsert or not _has_one_id(question.filter))
         if is_refused or not named:
             fields = tuple(sorted(field for field, _ in conditions(question.filter)))
-            yield Untargeted(_asking(), str(command[name]), fields, is_refused)
+            yield Untargeted(_calling_function(), str(command[name]), fields, is_refused)
 
 
 def questions(name: str, command: Json) -> Iterator[Question]:
@@ -121,12 +121,12 @@ def _has_one_id(filter: Json) -> bool:
     return names_place(filter, "_id", is_one=True)
 
 
-def _asking() -> str:
+def _calling_function() -> str:
     """The function of `storage/` that sends the current command, or the outermost function without one."""
     frame = sys._getframe()
     while frame.f_back is not None:
         file = Path(frame.f_code.co_filename)
-        if file.parent == _ROOM and file.stem not in _HELPERS:
+        if file.parent == _STORAGE and file.stem not in _HELPERS:
             return f"{file.stem}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"

@@ -136,13 +136,13 @@ class SecureKafka(KafkaProcess):
 
     async def grant(self, *rights: Right) -> None:
         """Allow the service these operations."""
-        await self._have(AclPermissionType.ALLOW, *rights)
+        await self._add_rules(AclPermissionType.ALLOW, *rights)
 
     async def deny(self, *rights: Right) -> None:
         """Deny the service these operations; that overrides grants."""
-        await self._have(AclPermissionType.DENY, *rights)
+        await self._add_rules(AclPermissionType.DENY, *rights)
 
-    async def _have(self, permission: AclPermissionType, *rights: Right) -> None:
+    async def _add_rules(self, permission: AclPermissionType, *rights: Right) -> None:
         bindings = [
             AclBinding(
                 kind,

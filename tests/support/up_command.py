@@ -53,12 +53,12 @@ class Up:
     async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
         """Wait until its output contains this text."""
 
-        def said() -> bool:
+        def has_text() -> bool:
             log = self.log.read_text()
             assert process.poll() is None, log
             return text in log
 
-        await eventually(said)
+        await eventually(has_text)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run another command with the same environment."""

@@ -53,7 +53,7 @@ async def eventually(
             return answer
         waited_s = loop.time() - began
         if waited_s > deadline_s:
-            raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
+            raise AssertionError(f"condition not met within {deadline_s} s; last result: {answer!r}"[:2_000])
         await asyncio.sleep(max(_SHORTEST_PAUSE_S, waited_s / 8) if pause_s is None else pause_s)
 
 

@@ -92,14 +92,14 @@ class Shell:
         (self.folder / "block.sh").write_text(text)
         self.process.stdin.write(f"source ./block.sh < /dev/null; printf '\\n%s\\n' '{end}'\n".encode())
         await self.process.stdin.drain()
-        said: list[str] = []
+        lines: list[str] = []
         async with asyncio.timeout(PATIENCE_S):
             while (line := (await self.process.stdout.readline()).decode()) != f"{end}\n":
-                said.append(line)
+                lines.append(line)
                 if not line:
                     errors = (self.folder / "stderr").read_text()
-                    raise AssertionError(f"a command failed:\n{text}\n{''.join(said)}\n{errors}")
-        return "".join(said)
+                    raise AssertionError(f"a command failed:\n{text}\n{''.join(lines)}\n{errors}")
+        return "".join(lines)
 
     async def stop(self) -> None:
         assert self.process.stdin
@@ -143,7 +143,7 @@ class Walk:
             case "http", _:
                 await self._http(HttpMessage.of(shown))
             case _:
-                raise AssertionError(f"nobody knows how to run {block.language} {block.words}")
+                raise AssertionError(f"no way to run a block of {block.language} {block.words}")
 
     async def end(self) -> None:
         """Send the pending request, whose response isn't shown, if there is one."""
@@ -158,7 +158,7 @@ class Walk:
             self.request = message
             return
         request, self.request = self.request, None
-        assert request, "an answer without a request"
+        assert request, "a response without a request"
         method, path, _ = request.start
         is_query = method == "GET" or path.endswith(QUERIES)
 
