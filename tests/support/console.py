@@ -20,7 +20,7 @@ async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
     return response.text
 
 
-async def sent(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
+async def send_form(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
     """Send a form that must be on a page. Returns the response once the command has its outcome."""
     text = await page_of(http, page)
     forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)

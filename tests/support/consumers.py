@@ -177,7 +177,7 @@ class Desk:
                 found.setdefault(headers["ce_id"], (kind, json.loads(message.value or b"")))
         return list(found.values())
 
-    def told(self, id: str) -> list[str]:
+    def event_kinds(self, id: str) -> list[str]:
         """Types of the events about a review, in order."""
         return [kind for kind, data in self.events() if data.get("reviewId") == id]
 

@@ -56,7 +56,7 @@ def jpeg_of_size(width: int, height: int) -> bytes:
     return small[:at] + struct.pack(">HH", height, width) + small[at + 4 :]
 
 
-def telling() -> Iterator[tuple[str, bytes]]:
+def files_with_metadata() -> Iterator[tuple[str, bytes]]:
     """Valid images with metadata, or with another file format in them."""
     jpeg, info = picture((60, 40), "JPEG"), PngInfo()
     info.add_text("Comment", "comment-secret")
@@ -127,5 +127,5 @@ def broken(count: int) -> Iterator[tuple[str, bytes]]:
 
 def hostile_files() -> list[tuple[str, bytes]]:
     """All of these files, at least 200."""
-    found = [*telling(), *bombs(), *foreign()]
+    found = [*files_with_metadata(), *bombs(), *foreign()]
     return [*found, *broken(max(60, 200 - len(found)))]

@@ -113,8 +113,8 @@ class Returns:
             if (data := json.loads(record.value)).get("returnId") in return_ids
         ]
 
-    async def told(self, id: str, *kinds: str) -> list[Json]:
+    async def wait_for_events(self, id: str, *kinds: str) -> list[Json]:
         """Wait until a return has exactly these events, in this order. Returns their data."""
-        told = await eventually(partial(self.events, id), lambda events: len(events) >= len(kinds))
-        assert [kind for kind, _ in told] == list(kinds)
-        return [data for _, data in told]
+        events = await eventually(partial(self.events, id), lambda events: len(events) >= len(kinds))
+        assert [kind for kind, _ in events] == list(kinds)
+        return [data for _, data in events]

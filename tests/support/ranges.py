@@ -12,7 +12,7 @@ from tests.support.service import Json, Servers
 from tests.support.targeting import conditions, questions
 
 
-class Questions(monitoring.CommandListener):
+class FilterRecorder(monitoring.CommandListener):
     """Filters of commands to these collections, except those that stop at their first document."""
 
     def __init__(self, collections: Collection[str]) -> None:
@@ -36,7 +36,7 @@ class Questions(monitoring.CommandListener):
 
 
 @asynccontextmanager
-async def heard_database(servers: Servers, questions: Questions) -> AsyncIterator[Database]:
+async def recorded_database(servers: Servers, questions: FilterRecorder) -> AsyncIterator[Database]:
     """A database whose queries are recorded; dropped after the block."""
     client: AsyncMongoClient[Any] = AsyncMongoClient(servers.mongo, tz_aware=True, event_listeners=[questions])
     async with client:
