@@ -26,18 +26,24 @@ from tests.support.service import kind_of
 Place = tuple[str, int, int]
 """Full topic name, partition and offset of a record."""
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
-""""relayed": the topic of reviews differs from the database."""
+"""Kind of a difference; "relayed" means that the topic of reviews differs from the database."""
+
 PAGE = 1_000
 """Rows per request of a search."""
+
 _NO_RATING = (0, 0.0, None)
 UNREADABLE_CODES = ("undecodable", "too-large")
 """Error codes of records that no client can decode or that are too large."""
+
 REVIEW_NOT_FOUND = "review-not-found"
 """Error code of a command whose review wasn't submitted within an hour."""
+
 INVALID_JSON = "invalid-json"
 """Error code of poison."""
+
 CLOSED, TAKEN, SECOND = REFUSALS = ("reviews-disabled", "id-taken", "duplicate-review")
 """Reasons of `SubmissionRefused` events."""
+
 REVIEW_EVENTS = ("ReviewSubmitted", "ReviewApproved", "ReviewRejected", "ReviewDeleted")
 RETURN_EVENTS = ("ReturnCreated", "ReturnDeleted")
 TIMEOUT_S = 90.0
@@ -261,7 +267,8 @@ class Checker:
         return found
 
     async def compare_dead_letters(self) -> list[Difference]:
-        """Each unusable record is a dead letter with the code of its kind, and no usable record is one."""
+        """Each unusable record is a dead letter with the code of its kind, and no usable record is one: it would be
+        lost."""
         missing, found = set(self.model.poison), []
         unreadable = dict(self.model.unreadable)
         for topic in (*TOPICS, "review-changes"):
@@ -270,8 +277,8 @@ class Checker:
                 headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
                 place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
                 unreadable.pop(place, None)
-                expected = self.allowed_codes(value, (record.key or b"").decode(errors="replace"), place)
-                if headers["x-error-code"] not in expected:
+                allowed = self.allowed_codes(value, (record.key or b"").decode(errors="replace"), place)
+                if headers["x-error-code"] not in allowed:
                     found.append(Difference("lost", value[:80], f"unexpected dead letter of {topic}: {headers}"))
                 else:
                     missing.discard(value)
@@ -308,34 +315,35 @@ class Checker:
     def compare_refusal_events(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
         """Each refused review has an event with the reason. Of competing reviews, all but the stored one are
         refused."""
-        model, refused = self.model, {code: set[str]() for code in REFUSALS}
+        model, announced = self.model, {code: set[str]() for code in REFUSALS}
         for event in events:
-            refused.setdefault(event["code"], set()).add(event["reviewId"])
+            announced.setdefault(event["code"], set()).add(event["reviewId"])
         raced = {id for ids in model.races.values() for id in ids}
         required = {CLOSED: model.refused, TAKEN: model.rivals, SECOND: model.raced - winners}
         allowed = {
             CLOSED: model.refused,
-            TAKEN: set(filter(model.may_be_taken, refused[TAKEN])),
+            TAKEN: set(filter(model.may_be_taken, announced[TAKEN])),
             SECOND: raced - winners,
         }
         return [
             *(
                 Difference("lost", id, f"no refusal event: {code}")
                 for code in required
-                for id in required[code] - refused[code]
+                for id in required[code] - announced[code]
             ),
             *(
                 Difference("wrong", id, f"refusal event without a refusal: {code}")
-                for code, ids in refused.items()
+                for code, ids in announced.items()
                 for id in ids - allowed.get(code, set())
             ),
         ]
 
     def compare_lifecycle_events(self, events: Mapping[str, Sequence[Json]], winners: Set[str]) -> list[Difference]:
-        """Each stored review and created return has its event, also for its current status or deletion; no other review
-        has one.
+        """Each stored review has the events of its submission and of its current status, each created or deleted return
+        its own.
 
-        A change between two events of a kind can't be checked this way, only that an event of the kind exists.
+        An approval or rejection that a later decision replaced isn't required to have one. Unexpected events are found
+        for submissions and deletions of reviews.
         """
         model = self.model
         reviews = {kind: {event["reviewId"] for event in events[kind]} for kind in REVIEW_EVENTS}

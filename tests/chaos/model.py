@@ -18,14 +18,19 @@ Json = dict[str, Any]
 STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 CLOSED_STORE = "chaos-closed"
 """A store that accepts no reviews."""
+
 OPEN_STORE = "chaos-open"
 """A store that accepts every review; an author's edit keeps the status."""
+
 ONE_EACH_STORE = "chaos-one-each"
 """A store that accepts one review per customer and object."""
+
 RULED_STORE = "chaos-ruled"
 """A store with moderation rules."""
+
 IMPORT_STORE = "chaos-moved"
 """A store with moderation rules whose reviews are imported with their past."""
+
 MAX_MAILS = 2
 """Maximum number of reminder mails to one customer."""
 
@@ -95,7 +100,7 @@ class Return:
 
 @dataclass
 class Model:
-    """The expected state. Each command method returns the outcome that the API must report."""
+    """The expected state. Methods that apply a command return the outcome that the API must report."""
 
     reviews: dict[str, Review] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -145,11 +150,11 @@ class Model:
     poison: Counter[str] = field(default_factory=Counter)
     """Published values that aren't JSON; each must become a dead letter."""
     unreadable: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    """Kind of each record that no client can decode, by full topic name, partition and offset; each must become a
-    dead letter."""
+    """Kind of each bad record that a fault wrote, by full topic name, partition and offset; each must become a dead
+    letter."""
     unacknowledged: set[tuple[str, int]] = field(default_factory=set)
-    """Full topic name and partition of unreadable records that Kafka didn't acknowledge: each may exist, at an
-    unknown offset."""
+    """Full topic name and partition of bad records that Kafka didn't acknowledge: each may exist, at an unknown
+    offset."""
 
     def submit(self, id: str, body: Json) -> str:
         """Submit a review and apply the decisions that came before it. Only the first submission of an id counts."""
