@@ -1,4 +1,4 @@
-"""Real servers for every test that needs them: embedded by default, in containers, or those of the environment."""
+"""Real servers for tests that need them: embedded by default, in containers, or those in the environment."""
 
 import gc
 import os
@@ -18,32 +18,37 @@ from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 from tests.support.targeting import VARIABLE, found_in, listen
 
-_VERY_MANY = 500
+_MANY_TESTS = 500
+"""Minimum number of tests of a file that starts first."""
 
 pytest_plugins = ("tests.support.s3",)
 
-# A busy machine takes its time, and that is no defect. The plugin's --hypothesis-profile comes later, and wins.
+# Slowness of a busy machine is no defect. The option --hypothesis-profile is applied later and overrides this.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="which broker to embed")
-    parser.addoption("--servers", choices=["embedded", "containers"], default="embedded", help="how servers are run")
-    parser.addoption("--stack", default="", help="the Compose client to start docker-compose.yml by, for tests/stack")
+    parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="broker to embed")
+    parser.addoption(
+        "--servers", choices=["embedded", "containers"], default="embedded", help="embedded servers or containers"
+    )
+    parser.addoption("--stack", default="", help="Compose client that starts docker-compose.yml, for tests/stack")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--servers") == "containers":
-        from tests.support.containers import require_engine  # here, so that other runs start faster
+        from tests.support.containers import require_engine  # imported late, so that other runs start faster
 
         require_engine()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without garbage collection, and leave what was collected out of it: thousands of tests live to the end,
-    and looking through them again and again takes a third of the time of a collection."""
+    """Collect without garbage collection, then freeze the collected tests.
+
+    Thousands of tests live to the end; scanning them repeatedly takes a third of the collection time.
+    """
     gc.disable()
     try:
         return (yield)
@@ -55,9 +60,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files of very many tests: one process has such a file to its end, while the others would wait."""
+    """Start with the files that have the most tests: one process runs such a file to its end, which others would
+    wait for."""
     sizes = Counter(item.path for item in items)
-    items.sort(key=lambda item: sizes[item.path] < _VERY_MANY)
+    items.sort(key=lambda item: sizes[item.path] < _MANY_TESTS)
 
 
 @pytest.fixture(scope="session")
@@ -79,14 +85,14 @@ async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(autouse=True)
-def only_on_kafka(request: pytest.FixtureRequest) -> None:
+def skip_without_kafka(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("kafka") and request.getfixturevalue("servers").is_tansu:
-        pytest.skip("needs guarantees of Apache Kafka that the fallback broker doesn't give")
+        pytest.skip("needs guarantees of Apache Kafka that the fallback broker lacks")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file to which the processes of all tests write what would go to every shard of a cluster."""
+def untargeted_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file to which the processes of all tests write MongoDB commands that a cluster would send to every shard."""
     file = tmp_path_factory.getbasetemp() / "untargeted"
     os.environ[VARIABLE] = str(file)
     listen()
@@ -94,24 +100,24 @@ def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def every_command_names_a_place(commands_without_place: Path) -> Iterator[None]:
-    """Fail with what a process has sent that would go to every shard of a cluster, and isn't among what may."""
+def check_shard_targeting(untargeted_commands: Path) -> Iterator[None]:
+    """Fail if a process has sent a command without a shard key that isn't allowed."""
     yield
-    found = found_in(commands_without_place)
-    commands_without_place.unlink(missing_ok=True)
+    found = found_in(untargeted_commands)
+    untargeted_commands.unlink(missing_ok=True)
     assert not found, "\n".join(map(str, found))
 
 
 @pytest.fixture(scope="session")
 async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """One service for all tests that leave it as it was: they use objects and stores of their own."""
+    """One service shared by tests that use objects and stores of their own."""
     async with running_service(servers, tmp_path_factory.mktemp("service")) as service:
         yield service
 
 
 @pytest.fixture
 async def own_service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service]:
-    """A service for a test that stops parts of it or looks at everything it holds."""
+    """A service for a test that stops parts of it or reads all its data."""
     async with running_service(servers, tmp_path) as service:
         yield service
 
@@ -129,7 +135,7 @@ async def own_returns(own_service: Service, own_facade: Facade) -> Returns:
 
 @pytest.fixture
 def product() -> str:
-    """The id of an object that no other test has reviews of."""
+    """The id of an object that no other test uses."""
     return new_id()
 
 
@@ -151,7 +157,7 @@ async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
 
 @pytest.fixture(scope="module")
 async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
-    """A service without an API, and the job that reminds."""
+    """A service without an API, and the reminder job."""
     service = Service(servers, tmp_path_factory.mktemp("reminders"))
     async with service.running(api=False), connected_job(service) as (database, job):
         yield Shop(service, database, job)
@@ -159,7 +165,7 @@ async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> As
 
 @pytest.fixture
 async def shop(desk: Shop) -> Shop:
-    """A store of its own in it, with reviews."""
+    """A store in it that accepts reviews."""
     shop = Shop(desk.service, desk.database, desk.job)
     await shop.open()
     return shop

@@ -1,4 +1,4 @@
-"""`make chaos`: the long form."""
+"""`make chaos`: the long form of the fault suite."""
 
 import argparse
 import asyncio
@@ -20,26 +20,30 @@ ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4, "audiences": 4, "decider
 
 
 def main() -> None:
-    """Run, write the results down, and fail if anything was lost, duplicated or wrong."""
+    """Run the fault suite, write its results to a file, and fail if anything was lost, duplicated or wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--faults", type=int, default=200, help="at least so many")
-    parser.add_argument("--commands", type=int, default=500_000, help="so many, acknowledged, unless the time is over")
-    parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="at most so long")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="of faults, by name")
-    parser.add_argument("--before", help="the version before: a revision, or the folder of its tree")
+    parser.add_argument("--faults", type=int, default=200, help="minimum number of faults")
+    parser.add_argument(
+        "--commands", type=int, default=500_000, help="number of acknowledged commands, unless --seconds is over first"
+    )
+    parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="maximum duration of faults and load")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of faults, separated by commas")
+    parser.add_argument("--before", help="the version before: a revision, or the folder of its source tree")
     for actor, count in ACTORS.items():
         parser.add_argument(f"--{actor}", type=int, default=count)
-    parser.add_argument("--batch", type=int, default=60, help="the most reviews in one message")
-    parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
+    parser.add_argument("--batch", type=int, default=60, help="maximum number of reviews in one message")
+    parser.add_argument(
+        "--keep", type=Path, help="folder in which logs and data are kept; by default they are deleted at the end"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file for the results")
     options = parser.parse_args()
     sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", "batch", *ACTORS)}
     plan = Plan(**sizes, processes=PROCESSES, before=options.before, kinds=options.kinds.split(","))
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        result = asyncio.run(_stopped_in_order(run_chaos(plan, folder, say)))
+        result = asyncio.run(_cancelled_by_sigterm(run_chaos(plan, folder, say)))
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -50,8 +54,8 @@ def main() -> None:
     sys.exit(0 if result.is_good else 1)
 
 
-async def _stopped_in_order(run: Awaitable[Result]) -> Result:
-    """Run it. SIGTERM ends it as Ctrl-C does, with all servers and processes that it has started."""
+async def _cancelled_by_sigterm(run: Awaitable[Result]) -> Result:
+    """Await the run. SIGTERM cancels it like Ctrl-C, so that every server and process it started is stopped."""
     running = asyncio.ensure_future(run)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     return await running

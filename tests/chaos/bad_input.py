@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.bad_input`: what can't be understood is refused with a reason, and harms nobody."""
+"""`python -m tests.chaos.bad_input`: malformed input is refused with a reason, and nothing else is affected."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
 from messaging.topics import Topic
 from tests.chaos import bad_records
-from tests.chaos.corpus import RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.chaos.corpus import RAW, REQUESTS, VALUES, hypothesis_values, mutated, places, replaced
 from tests.chaos.output import say
 from tests.chaos.record_kinds import kinds
 from tests.support.facade import Facade, new_id, submission
@@ -31,8 +31,11 @@ from tests.support.service import Servers, Service, running_service
 from tests.support.waiting import eventually
 
 FROM_HYPOTHESIS = 400
+"""Number of values that Hypothesis generates."""
 AT_ONCE = 8
+"""Number of concurrent requests."""
 NO_LONG_WAITS = '[parameters]\n"header.Prefer" = "wait=1"\n'
+"""Configuration of Schemathesis: no request waits for its outcome longer than a second."""
 HEADERS: Final[list[list[tuple[str, str | bytes | None]]]] = [
     [],
     [("ce_id", b"\xff")],
@@ -41,15 +44,17 @@ HEADERS: Final[list[list[tuple[str, str | bytes | None]]]] = [
     [("ce_id", None), ("ce_commandid", None), ("traceparent", None)],
     [("ce_id", b""), ("x-error-code", None), ("x-replayed-from", None)],
 ]
-NOW: Final = 0  # as librdkafka has it
+"""Record headers with nulls, empty names and invalid UTF-8."""
+NOW: Final = 0  # librdkafka's value for the current time
 TOPICS: Final = [topic for topic in MESSAGES if topic is not Topic.MAIL_COMMANDS]
-"""All that are read, but for those of the mailer, which doesn't run here."""
+"""All consumed topics but the mailer's, which doesn't run here."""
 TIMES: Final = [*([NOW] * 8), 1, -(2**40), -(2**62)]
+"""Record timestamps in milliseconds; most are the current time."""
 
 
 @dataclass
 class Findings:
-    """Counts of answers and dead letters, and the faults among them."""
+    """Counts of HTTP statuses and dead-letter codes, and the faults found."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
@@ -57,9 +62,13 @@ class Findings:
 
 
 async def send_requests(service: Service, number: int, count: int) -> Findings:
-    """Every nasty value at every place of every body, every nasty body at every endpoint; then `count` random ones."""
-    chance, findings = random.Random(number), Findings()
-    found = found_by_hypothesis(number, FROM_HYPOTHESIS)
+    """Send every hostile value in every place of every body and every hostile body to every endpoint, then random
+    mutations.
+
+    Sends `count` requests; with fewer than the systematic ones, a random sample of these.
+    """
+    rng, findings = random.Random(number), Findings()
+    found = hypothesis_values(number, FROM_HYPOTHESIS)
     wanted: list[tuple[str, str, bytes]] = []
     for method, path, body in REQUESTS:
         wanted += [(method, path, raw) for raw in RAW]
@@ -69,10 +78,10 @@ async def send_requests(service: Service, number: int, count: int) -> Findings:
             for value in VALUES
         ]
     if count < len(wanted):
-        wanted = chance.sample(wanted, count)
+        wanted = rng.sample(wanted, count)
     while len(wanted) < count:
-        method, path, body = chance.choice(REQUESTS)
-        wanted.append((method, path, spoilt(chance, body, found)))
+        method, path, body = rng.choice(REQUESTS)
+        wanted.append((method, path, mutated(rng, body, found)))
     async with service.client() as client:
         remaining = iter(wanted)
 
@@ -98,8 +107,9 @@ async def _send(client: httpx.AsyncClient, findings: Findings, method: str, path
         findings.faults.append(f"{method} {path} {body[:300]!r}: {response.headers['content-type']}")
 
 
-def bad_messages(chance: random.Random, count: int, found: list[Any]) -> Iterator[tuple[str, bytes]]:
-    """Topics and values: every nasty value at every place of every message, or `count` of these; then random ones."""
+def bad_messages(rng: random.Random, count: int, found: list[Any]) -> Iterator[tuple[str, bytes]]:
+    """Topic and value of each message: every hostile value in every place of every message, or a sample of `count`;
+    then random mutations."""
     wanted = [
         (topic, json.dumps(replaced(message, place, value)).encode())
         for topic in TOPICS
@@ -107,19 +117,20 @@ def bad_messages(chance: random.Random, count: int, found: list[Any]) -> Iterato
         for place in places(message)
         for value in VALUES
     ]
-    yield from chance.sample(wanted, min(count, len(wanted)))
+    yield from rng.sample(wanted, min(count, len(wanted)))
     for sent in range(len(wanted), count):
         topic = TOPICS[sent % len(TOPICS)]
-        yield topic, spoilt(chance, chance.choice(MESSAGES[topic]), found)
+        yield topic, mutated(rng, rng.choice(MESSAGES[topic]), found)
 
 
 async def send_messages(service: Service, number: int, count: int) -> Findings:
-    """`count` messages over all topics; each takes effect or is a dead letter with a reason of its own."""
-    chance, findings = random.Random(number), Findings()
+    """Publish `count` messages over all topics; each must take effect or become a dead letter with a specific
+    reason."""
+    rng, findings = random.Random(number), Findings()
     producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
-    for sent, (topic, value) in enumerate(bad_messages(chance, count, found_by_hypothesis(number, FROM_HYPOTHESIS))):
-        key = chance.choice([None, b"", b"e", b"\xff", str(chance.randrange(50)).encode()])
-        headers, time = chance.choice(HEADERS), chance.choice(TIMES)
+    for sent, (topic, value) in enumerate(bad_messages(rng, count, hypothesis_values(number, FROM_HYPOTHESIS))):
+        key = rng.choice([None, b"", b"e", b"\xff", str(rng.randrange(50)).encode()])
+        headers, time = rng.choice(HEADERS), rng.choice(TIMES)
         while True:
             try:
                 producer.produce(service.topic(topic), value, key, headers=headers, timestamp=time)
@@ -143,11 +154,11 @@ async def send_messages(service: Service, number: int, count: int) -> Findings:
 
 
 async def still_works(service: Service) -> None:
-    """Every process lives, and a review goes all the way."""
+    """Raise AssertionError unless every process lives and a review can be submitted, approved and rated."""
     assert all(process.poll() is None for process in service.processes.values())
     async with service.client() as client:
         facade, product = Facade(client), new_id()
-        # What was well-formed has taken effect: another method of rating, for one.
+        # Well-formed input took effect, and may have changed the rating method.
         assert await facade.command("PUT", "/api/settings", {"ratingCalculationMethod": "average"})
         (id,) = await facade.submit(submission(product, 4))
         assert await facade.moderate("approve", id) == ["applied"]
@@ -158,7 +169,7 @@ async def still_works(service: Service) -> None:
 def run_schemathesis(
     service: Service, number: int, examples: int, phases: str = "examples,coverage,fuzzing"
 ) -> tuple[int, str]:
-    """Requests that follow from the OpenAPI document; returns 0 if no answer was a 5xx, and the report."""
+    """Run Schemathesis on the OpenAPI document. Returns its exit code, 0 if no response was a 5xx, and its report."""
     (service.folder / "schemathesis.toml").write_text(NO_LONG_WAITS)
     finished = subprocess.run(
         [
@@ -177,7 +188,7 @@ def run_schemathesis(
 
 
 async def run(number: int, requests: int, messages: int, examples: int) -> dict[str, Any]:
-    """The long form, on servers of its own."""
+    """The long form, on servers of its own. Returns the figures and faults."""
     with tempfile.TemporaryDirectory(prefix="plaudit-bad-input-") as folder:
         data = Path(folder)
         async with (
@@ -190,11 +201,11 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
             by_kafka = await send_messages(service, number, messages)
             say(f"{messages} messages: dead letters {dict(by_kafka.codes)}")
             by_records = await bad_records.run(service, kinds(), number, disturbed=True)
-            say(f"{by_records['bad']} records that can't be used among {by_records['good']} good ones")
-            code, told = 0, ""
+            say(f"{by_records['bad']} bad records among {by_records['good']} good ones")
+            code, output = 0, ""
             if examples:
-                code, told = await asyncio.to_thread(run_schemathesis, service, number, examples)
-            say(told[-3_000:])
+                code, output = await asyncio.to_thread(run_schemathesis, service, number, examples)
+            say(output[-3_000:])
             await still_works(service)
     faults = [*by_http.faults, *by_kafka.faults, *by_records["faults"]] + (
         [f"schemathesis: exit code {code}"] if code else []
@@ -206,12 +217,12 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
 
 
 def main() -> None:
-    """Send it, and fail if anything was answered by a 5xx or ended a process."""
+    """Send malformed input, and fail if any of it caused a 5xx response or ended a process."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.bad_input", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--examples", type=int, default=300, help="of schemathesis, for each operation; 0: none")
+    parser.add_argument("--examples", type=int, default=300, help="examples of Schemathesis per operation; 0 skips it")
     options = parser.parse_args()
     found = asyncio.run(run(options.seed, options.requests, options.messages, options.examples))
     say(json.dumps(found, indent=2))

@@ -1,6 +1,6 @@
-"""Bad records of every kind among good ones, in every partition of every topic, while workers come and go.
+"""Bad records of every kind among good ones, in every partition of every topic, while workers join and leave.
 
-Each good one must have its effect, and each bad one must be told by a dead letter; no partition may stand.
+Each good record must take effect, each bad one must become a dead letter, and no partition may stop.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from domain.moderation_rules_text import text_hash
-from tests.chaos.record_kinds import Fate, Kind, codes_of
+from tests.chaos.record_kinds import Fate, Kind, expected_codes
 from tests.support.facade import new_id, submission
 from tests.support.orders import an_order
 from tests.support.raw_batches import batch, produce, record
@@ -36,33 +36,33 @@ COLLECTIONS: Final = {
     "review-feedback": "votes",
     "ended-sessions": "endedSessions",
 }
-"""The collection in which a message of each topic has its effect."""
+"""Collection in which a message of each topic takes effect."""
 CONDITIONS: Final[dict[str, Json]] = {
     "moderation-commands": {"status": 1},
     "moderation-verdicts": {"status": 1},
     "review-changes": {"status": 1},
     "reminder-commands": {"reminder.viewed": True},
 }
-"""The state in which it is then, beyond being there."""
+"""Filter that matches a document once the message has taken effect, in addition to its id."""
 TOPICS: Final = tuple(COLLECTIONS)
-LIMIT_MIB: Final = 640
-"""Of a worker's 1 GiB in deploy/kubernetes the rest is for the process that rebuilds an image. The model that tells
-languages takes 90 of it."""
+MAX_MEMORY_MIB: Final = 640
+"""Maximum resident memory of a worker. The rest of its 1 GiB in deploy/kubernetes is for the process that rebuilds
+images; the language detection model takes 90 MiB of it."""
 
 
 @dataclass
 class Sent:
-    """Records put into Kafka: ids of good messages by topic, and bad records by their places."""
+    """Records written to Kafka: ids of good messages by topic, and offsets of bad records."""
 
     good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
-    told: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    """The kind of each record that must become a dead letter, by topic, partition and offset."""
+    dead_letters: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """Kind of each record that must become a dead letter, by topic, partition and offset."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Batches that Kafka itself did not take, by kind."""
+    """Batches that Kafka itself refused, by kind."""
 
 
 def good_value(topic: str, id: str) -> bytes:
-    """A message that has an effect by which `effects` finds it."""
+    """A message whose effect `effects` can find."""
     review_change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1]}
     values: Mapping[str, Callable[[], Json]] = {
         "store-updates": lambda: {"id": id, "name": "Shop"},
@@ -87,7 +87,7 @@ def good_value(topic: str, id: str) -> bytes:
 
 
 async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
-    """Put there what the good messages of a topic are about."""
+    """Create the orders or reviews that the good messages of a topic refer to."""
     if topic in ("return-commands", "reminder-commands"):
         orders = [f"{id}-order" for id in ids] if topic == "return-commands" else list(ids)
         await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
@@ -98,14 +98,14 @@ async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
 
 
 async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
-    """Put values into the partitions of a topic in turns."""
+    """Write values to the partitions of a topic, round-robin."""
     for number, value in enumerate(values):
         placed = await produce(service.servers.kafka, service.topic(topic), number % PARTITIONS, batch(record(value)))
         assert placed.code == 0, placed
 
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
-    """Those of the ids whose message of that topic has had its effect."""
+    """Those of `ids` whose message of the topic has taken effect."""
     names = {"object-updates": "_id.entityId", "review-feedback": "_id.reviewId"}
     name = names.get(topic, "_id")
     async with service.mongo() as database:
@@ -113,10 +113,10 @@ async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
         return set(await database[COLLECTIONS[topic]].distinct(name, there))
 
 
-async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: random.Random, sent: Sent) -> None:
-    """Each kind once into each partition of the topic, in any order, each between good records."""
+async def send(service: Service, topic: str, kinds: Mapping[str, Kind], rng: random.Random, sent: Sent) -> None:
+    """Write each kind once to each partition of the topic, in random order, each between good records."""
     places = [(name, partition) for name in kinds for partition in range(PARTITIONS)]
-    chance.shuffle(places)
+    rng.shuffle(places)
     ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
     await prepare(service, topic, ids)
     full = service.topic(topic)
@@ -131,20 +131,20 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: 
     for name, partition in places:
         await put_good(partition)
         kind = kinds[name]
-        # About a thing of its own: whether an odd record takes effect doesn't matter to the good ones.
+        # An odd record has an object of its own, so its effect can't disturb the good records.
         raw = kind.make(good_value(topic, new_id("odd")))
         placed = await produce(service.servers.kafka, full, partition, raw)
         if placed.code:
             sent.refused[name] += 1
-        elif kind.fate is Fate.TOLD:
+        elif kind.fate is Fate.DEAD_LETTER:
             for delta in range(kind.records):
-                sent.told[full, partition, placed.offset + delta] = name
+                sent.dead_letters[full, partition, placed.offset + delta] = name
     for partition in range(PARTITIONS):
         await put_good(partition)
 
 
-async def untold(service: Service, sent: Sent) -> list[str]:
-    """Bad records of which no dead letter tells with the code of their kind."""
+async def missing_dead_letters(service: Service, sent: Sent) -> list[str]:
+    """Bad records without a dead letter that has a code of their kind."""
     found: dict[tuple[str, int, int], str] = {}
     for topic in TOPICS:
         for letter in await service.records(f"{topic}.dlq"):
@@ -153,12 +153,12 @@ async def untold(service: Service, sent: Sent) -> list[str]:
             found[headers["x-source-topic"], partition, first] = headers["x-error-code"]
     return [
         f"{name} at {place}: {found.get(place)}"
-        for place, name in sent.told.items()
-        if found.get(place) not in codes_of(name)
+        for place, name in sent.dead_letters.items()
+        if found.get(place) not in expected_codes(name)
     ]
 
 
-async def without_effect(service: Service, sent: Sent) -> list[str]:
+async def lost_ids(service: Service, sent: Sent) -> list[str]:
     """Good messages that have had no effect."""
     lost: list[str] = []
     for topic, ids in sent.good.items():
@@ -166,15 +166,15 @@ async def without_effect(service: Service, sent: Sent) -> list[str]:
     return lost
 
 
-def most_memory_mib(service: Service) -> dict[str, int]:
-    """The most that each process has ever held, in MiB; one that was just killed holds nothing any more."""
+def peak_memory_mib(service: Service) -> dict[str, int]:
+    """Peak resident memory of each process, in MiB; a process that was just killed has none."""
     statuses = {name: Path(f"/proc/{each.pid}/status").read_text() for name, each in service.processes.items()}
     found = {name: re.search(r"VmHWM:\s+(\d+) kB", status) for name, status in statuses.items()}
     return {name: int(kilobytes[1]) // 1024 for name, kilobytes in found.items() if kilobytes}
 
 
-async def disturb(service: Service, done: asyncio.Event, chance: random.Random) -> None:
-    """Have workers join, leave in order and be killed, until `done`."""
+async def disturb(service: Service, done: asyncio.Event, rng: random.Random) -> None:
+    """Start, stop and kill workers until `done`."""
     number = 0
     while not done.is_set():
         workers = [name for name in service.processes if name.startswith("worker")]
@@ -182,43 +182,43 @@ async def disturb(service: Service, done: asyncio.Event, chance: random.Random) 
             number += 1
             service.start("worker", f"worker-{number}")
         else:
-            how = chance.choice([signal.SIGKILL, signal.SIGTERM])
-            await service.stop(chance.choice(workers), how)
+            how = rng.choice([signal.SIGKILL, signal.SIGTERM])
+            await service.stop(rng.choice(workers), how)
         try:
-            await asyncio.wait_for(done.wait(), chance.uniform(2, 8))
+            await asyncio.wait_for(done.wait(), rng.uniform(2, 8))
         except TimeoutError:
             continue
 
 
 async def run(service: Service, kinds: Mapping[str, Kind], number: int, *, disturbed: bool) -> dict[str, Any]:
-    """Send everything to a running service; returns what was found, `faults` empty if all is as promised."""
-    chance, sent, done = random.Random(number), Sent(), asyncio.Event()
-    disturbing = asyncio.create_task(disturb(service, done, chance)) if disturbed else None
+    """Send everything to a running service. Returns the figures; `faults` is empty if all promises held."""
+    rng, sent, done = random.Random(number), Sent(), asyncio.Event()
+    disturbing = asyncio.create_task(disturb(service, done, rng)) if disturbed else None
     memory: Counter[str] = Counter()
     faults: list[str] = []
     try:
         for topic in TOPICS:
-            await send(service, topic, kinds, chance, sent)
-            for name, held in most_memory_mib(service).items():
+            await send(service, topic, kinds, rng, sent)
+            for name, held in peak_memory_mib(service).items():
                 memory[name] = max(memory[name], held)
     finally:
         done.set()
         if disturbing:
             await disturbing
     try:
-        await eventually(partial(without_effect, service, sent), lambda lost: not lost, deadline_s=120, pause_s=1)
+        await eventually(partial(lost_ids, service, sent), lambda lost: not lost, deadline_s=120, pause_s=1)
         for topic in TOPICS:
             await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=90)
     except AssertionError as error:
-        faults.append(f"a partition stands, or good records are lost: {error}")
-    faults += [f"not told: {record}" for record in await untold(service, sent)]
-    for name, held in most_memory_mib(service).items():
+        faults.append(f"a partition has stopped, or good records are lost: {error}")
+    faults += [f"no dead letter: {record}" for record in await missing_dead_letters(service, sent)]
+    for name, held in peak_memory_mib(service).items():
         memory[name] = max(memory[name], held)
-    faults += [f"{name} held {held} MiB" for name, held in memory.items() if held > LIMIT_MIB]
+    faults += [f"{name} used {held} MiB of memory" for name, held in memory.items() if held > MAX_MEMORY_MIB]
     return {
         "kinds": len(kinds),
         "good": sum(len(ids) for ids in sent.good.values()),
-        "bad": len(sent.told),
+        "bad": len(sent.dead_letters),
         "refusedByKafka": dict(sent.refused),
         "memoryMiB": dict(memory),
         "faults": faults[:50],

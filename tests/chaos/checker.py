@@ -1,4 +1,7 @@
-"""Compares what the service shows with what the model expects, by the public interface alone."""
+"""Compares what the service shows with what the model expects.
+
+It reads the HTTP API, the published topics, the stored reviews (for the topic of reviews) and the schedulers' logs.
+"""
 
 import asyncio
 import json
@@ -12,8 +15,8 @@ from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.images import wrong_images
-from tests.chaos.model import MOVED_STORE, ONE_EACH, RULED_STORE, Json, Model, Said
-from tests.chaos.record_kinds import codes_of
+from tests.chaos.model import IMPORT_STORE, ONE_EACH_STORE, RULED_STORE, Feedback, Json, Model
+from tests.chaos.record_kinds import expected_codes
 from tests.chaos.restored import wrong_pasts
 from tests.chaos.rules import SEARCH, wrong_flags
 from tests.support.ratings import histogram
@@ -21,24 +24,34 @@ from tests.support.reviews_topic import latest, stored
 from tests.support.service import kind_of
 
 Place = tuple[str, int, int]
-"""The full topic, the partition and the offset of a record."""
+"""Full topic name, partition and offset of a record."""
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
+"""Kind of a difference; "relayed" means that the topic of reviews differs from the database."""
+
 PAGE = 1_000
+"""Rows per request of a search."""
+
 _NO_RATING = (0, 0.0, None)
-UNREADABLE = ("undecodable", "too-large")
-NEVER_CAME = "review-not-found"
-"""The code of what was about a review that wasn't submitted within the hour."""
-NO_JSON = "invalid-json"
-"""The code of poison."""
+UNREADABLE_CODES = ("undecodable", "too-large")
+"""Error codes of records that no client can decode or that are too large."""
+
+REVIEW_NOT_FOUND = "review-not-found"
+"""Error code of a command whose review wasn't submitted within an hour."""
+
+INVALID_JSON = "invalid-json"
+"""Error code of poison."""
+
 CLOSED, TAKEN, SECOND = REFUSALS = ("reviews-disabled", "id-taken", "duplicate-review")
+"""Reasons of `SubmissionRefused` events."""
+
 REVIEW_EVENTS = ("ReviewSubmitted", "ReviewApproved", "ReviewRejected", "ReviewDeleted")
 RETURN_EVENTS = ("ReturnCreated", "ReturnDeleted")
-PATIENCE_S = 90.0
-"""Others take over the work of a dead process within 20 s; a busy machine takes longer."""
+TIMEOUT_S = 90.0
+"""Seconds that a difference may last. A dead process is replaced within 20 s, on a busy machine later."""
 
 
 class Difference(NamedTuple):
-    """Something that is not as it must be."""
+    """A mismatch between the service and the model."""
 
     kind: Kind
     id: str
@@ -47,7 +60,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Checker:
-    """Looks at everything."""
+    """Compares every kind of object."""
 
     http: Http
     fleet: Fleet
@@ -55,39 +68,53 @@ class Checker:
     series: str
 
     async def differences(self) -> list[Difference]:
-        """Every difference that stays, once everything that was published has been consumed, or won't be any more."""
+        """Wait until all published records are consumed, then compare until nothing differs or `TIMEOUT_S` is over.
+
+        Returns the differences of the last comparison, and topics that are still not consumed.
+        """
         loop = asyncio.get_running_loop()
-        standing = await self.standing()
-        end = loop.time() + PATIENCE_S
+        unconsumed = await self.unconsumed()
+        end = loop.time() + TIMEOUT_S
         while True:
-            found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
-            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_events(), *self.of_turns()]
-            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_pasts(), *await self.of_queue()]
-            found += await self.of_summaries()
+            found = [*await self.compare_reviews(), *await self.compare_ratings(), *await self.compare_returns()]
+            found += [
+                *await self.compare_mails(),
+                *await self.compare_dead_letters(),
+                *await self.compare_events(),
+                *self.check_single_scheduler(),
+            ]
+            found += [
+                *await self.compare_reviews_topic(),
+                *await self.compare_flags(),
+                *await self.compare_pasts(),
+                *await self.compare_status_lists(),
+            ]
+            found += await self.compare_storefront_ratings()
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
-                return [*standing, *found]
-            await asyncio.sleep(2)  # what differs may still be on its way
-            # What follows from what was consumed may be records, too.
-            standing = await self.standing(PATIENCE_S)
+                return [*unconsumed, *found]
+            await asyncio.sleep(2)  # effects may still be on their way
+            # Consumed records may have led to further records.
+            unconsumed = await self.unconsumed(TIMEOUT_S)
 
-    async def standing(self, patience_s: float = 4 * PATIENCE_S) -> list[Difference]:
-        """Wait until all has been consumed, so many seconds at most; the records that nobody consumes."""
-        end, found = asyncio.get_running_loop().time() + patience_s, list[Difference]()
+    async def unconsumed(self, timeout_s: float = 4 * TIMEOUT_S) -> list[Difference]:
+        """Wait until all records are consumed, at most `timeout_s`. Returns a difference for each topic that isn't."""
+        end, found = asyncio.get_running_loop().time() + timeout_s, list[Difference]()
         for topic in (*TOPICS, "review-changes"):
             while lag := await self.fleet.service.lag(topic):
                 if asyncio.get_running_loop().time() > end:
-                    found.append(Difference("lost", topic, f"{lag} records are not consumed"))
+                    found.append(Difference("lost", topic, f"{lag} records not consumed"))
                     break
-                await asyncio.sleep(0.2)  # until it is asked again
+                await asyncio.sleep(0.2)  # polling interval
         return found
 
-    async def of_reviews(self) -> list[Difference]:
+    async def compare_reviews(self) -> list[Difference]:
+        """The list of reviews has each living review once with the expected fields, one of each race, and no others."""
         shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/search", sort="createdDate:asc")}
         found, purchases = [], self.model.purchases()
         for id, review in self.model.living():
             row = shown.pop(id, None)
-            is_verified = review.is_proven or (review.store, review.author, review.entity) in purchases
+            is_verified = review.is_verified_by_import or (review.store, review.author, review.entity) in purchases
             expected = (
                 *(review.entity, review.store, review.author, review.author_name),
                 *(review.rating, review.title, review.text, review.status, is_verified),
@@ -101,23 +128,27 @@ class Checker:
             )
             if (actual := tuple(row[name] for name in names)) != expected:
                 found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
-            said = self.model.said.get(id, Said()).shown()
-            if shown_in(row) != said:
-                found.append(Difference("wrong", id, f"said of it {shown_in(row)}, expected {said}"))
+            feedback = self.model.feedback.get(id, Feedback()).shown()
+            if shown_in(row) != feedback:
+                found.append(Difference("wrong", id, f"feedback {shown_in(row)}, expected {feedback}"))
         for entity, ids in self.model.races.items():
             if (count := sum(shown.pop(id, None) is not None for id in ids)) != 1:
-                found.append(Difference("duplicated" if count else "lost", entity, f"{count} reviews of one customer"))
-        return found + [Difference("duplicated", id, f"review that must not be: {row}") for id, row in shown.items()]
+                found.append(
+                    Difference(
+                        "duplicated" if count else "lost", entity, f"{count} of the competing reviews of one customer"
+                    )
+                )
+        return found + [Difference("duplicated", id, f"unexpected review: {row}") for id, row in shown.items()]
 
-    async def of_flags(self) -> list[Difference]:
-        """The flags of reviews in the store with rules are those that its rules and verdicts give them."""
+    async def compare_flags(self) -> list[Difference]:
+        """Reviews in the store with moderation rules have the flags that its rules and verdicts give them."""
         shown = {
             row["id"]: row["flags"] async for row in self.pages(SEARCH, storeId=RULED_STORE, sort="createdDate:asc")
         }
         return [Difference("wrong", id, what) for id, what in wrong_flags(self.model, shown)]
 
-    async def of_queue(self) -> list[Difference]:
-        """The lists of unapproved reviews have all of them, and no others; of those that raced one is in."""
+    async def compare_status_lists(self) -> list[Difference]:
+        """The lists of New and of Rejected reviews have exactly the expected ones. Competing reviews are left out."""
         found, raced = [], {id for ids in self.model.races.values() for id in ids}
         for status in ("New", "Rejected"):
             pages = self.pages(SEARCH, reviewStatus=[status], sort="createdDate:asc")
@@ -127,12 +158,13 @@ class Checker:
             found += [Difference("wrong", id, f"in the list of {status}") for id in shown - expected]
         return found
 
-    async def of_pasts(self) -> list[Difference]:
-        """The reviews that were brought along have the past that they came with, or what was decided here."""
-        shown = {row["id"]: row async for row in self.pages(SEARCH, storeId=MOVED_STORE, sort="createdDate:asc")}
+    async def compare_pasts(self) -> list[Difference]:
+        """Imported reviews have the past they came with, or what was decided here."""
+        shown = {row["id"]: row async for row in self.pages(SEARCH, storeId=IMPORT_STORE, sort="createdDate:asc")}
         return [Difference("wrong", id, what) for id, what in wrong_pasts(self.model, shown)]
 
-    async def of_ratings(self) -> list[Difference]:
+    async def compare_ratings(self) -> list[Difference]:
+        """The API shows the expected count, average and histogram of each object and store."""
         expected = self.model.ratings()
         entities = sorted({review.entity for review in self.model.reviews.values()})
         shown: dict[tuple[str, str | None], Json] = {}
@@ -144,13 +176,13 @@ class Checker:
         for key in expected.keys() | shown.keys():
             wanted_rating = expected.get(key, _NO_RATING)
             rating = shown.get(key)
-            told = (rating["reviewCount"], rating["value"], rating["histogram"]) if rating else _NO_RATING
-            if told != wanted_rating:
-                found.append(Difference("wrong", key[0], f"rating of {key}: {told}, expected {wanted_rating}"))
+            actual = (rating["reviewCount"], rating["value"], rating["histogram"]) if rating else _NO_RATING
+            if actual != wanted_rating:
+                found.append(Difference("wrong", key[0], f"rating of {key}: {actual}, expected {wanted_rating}"))
         return found
 
-    async def of_summaries(self) -> list[Difference]:
-        """The pages of shops show the ratings of their stores."""
+    async def compare_storefront_ratings(self) -> list[Difference]:
+        """The storefront shows the expected ratings of each store."""
         entities: dict[str, list[str]] = defaultdict(list)
         expected = self.model.ratings()
         for entity, store in expected:
@@ -163,24 +195,29 @@ class Checker:
                 answer = await self.http.send("GET", path)
                 for entity in part:
                     row = answer.body[entity]
-                    told = row["reviewCount"], row["average"], row["histogram"]
-                    if told != expected[entity, store]:
-                        what = f"summary {told}, expected {expected[entity, store]}"
+                    actual = row["reviewCount"], row["average"], row["histogram"]
+                    if actual != expected[entity, store]:
+                        what = f"summary {actual}, expected {expected[entity, store]}"
                         found.append(Difference("wrong", entity, what))
         return found
 
-    async def of_returns(self) -> list[Difference]:
+    async def compare_returns(self) -> list[Difference]:
+        """Each return is there with the expected fields and a number of its own, no others are, and each order has the
+        expected quantities left.
+
+        Of competing returns of one order, exactly as many must be granted as the order has pieces.
+        """
         found: list[Difference] = []
         shown = {row["id"]: row async for row in self.pages(f"{RETURNS}/search")}
         numbers = Counter(row["number"] for row in shown.values())
-        found += [Difference("wrong", n, f"{n} is the number of {c} returns") for n, c in numbers.items() if c > 1]
+        found += [Difference("wrong", n, f"{c} returns have the number {n}") for n, c in numbers.items() if c > 1]
         rushed: dict[str, list[str]] = defaultdict(list)
         for order, (_, ids) in self.model.rushes.items():
             rushed[order] = [id for id in ids if shown.pop(id, None)]
         for id, wanted in self.model.returns.items():
             row = shown.pop(id, None)
             if row is None:
-                found.append(Difference("lost", id, f"return is not there, expected {wanted}"))
+                found.append(Difference("lost", id, f"return is missing, expected {wanted}"))
                 continue
             lines = {line["orderLineItemId"]: line["quantity"] for line in row["lineItems"]}
             newest = self.model.orders[wanted.order].newest
@@ -188,7 +225,7 @@ class Checker:
             expected = wanted.order, dict(wanted.lines), wanted.status, wanted.resolution, newest["note"]
             if actual != expected:
                 found.append(Difference("wrong", id, f"return {actual}, expected {expected}"))
-        found += [Difference("duplicated", id, f"return that must not be: {row}") for id, row in shown.items()]
+        found += [Difference("duplicated", id, f"unexpected return: {row}") for id, row in shown.items()]
         available = await self.available(list(self.model.orders))
         for order, quantities in available.items():
             expected_quantities = self.model.available(order)
@@ -198,13 +235,14 @@ class Checker:
                 expected_quantities = {"line0": quantity - granted}
                 if len(rushed[order]) != granted:
                     kind: Kind = "lost" if len(rushed[order]) < granted else "duplicated"
-                    found.append(Difference(kind, order, f"{len(rushed[order])} returns of {granted} that {quantity}"))
+                    found.append(Difference(kind, order, f"{len(rushed[order])} returns granted, expected {granted}"))
             if quantities != expected_quantities:
                 what = f"available {quantities}, expected {expected_quantities}"
                 found.append(Difference("lost" if quantities is None else "wrong", order, what))
         return found
 
     async def available(self, orders: Sequence[str]) -> dict[str, dict[str, int] | None]:
+        """Quantities that can still be returned, by order and line; None if the order isn't found."""
         shown: dict[str, dict[str, int] | None] = {}
 
         async def ask(order: str) -> None:
@@ -215,7 +253,8 @@ class Checker:
             await asyncio.gather(*map(ask, part))
         return shown
 
-    async def of_mails(self) -> list[Difference]:
+    async def compare_mails(self) -> list[Difference]:
+        """Each customer was sent the expected number of mails, counted by distinct ids."""
         ids: dict[str, set[str]] = defaultdict(set)
         for mail in await self.fleet.service.values("mail-commands"):
             ids[mail["customerId"]].add(mail["id"])
@@ -227,74 +266,92 @@ class Checker:
                 found.append(Difference(kind, customer, f"{sent} mails, expected {expected}"))
         return found
 
-    async def of_letters(self) -> list[Difference]:
+    async def compare_dead_letters(self) -> list[Difference]:
+        """Each unusable record is a dead letter with the code of its kind, and no usable record is one: it would be
+        lost."""
         missing, found = set(self.model.poison), []
-        untold = dict(self.model.unreadable)
+        unreadable = dict(self.model.unreadable)
         for topic in (*TOPICS, "review-changes"):
             for record in await self.fleet.service.records(f"{topic}.dlq"):
                 value = (record.value or b"").decode(errors="replace")
                 headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
                 place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
-                untold.pop(place, None)
-                expected = self.codes(value, (record.key or b"").decode(errors="replace"), place)
-                if headers["x-error-code"] not in expected:
-                    found.append(Difference("lost", value[:80], f"dead letter of {topic}: {headers}"))
+                unreadable.pop(place, None)
+                allowed = self.allowed_codes(value, (record.key or b"").decode(errors="replace"), place)
+                if headers["x-error-code"] not in allowed:
+                    found.append(Difference("lost", value[:80], f"unexpected dead letter of {topic}: {headers}"))
                 else:
                     missing.discard(value)
-        found += [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
-        return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
-
-    def codes(self, value: str, key: str, place: Place) -> Sequence[str]:
-        """The codes that a dead letter may have; none where the message is one that works."""
-        if value in self.model.poison:
-            return [NO_JSON]
-        if kind := self.model.unreadable.get(place):
-            return codes_of(kind)
-        # In a run of more than an hour.
-        never_came = [NEVER_CAME] if key not in self.model.reviews else []
-        # One that wasn't acknowledged, and is there even so, isn't known by its place.
-        return [*never_came, *(UNREADABLE if place[:2] in self.model.unacknowledged else ())]
-
-    async def of_events(self) -> list[Difference]:
-        """Events tell of every refusal, of every rating as it is now, and of what became of reviews and returns."""
-        told: dict[str, list[Json]] = defaultdict(list)
-        for record in await self.fleet.service.records("events"):
-            told[kind_of(record)].append(json.loads(record.value))
-        pages = self.pages(SEARCH, storeId=ONE_EACH, sort="createdDate:asc")
-        winners = {row["id"] async for row in pages}
-        return [
-            *self.of_refusals(told["SubmissionRefused"], winners),
-            *self.of_told_ratings(told["RatingChanged"]),
-            *self.of_told_things(told, winners),
+        found += [Difference("lost", mark, "poison is not a dead letter") for mark in missing]
+        return found + [
+            Difference("lost", str(place), f"{kind} is not a dead letter") for place, kind in unreadable.items()
         ]
 
-    def of_refusals(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
-        """Each refusal is told with its reason; of those that raced, that of all but the one that is there."""
-        model, told = self.model, {code: set[str]() for code in REFUSALS}
-        for event in events:
-            told.setdefault(event["code"], set()).add(event["reviewId"])
-        raced = {id for ids in model.races.values() for id in ids}
-        must = {CLOSED: model.refused, TAKEN: model.rivals, SECOND: model.raced - winners}
-        may = {CLOSED: model.refused, TAKEN: set(filter(model.may_be_taken, told[TAKEN])), SECOND: raced - winners}
+    def allowed_codes(self, value: str, key: str, place: Place) -> Sequence[str]:
+        """Error codes that a dead letter may have; empty if the message should have been applied."""
+        if value in self.model.poison:
+            return [INVALID_JSON]
+        if kind := self.model.unreadable.get(place):
+            return expected_codes(kind)
+        # A run of more than an hour gives up on commands whose review never came.
+        not_found = [REVIEW_NOT_FOUND] if key not in self.model.reviews else []
+        # A record that was written although Kafka didn't acknowledge it has an unknown offset.
+        return [*not_found, *(UNREADABLE_CODES if place[:2] in self.model.unacknowledged else ())]
+
+    async def compare_events(self) -> list[Difference]:
+        """Events announce every refusal, every current rating, and the fate of reviews and returns. A repeat is no
+        difference."""
+        events: dict[str, list[Json]] = defaultdict(list)
+        for record in await self.fleet.service.records("events"):
+            events[kind_of(record)].append(json.loads(record.value))
+        pages = self.pages(SEARCH, storeId=ONE_EACH_STORE, sort="createdDate:asc")
+        winners = {row["id"] async for row in pages}
         return [
-            *(Difference("lost", id, f"nobody was told: {code}") for code in must for id in must[code] - told[code]),
+            *self.compare_refusal_events(events["SubmissionRefused"], winners),
+            *self.compare_rating_events(events["RatingChanged"]),
+            *self.compare_lifecycle_events(events, winners),
+        ]
+
+    def compare_refusal_events(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
+        """Each refused review has an event with the reason. Of competing reviews, all but the stored one are
+        refused."""
+        model, announced = self.model, {code: set[str]() for code in REFUSALS}
+        for event in events:
+            announced.setdefault(event["code"], set()).add(event["reviewId"])
+        raced = {id for ids in model.races.values() for id in ids}
+        required = {CLOSED: model.refused, TAKEN: model.rivals, SECOND: model.raced - winners}
+        allowed = {
+            CLOSED: model.refused,
+            TAKEN: set(filter(model.may_be_taken, announced[TAKEN])),
+            SECOND: raced - winners,
+        }
+        return [
             *(
-                Difference("wrong", id, f"told to be refused, and it is not: {code}")
-                for code, ids in told.items()
-                for id in ids - may.get(code, set())
+                Difference("lost", id, f"no refusal event: {code}")
+                for code in required
+                for id in required[code] - announced[code]
+            ),
+            *(
+                Difference("wrong", id, f"refusal event without a refusal: {code}")
+                for code, ids in announced.items()
+                for id in ids - allowed.get(code, set())
             ),
         ]
 
-    def of_told_things(self, told: Mapping[str, Sequence[Json]], winners: Set[str]) -> list[Difference]:
-        """Each review is told to be stored and, where that can be known, approved, rejected or deleted; none that
-        isn't. Each return is told to be created, and deleted."""
+    def compare_lifecycle_events(self, events: Mapping[str, Sequence[Json]], winners: Set[str]) -> list[Difference]:
+        """Each stored review has the events of its submission and of its current status, each created or deleted return
+        its own.
+
+        An approval or rejection that a later decision replaced isn't required to have one. Unexpected events are found
+        for submissions and deletions of reviews.
+        """
         model = self.model
-        reviews = {kind: {event["reviewId"] for event in told[kind]} for kind in REVIEW_EVENTS}
-        returns = {kind: {event["returnId"] for event in told[kind]} for kind in RETURN_EVENTS}
+        reviews = {kind: {event["reviewId"] for event in events[kind]} for kind in REVIEW_EVENTS}
+        returns = {kind: {event["returnId"] for event in events[kind]} for kind in RETURN_EVENTS}
         gone = {id for id, review in model.reviews.items() if review.status is None}
-        # The past of what was brought along happened elsewhere.
+        # Imported reviews were approved or rejected elsewhere: no event announces that here.
         here = [(id, review.status) for id, review in model.living() if id not in model.pasts]
-        must: dict[str, Set[str]] = {
+        required: dict[str, Set[str]] = {
             "ReviewSubmitted": model.reviews.keys() | winners,
             "ReviewDeleted": gone,
             "ReviewApproved": {id for id, status in here if status == "Approved"},
@@ -303,42 +360,50 @@ class Checker:
             "ReturnDeleted": model.deleted_returns,
         }
         found = reviews | returns
-        may = {"ReviewSubmitted": model.reviews.keys() | winners, "ReviewDeleted": gone}
+        allowed = {"ReviewSubmitted": model.reviews.keys() | winners, "ReviewDeleted": gone}
         return [
-            *(Difference("lost", id, f"no {kind} was told") for kind in must for id in must[kind] - found[kind]),
-            *(Difference("wrong", id, f"{kind} told of it") for kind in may for id in found[kind] - may[kind]),
+            *(Difference("lost", id, f"no {kind} event") for kind in required for id in required[kind] - found[kind]),
+            *(
+                Difference("wrong", id, f"unexpected {kind} event")
+                for kind in allowed
+                for id in found[kind] - allowed[kind]
+            ),
         ]
 
-    def of_told_ratings(self, events: Sequence[Json]) -> list[Difference]:
-        """The event with the highest revision is the rating as it is now, in whatever order they were published. The
-        version before may have no revisions: where it had its hand in, one of the events has to be it."""
-        told: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
+    def compare_rating_events(self, events: Sequence[Json]) -> list[Difference]:
+        """The event with the highest revision has the current rating, in any order of publication.
+
+        The version before may publish events without revisions: if it takes part, one of the events must have the
+        rating.
+        """
+        by_key: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
         for event in events:
-            told[event["entityId"], event["storeId"]].append(event)
+            by_key[event["entityId"], event["storeId"]].append(event)
         expected, found = self.model.ratings(), []
-        for key in expected.keys() | told.keys():
-            about = told[key]
+        for key in expected.keys() | by_key.keys():
+            about = by_key[key]
             if all("revision" in event for event in about):
                 about = sorted(about, key=lambda event: event["revision"])[-1:]
             elif self.fleet.before is None:
-                found.append(Difference("wrong", key[0], f"rating of {key} told without a revision: {about[-1]}"))
+                found.append(Difference("wrong", key[0], f"rating event of {key} without a revision: {about[-1]}"))
             shown = [(event["reviewCount"], event["average"], event["histogram"]) for event in about]
             if expected.get(key, (0, 0.0, histogram([]))) not in shown:
-                what = f"rating of {key} told as {shown[-1:]}, expected {expected.get(key)}"
+                what = f"rating event of {key}: {shown[-1:]}, expected {expected.get(key)}"
                 found.append(Difference("wrong" if shown else "lost", key[0], what))
         return found
 
-    async def of_topic(self) -> list[Difference]:
-        """The topic of reviews, read from its beginning, has every field of every review as the database has it."""
+    async def compare_reviews_topic(self) -> list[Difference]:
+        """The topic of reviews, read from its beginning, has every field of every review as the database does."""
         topic, database = await latest(self.fleet.service), await stored(self.fleet.service)
         return [
-            Difference("relayed", id, f"in the topic {topic.get(id)}, in the database {database.get(id)}")
+            Difference("relayed", id, f"topic has {topic.get(id)}, database has {database.get(id)}")
             for id in sorted(topic.keys() | database.keys())
             if topic.get(id) != database.get(id)
         ]
 
-    def of_turns(self) -> list[Difference]:
-        """One scheduler works at a time: in one minute two may, when one takes over, but not in most minutes."""
+    def check_single_scheduler(self) -> list[Difference]:
+        """Only one scheduler works at a time. Two may work in the same minute when one takes over, but not in most
+        minutes."""
         at_work: dict[str, set[str]] = defaultdict(set)
         for log in self.fleet.service.folder.glob("scheduler-*.log"):
             for line in log.read_text(errors="replace").splitlines():
@@ -351,7 +416,7 @@ class Checker:
         return [Difference("duplicated", "scheduler", what)]
 
     async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
-        """Everything that a search finds, page by page."""
+        """All results of a search, read page by page."""
         skip, total = 0, 1
         while skip < total:
             answer = await self.http.send("POST", path, {**search, "skip": skip, "take": PAGE})
@@ -366,7 +431,8 @@ def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
 
 
 def describe(differences: Sequence[Difference], ledger: Ledger) -> str:
-    """Describe the first difference with its history, one of each sort with their number, and the next ones."""
+    """The first difference with its object's history, then the number of each sort with an example, then the next
+    ones."""
     if not differences:
         return "no differences"
     sorts: dict[str, list[Difference]] = defaultdict(list)
@@ -376,5 +442,5 @@ def describe(differences: Sequence[Difference], ledger: Ledger) -> str:
     history = "\n".join(f"    {line}" for line in ledger.histories.get(first.id, ["no history"]))
     counts = "\n".join(f"  {len(of)} {sort}: {of[-1].id}: {of[-1].what}"[:300] for sort, of in list(sorts.items())[:30])
     others = "\n".join(f"  {d.kind}: {d.id}: {d.what}"[:300] for d in differences[1:10])
-    told = f"{len(differences)} differences; the first, {first.kind}: {first.id}: {first.what}"
-    return "\n".join((told, history, counts, others))
+    summary = f"{len(differences)} differences; the first, {first.kind}: {first.id}: {first.what}"
+    return "\n".join((summary, history, counts, others))

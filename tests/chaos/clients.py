@@ -1,4 +1,5 @@
-"""Clients that don't give up: a command counts when it is acknowledged, and is repeated as it is until then."""
+"""Clients that don't give up: they repeat each command unchanged until it is acknowledged, and only then does it
+count."""
 
 import asyncio
 import itertools
@@ -15,52 +16,54 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from tests.chaos.model import Json
 
-PATIENCE_S = 400.0
-"""A command that nobody acknowledges for so long is a failure of its own: no fault lasts half of it."""
+TIMEOUT_S = 400.0
+"""Seconds until a command without an acknowledgement is a failure of the service. No fault lasts half as long."""
 
-KNOWN_S = 5.0
-"""Upstream systems ask so often which partitions topics have."""
+METADATA_REFRESH_S = 5.0
+"""Seconds between two metadata refreshes of upstream systems, which look for new partitions."""
 
 HISTORY_LENGTH = 60
+"""Maximum number of entries kept per object."""
 
 
 class NotAcknowledgedError(Exception):
-    """Nobody took a command although every fault was over."""
+    """A command wasn't acknowledged although every fault was over."""
 
 
 class NeverAppliedError(Exception):
-    """A command was acknowledged, and has no effect: it is lost."""
+    """A command was acknowledged and never took effect: it is lost."""
 
 
 @dataclass
 class Ledger:
-    """Acknowledged commands by object, and answers that should never come."""
+    """Acknowledged commands by object, and unexpected responses."""
 
     acknowledged: int = 0
-    deeds: Counter[str] = field(default_factory=Counter)
-    """Acknowledged commands by the first word of what they are."""
+    by_kind: Counter[str] = field(default_factory=Counter)
+    """Number of acknowledged commands by the first word of their description."""
     unknown: int = 0
+    """Number of attempts whose outcome is unknown."""
     unexpected: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     histories: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def acknowledge(self, what: str, *objects: str) -> None:
-        """Note a command for each of these objects."""
+        """Record an acknowledged command for each of these objects."""
         self.acknowledged += len(objects)
-        self.deeds[what.split(" ", 1)[0]] += len(objects)
+        self.by_kind[what.split(" ", 1)[0]] += len(objects)
         now = f"{asyncio.get_running_loop().time():.2f} {what}"
         for id in objects:
             history = self.histories[id]
             history.append(now)
             del history[:-HISTORY_LENGTH]
 
-    def object_to(self, what: str) -> None:
-        """Note what should never happen."""
+    def report_unexpected(self, what: str) -> None:
+        """Record something that should never happen."""
         self.unexpected.append(what[:1_500])
 
 
 class Answer(NamedTuple):
-    """The final answer to a request; `attempts` counts those whose outcome is unknown, too."""
+    """The final response to a request. `attempts` includes attempts with an unknown outcome."""
 
     status: int
     body: Any
@@ -69,7 +72,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Http:
-    """A client of all facades, which turns to another one when one fails."""
+    """A client of all facades, which tries the next one after a failure."""
 
     facades: Sequence[str]
     ledger: Ledger
@@ -79,12 +82,15 @@ class Http:
     async def send(
         self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: int | None = None
     ) -> Answer:
-        """Send a request until it has a final answer: neither 503 nor none at all. Bytes are sent as they are."""
+        """Send a request until it has a final response: neither 503 nor a connection error. Bytes are sent unchanged.
+
+        Raises NotAcknowledgedError after `TIMEOUT_S`.
+        """
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         headers |= {"Idempotency-Key": key} if key else {}
         headers |= {"Prefer": f"wait={wait}"} if wait else {}
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        end = asyncio.get_running_loop().time() + PATIENCE_S
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
         for attempts in itertools.count(1):
             facade = self.facades[next(self._turn) % len(self.facades)]
             try:
@@ -98,15 +104,15 @@ class Http:
                     return Answer(response.status_code, response.json(), attempts)
                 problem = response.text
                 if response.status_code != 503 or "retry-after" not in response.headers:
-                    self.ledger.object_to(f"{method} {path} answered {response.status_code}: {problem}")
+                    self.ledger.report_unexpected(f"{method} {path} answered {response.status_code}: {problem}")
                 self.ledger.unknown += 1
             if asyncio.get_running_loop().time() > end:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
-            await asyncio.sleep(0.2)  # a client that was told to come again
-        raise AssertionError("unreachable: the loop ends by an answer or an exception")
+            await asyncio.sleep(0.2)  # retry delay
+        raise AssertionError("unreachable: the loop ends with a response or an exception")
 
     async def has(self, path: str) -> bool:
-        """True if there is something at a path, of whatever kind."""
+        """True if a GET of the path returns 200, False if it returns 404. Retries on anything else."""
         while True:
             try:
                 response = await self.client.get(self.facades[next(self._turn) % len(self.facades)] + path)
@@ -114,21 +120,22 @@ class Http:
                 continue
             if response.status_code in (200, 404):
                 return response.status_code == 200
-            await asyncio.sleep(0.2)  # a client that was told to come again
+            await asyncio.sleep(0.2)  # retry delay
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:
-        """Send a command until it has been applied, or is refused."""
-        end = asyncio.get_running_loop().time() + PATIENCE_S
+        """Send a command until it has been applied or refused. Raises NeverAppliedError if it was only acknowledged
+        after `TIMEOUT_S`."""
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
         while True:
             answer = await self.send(method, path, body, key=key, wait=10)
             if answer.status != 202:
                 return answer
             if asyncio.get_running_loop().time() > end:
-                raise NeverAppliedError(f"{method} {path} was acknowledged, and not applied in {PATIENCE_S:.0f} s")
+                raise NeverAppliedError(f"{method} {path} was acknowledged but not applied within {TIMEOUT_S:.0f} s")
 
 
 class Upstream:
-    """An upstream system on librdkafka, which repeats what isn't acknowledged, in order and without end."""
+    """An upstream system on librdkafka with an idempotent producer, which retries in order until Kafka acknowledges."""
 
     def __init__(self, bootstrap_servers: str, prefix: str) -> None:
         self._prefix = prefix
@@ -139,9 +146,9 @@ class Upstream:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,
-                "message.timeout.ms": int(PATIENCE_S * 1000),
-                "topic.metadata.refresh.interval.ms": int(KNOWN_S * 1000),
-                "partitioner": "murmur2_random",  # as Java and the facade have it: one key, one partition
+                "message.timeout.ms": int(TIMEOUT_S * 1000),
+                "topic.metadata.refresh.interval.ms": int(METADATA_REFRESH_S * 1000),
+                "partitioner": "murmur2_random",  # as Java clients and the facade: one key, one partition
                 "log_level": 0,
             }
         )
@@ -150,11 +157,11 @@ class Upstream:
         self._polling.start()
 
     async def publish(self, topic: str, key: str, *values: Json | Sequence[Json] | bytes) -> None:
-        """Publish values with one key; they are in Kafka when this returns. Raises NotAcknowledgedError."""
+        """Publish values with one key. Returns once Kafka has acknowledged all; raises NotAcknowledgedError."""
         await asyncio.gather(*[self._send(topic, key, value) for value in values])
 
     async def publish_each(self, topic: str, values: Mapping[str, Json]) -> None:
-        """Publish values by their keys, all at once; the rest as `publish`."""
+        """Publish values by their keys, all at once, otherwise like `publish`."""
         await asyncio.gather(*[self._send(topic, key, value) for key, value in values.items()])
 
     def _send(self, topic: str, key: str, value: Json | Sequence[Json] | bytes) -> asyncio.Future[None]:
@@ -180,7 +187,7 @@ class Upstream:
             self._producer.poll(0.1)
 
     def close(self) -> None:
-        """Let go."""
+        """Stop polling."""
         self._is_over.set()
         self._polling.join()
 

@@ -1,4 +1,4 @@
-"""Three Kafka brokers and three MongoDB members on this machine, each behind a link of the proxy."""
+"""Three Kafka brokers and three MongoDB members on this machine, each behind its own link of the proxy."""
 
 import asyncio
 import os
@@ -23,14 +23,14 @@ from tests.support.service import Servers
 
 SIZE = 3
 SMALL = ("-Xms96m", "-Xmx288m", "-XX:TieredStopAtLevel=1")
-"""Options of Java for brokers that live a minute, and are started again and again."""
+"""JVM options for brokers that run briefly and restart often."""
 
 DISK_BYTES = 2 * 1024**3
-"""Of the member whose disk can be filled."""
+"""Size of the file system that can be filled."""
 
 
 class Broker(KafkaProcess):
-    """A broker with a small heap, which clients and the other brokers reach by the proxy."""
+    """A broker with a small heap, which clients and the other brokers reach through the proxy."""
 
     link_port: int = 0
 
@@ -53,7 +53,7 @@ class Broker(KafkaProcess):
 
 
 class Member(MongoProcess):
-    """A member of the replica set, which clients and the other members reach by the proxy."""
+    """A member of the replica set, which clients and the other members reach through the proxy."""
 
     seat: int = 0
     link_port: int = 0
@@ -69,12 +69,12 @@ class Member(MongoProcess):
 
 @dataclass
 class Disk:
-    """A file system of its own under one member's data, small enough to be filled."""
+    """A small file system of its own for one member's data."""
 
     folder: Path
 
     def fill(self) -> None:
-        """Leave next to nothing free, and take what is freed meanwhile."""
+        """Use up the free space, including what is freed meanwhile."""
         with (self.folder / "ballast").open("ab") as ballast:
             while free := os.statvfs(self.folder).f_bavail * os.statvfs(self.folder).f_bsize:
                 try:
@@ -83,13 +83,13 @@ class Disk:
                     return
 
     def free(self) -> None:
-        """Give the space back."""
+        """Free the space again."""
         (self.folder / "ballast").unlink()
 
 
 @dataclass
 class Cluster:
-    """The servers under test. `disk` is that of the last member; None where no file system can be mounted."""
+    """The servers under test. `disk` belongs to the last member; None where no file system can be mounted."""
 
     brokers: Sequence[Broker]
     members: Sequence[Member]
@@ -102,7 +102,7 @@ class Cluster:
         return [*self.brokers, *self.members]
 
     async def leader(self, topics: Sequence[str]) -> Broker:
-        """The broker that leads most partitions of these topics."""
+        """The broker that leads most partitions of these topics; the first broker if Kafka can't say."""
         leads: Counter[int] = Counter()
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers.kafka)
         try:
@@ -117,7 +117,7 @@ class Cluster:
         return next((broker for broker in self.brokers if broker.node_id == node_id), self.brokers[0])
 
     async def primary(self) -> Member:
-        """The member that takes writes; the first one while there is none."""
+        """The primary of the replica set; the first member while there is none."""
         for member in self.members:
             if member.running and await _is_primary(member):
                 return member
@@ -133,20 +133,20 @@ async def _is_primary(member: Member) -> bool:
 
 
 def freeze(process: KafkaProcess | MongoProcess) -> None:
-    """Stop a server where it stands (SIGSTOP)."""
+    """Suspend a server (SIGSTOP)."""
     if process.pid is not None:
         os.kill(process.pid, signal.SIGSTOP)
 
 
 def thaw(process: KafkaProcess | MongoProcess) -> None:
-    """Let it go on."""
+    """Resume a server (SIGCONT)."""
     if process.pid is not None:
         os.kill(process.pid, signal.SIGCONT)
 
 
 @asynccontextmanager
 async def running_cluster(folder: Path, *, with_disk: bool = False) -> AsyncIterator[Cluster]:
-    """A cluster, ready. Raises MissingPartError where Apache Kafka can't run."""
+    """A ready cluster. Raises MissingPartError where Apache Kafka can't run."""
     runtime = await set_up_kafka(print)
     brokers = [Broker(folder / f"kafka-{n}", folder / f"kafka-{n}.log", runtime, node_id=n) for n in range(1, SIZE + 1)]
     members = [Member(folder / f"mongo-{n}", folder / f"mongo-{n}.log", cache_gb=0.25) for n in range(SIZE)]
@@ -172,7 +172,7 @@ async def running_cluster(folder: Path, *, with_disk: bool = False) -> AsyncIter
 
 @contextmanager
 def _mounted(folder: Path) -> Iterator[Disk | None]:
-    """A file system of its own at a folder; None where the system doesn't allow that."""
+    """A tmpfs at a folder; None where mounting isn't allowed."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0700", "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode != 0:

@@ -12,7 +12,7 @@ from tests.support.interface import BODIES
 
 
 def nested(depth: int) -> Any:
-    """A list in a list in a list."""
+    """Lists nested `depth` deep around an empty list."""
     value: Any = []
     for _ in range(depth):
         value = [value]
@@ -28,6 +28,7 @@ VALUES: Final[list[Any]] = [
     *({}, {"$gt": ""}, {"$ne": None}, {"$where": "sleep(1000)"}, {"$regex": "(a+)+$"}, {"a.b": 1, "$set": {}}),
     *([], [[]], ["x"] * 1_001, [None] * 100, [{"$gt": ""}], nested(90), {"a": nested(90)}),
 ]
+"""Hostile values for any field of a JSON document."""
 
 RAW: Final[list[bytes]] = [
     *(b"", b" ", b"null", b"true", b"0", b'""', b"[]", b"{}", b"[null]", b"[[]]", b"[{}]", b"{", b"[", b'"', b"\x00"),
@@ -36,18 +37,25 @@ RAW: Final[list[bytes]] = [
     *(b'{"ids":["x"],"ids":{"$gt":""}}', b'[{"rating":NaN}]', b'[{"rating":1e999}]', b'{"take":1e400}', b"\\ud800"),
     b'{"action":"approve","ids":[' + b'"x",' * 5_000 + b'"x"]}',
 ]
+"""Hostile bodies; most aren't valid JSON."""
 
-HERE: Final = {"storeId": "s", "entityType": "Product", "entityId": "e", "id": "r", "name": "OrderReviewRequest"}
-"""The parts of addresses."""
+PATH_PARAMETERS: Final = {
+    "storeId": "s",
+    "entityType": "Product",
+    "entityId": "e",
+    "id": "r",
+    "name": "OrderReviewRequest",
+}
+"""Values of path parameters."""
 
 REQUESTS: Final[list[tuple[str, str, Any]]] = [
-    (*operation.format(**HERE).split(" "), body) for operation, body in BODIES.items()
+    (*operation.format(**PATH_PARAMETERS).split(" "), body) for operation, body in BODIES.items()
 ]
-"""Requests that are as they should be: method, path, body."""
+"""Valid requests: method, path, body."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value within a value, its own included."""
+    """The path of every value within a value, including the value itself."""
     yield path
     if isinstance(value, dict):
         for name, item in value.items():
@@ -58,7 +66,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
-    """The value with another one at a place."""
+    """A copy of the value with another value at the path."""
     if not path:
         return by
     copy = value.copy()
@@ -66,23 +74,24 @@ def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
     return copy
 
 
-def spoilt(chance: random.Random, value: Any, found: list[Any]) -> bytes:
-    """The value as JSON with something else in one place or a few, or cut, or with a byte changed."""
-    if chance.random() < 0.03:
-        return chance.choice(RAW)
-    for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
-        value = replaced(value, chance.choice(list(places(value))), chance.choice(chance.choice([VALUES, found])))
+def mutated(rng: random.Random, value: Any, found: list[Any]) -> bytes:
+    """The value as JSON with up to five replaced parts, at times truncated or with one byte changed; or a body of
+    `RAW`."""
+    if rng.random() < 0.03:
+        return rng.choice(RAW)
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 5])):
+        value = replaced(value, rng.choice(list(places(value))), rng.choice(rng.choice([VALUES, found])))
     text = json.dumps(value).encode()
-    if chance.random() < 0.05:
-        text = text[: chance.randrange(len(text) + 1)]
-    elif text and chance.random() < 0.05:
-        at = chance.randrange(len(text))
-        text = text[:at] + bytes([chance.randrange(256)]) + text[at + 1 :]
+    if rng.random() < 0.05:
+        text = text[: rng.randrange(len(text) + 1)]
+    elif text and rng.random() < 0.05:
+        at = rng.randrange(len(text))
+        text = text[:at] + bytes([rng.randrange(256)]) + text[at + 1 :]
     return text
 
 
-def found_by_hypothesis(number: int, count: int) -> list[Any]:
-    """Values of JSON that Hypothesis comes up with, for a seed."""
+def hypothesis_values(number: int, count: int) -> list[Any]:
+    """JSON values that Hypothesis generates from a seed."""
     found: list[Any] = []
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes().map(str)
     names = st.text() | st.sampled_from(["id", "ids", "$gt", "$where", "rating", "EntityId", "status"])

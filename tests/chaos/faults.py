@@ -1,4 +1,4 @@
-"""The faults. Each begins, lasts and ends within its function, which restarts processes as a supervisor would."""
+"""The faults. Each begins and ends within its function, which restarts processes as a supervisor would."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
 from tests.chaos.fleet import TOPICS, Fleet
-from tests.chaos.model import MOST_MAILS, Model
+from tests.chaos.model import MAX_MAILS, Model
 from tests.chaos.partitions import Partitions
 from tests.chaos.record_kinds import Fate, kinds
 from tests.support.raw_batches import produce
@@ -24,18 +24,19 @@ from tests.support.service import PARTITIONS
 from tests.support.waiting import eventually
 
 SESSION_S = 10.0
-"""Of our consumers: one that is silent for longer is believed dead."""
+"""Session timeout of the consumers: Kafka considers one dead that is silent for longer."""
 
 BAD_RECORDS = 4
-"""Of each topic, in each fault."""
+"""Bad records per topic and fault."""
 
 REWOUND = 300
-MOST_COMMANDS = 60 * REWOUND
-"""About as many commands of each partition; where a record has many, fewer records come again."""
+"""Records of each partition that are redelivered."""
+MAX_COMMANDS = 60 * REWOUND
+"""Approximate maximum number of redelivered commands per partition. If records hold many, fewer records are
+redelivered."""
 
 LARGE = ("review-submissions", "moderation-commands")
-"""Topics whose records have as many commands as a message of the run."""
-"""Records of each partition that a redelivery brings again."""
+"""Topics whose records hold up to `Stage.batch` commands."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,16 @@ class Stage:
 
     cluster: Cluster
     fleet: Fleet
-    chance: random.Random
+    rng: random.Random
     model: Model
     disturb: Callable[[], Awaitable[None]]
-    """Has one of the other faults of the run happen, for faults that last long."""
+    """Makes another fault of the run happen during a long one."""
     batch: int = 1
-    """The most commands in one record."""
+    """Maximum number of commands in one record."""
     partitions: Partitions = field(default_factory=Partitions)
 
-    async def a_while(self, least_s: float, most_s: float) -> None:
-        await asyncio.sleep(self.chance.uniform(least_s, most_s))
+    async def pause(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self.rng.uniform(least_s, most_s))
 
     async def leader(self) -> Broker:
         return await self.cluster.leader([self.fleet.service.topic(topic) for topic in TOPICS])
@@ -61,8 +62,8 @@ class Stage:
     async def primary(self) -> Member:
         return await self.cluster.primary()
 
-    def one(self, kind: str) -> str:
-        return self.chance.choice(self.fleet.names(kind))
+    def random_process(self, kind: str) -> str:
+        return self.rng.choice(self.fleet.names(kind))
 
 
 Fault = Callable[[Stage], Awaitable[None]]
@@ -70,17 +71,17 @@ Choose = Callable[[Stage], Awaitable[Broker | Member]]
 
 
 async def kill_process(stage: Stage, kind: str) -> None:
-    name = stage.one(kind)
+    name = stage.random_process(kind)
     stage.fleet.kill(name)
-    await stage.a_while(0.0, 3.0)
+    await stage.pause(0.0, 3.0)
     stage.fleet.start(name)
 
 
 async def freeze_worker(stage: Stage) -> None:
-    """A zombie: others have its partitions when it wakes up and goes on writing."""
-    name = stage.one("worker")
+    """Suspend a worker for longer than its session: it resumes as a zombie whose partitions others own."""
+    name = stage.random_process("worker")
     stage.fleet.signal(name, signal.SIGSTOP)
-    await stage.a_while(SESSION_S + 2, SESSION_S + 6)
+    await stage.pause(SESSION_S + 2, SESSION_S + 6)
     stage.fleet.signal(name, signal.SIGCONT)
 
 
@@ -88,24 +89,24 @@ async def restart_in_turn(stage: Stage) -> None:
     for name in sorted(stage.fleet.processes):
         await stage.fleet.stop(name)
         stage.fleet.start(name)
-        await stage.a_while(0.5, 1.5)
+        await stage.pause(0.5, 1.5)
 
 
 async def move_partitions(stage: Stage) -> None:
-    """Partitions change hands every second."""
+    """Reassign partitions every second, by workers that join and leave."""
     guests = [f"worker-guest{number}" for number in range(3)]
     for guest in guests:
         stage.fleet.start(guest)
-        await asyncio.sleep(1)  # the fault: partitions change hands every second
+        await asyncio.sleep(1)  # the fault: a rebalance every second
     for guest in guests:
-        stage.fleet.kill(guest) if stage.chance.random() < 0.5 else await stage.fleet.stop(guest)
+        stage.fleet.kill(guest) if stage.rng.random() < 0.5 else await stage.fleet.stop(guest)
         await asyncio.sleep(1)  # as above
 
 
 async def kill_server(stage: Stage, choose: Choose) -> None:
     server = await choose(stage)
     server.kill()
-    await stage.a_while(1.0, 6.0)
+    await stage.pause(1.0, 6.0)
     await server.start()
 
 
@@ -113,21 +114,21 @@ async def freeze_server(stage: Stage, choose: Choose) -> None:
     server = await choose(stage)
     freeze(server)
     try:
-        await stage.a_while(4.0, 14.0)
+        await stage.pause(4.0, 14.0)
     finally:
         thaw(server)
 
 
 async def restart_both_clusters(stage: Stage) -> None:
-    """Every server is killed at once: what was acknowledged is on disks, or nowhere."""
+    """Kill every server at once: only data on disks survives."""
     for server in stage.cluster.all:
         server.kill()
-    await stage.a_while(1.0, 4.0)
+    await stage.pause(1.0, 4.0)
     await asyncio.gather(*(server.start() for server in stage.cluster.all))
 
 
 async def redeliver(stage: Stage) -> None:
-    """Every consumer gets hundreds of records again, or fewer large ones, that it has long committed."""
+    """Rewind every consumer group, so that committed records are delivered again."""
     workers = stage.fleet.names("worker")
     for name in workers:
         await stage.fleet.stop(name)
@@ -137,16 +138,16 @@ async def redeliver(stage: Stage) -> None:
         async with service.group_member(topic) as member:
             member.assign(partitions)
             committed = {p: await member.committed(p) or 0 for p in partitions}
-            rewound = min(REWOUND, MOST_COMMANDS // stage.batch) if topic in LARGE else REWOUND
+            rewound = min(REWOUND, MAX_COMMANDS // stage.batch) if topic in LARGE else REWOUND
             earlier = {p: OffsetAndMetadata(max(0, c - rewound), "") for p, c in committed.items()}
-            # Not before Kafka has noticed that the last worker is gone.
+            # Kafka refuses until it has noticed that the last worker is gone.
             await eventually(partial(_is_committed, member, earlier), deadline_s=6 * SESSION_S, pause_s=1.0)
     for name in workers:
         stage.fleet.start(name)
 
 
 async def _is_committed(member: AIOKafkaConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
-    """Commit from outside of the group, which Kafka refuses while that has members."""
+    """Commit from outside the group, which Kafka refuses while the group has members. True if it was accepted."""
     try:
         await member.commit(offsets)
     except CommitFailedError:
@@ -155,12 +156,12 @@ async def _is_committed(member: AIOKafkaConsumer, offsets: Mapping[TopicPartitio
 
 
 async def jump_clocks(stage: Stage) -> None:
-    """Runs of reminders whose clocks differ by days and by hours, at the same time, some of them killed."""
+    """Run reminders concurrently with clocks that differ by days and hours, and kill one of the runs."""
     runs = []
     for _ in range(3):
-        jump = timedelta(days=stage.chance.randint(0, 60), hours=stage.chance.randint(-1, 1))
+        jump = timedelta(days=stage.rng.randint(0, 60), hours=stage.rng.randint(-1, 1))
         runs.append(await asyncio.to_thread(start_run, stage.fleet.service, datetime.now(UTC) + jump))
-    await stage.a_while(0.3, 2.0)
+    await stage.pause(0.3, 2.0)
     runs[0][0].kill()
     for process, _ in runs:
         await asyncio.to_thread(process.join, 30)
@@ -169,36 +170,37 @@ async def jump_clocks(stage: Stage) -> None:
 
 
 async def disturb_network(stage: Stage, mode: str, least_s: float, most_s: float, delay_s: float = 0.0) -> None:
-    link = stage.chance.choice(stage.cluster.all).link
+    link = stage.rng.choice(stage.cluster.all).link
     await stage.cluster.proxy.order(link, mode, delay_s)
-    await stage.a_while(least_s, most_s)
+    await stage.pause(least_s, most_s)
     await stage.cluster.proxy.order(link, "pass")
 
 
 async def fill_disk(stage: Stage) -> None:
-    """The member that has a disk of its own finds no space on it, until somebody makes some and starts it again."""
+    """Fill the file system of one member, then free it and restart the member if it has ended."""
     disk, member = stage.cluster.disk, stage.cluster.members[-1]
     assert disk is not None
     disk.fill()
-    await stage.a_while(4.0, 10.0)
+    await stage.pause(4.0, 10.0)
     disk.free()
-    # It ended when it could not write its journal; or it will, having got half of a page to the disk.
-    await asyncio.sleep(1)  # nothing tells which
+    # mongod ends when it can't write its journal, or a little later after a partial page write.
+    await asyncio.sleep(1)  # no signal says which of the two
     if not member.running:
         await member.start()
 
 
 async def send_bad_records(stage: Stage) -> None:
-    """Records that no client can decode, bombs, and what else is spoilt, in any partition of every topic."""
-    spoilt = [(name, kind) for name, kind in kinds().items() if kind.fate is Fate.TOLD]
+    """Write records that no client can decode, decompression bombs and other corrupt data to a partition of every
+    topic."""
+    unreadable = [(name, kind) for name, kind in kinds().items() if kind.fate is Fate.DEAD_LETTER]
     service = stage.fleet.service
     for topic in (*TOPICS, "review-changes"):
-        for name, kind in stage.chance.sample(spoilt, BAD_RECORDS):
-            full, partition = service.topic(topic), stage.chance.randrange(PARTITIONS)
+        for name, kind in stage.rng.sample(unreadable, BAD_RECORDS):
+            full, partition = service.topic(topic), stage.rng.randrange(PARTITIONS)
             try:
-                placed = await produce(service.servers.kafka, full, partition, kind.make(b"spoilt"))
+                placed = await produce(service.servers.kafka, full, partition, kind.make(b"unreadable"))
             except (OSError, asyncio.IncompleteReadError):
-                stage.model.unacknowledged.add((full, partition))  # nothing is promised of it
+                stage.model.unacknowledged.add((full, partition))  # it may or may not be written
                 continue
             if placed.code == 0:
                 for delta in range(kind.records):
@@ -220,7 +222,7 @@ FAULTS: dict[str, Fault] = {
     "redelivery": redeliver,
     "clock-jumps": jump_clocks,
     "network-slow": partial(disturb_network, mode="delay", least_s=3.0, most_s=8.0, delay_s=0.4),
-    # Nothing comes through to one server, and nobody is told; then everything does at once.
+    # Data to one server is held back without an error, then delivered at once.
     "network-held": partial(disturb_network, mode="hold", least_s=3.0, most_s=14.0),
     "network-resets": partial(disturb_network, mode="reset", least_s=0.5, most_s=5.0),
     "disk-full": fill_disk,
@@ -229,8 +231,8 @@ FAULTS: dict[str, Fault] = {
 
 
 async def end_reminders(stage: Stage) -> None:
-    """Run reminders later and later, until everybody has got what is due, and once more."""
-    for year in range(1, MOST_MAILS + 2):
+    """Run reminders at ever later dates until every customer has received all that are due, and once more."""
+    for year in range(1, MAX_MAILS + 2):
         later = datetime.now(UTC) + timedelta(days=365 * year)
         process, is_ready = await asyncio.to_thread(start_run, stage.fleet.service, later)
 

@@ -1,42 +1,44 @@
-"""Feedback under faults: replies, votes and reports on reviews that nobody else touches, by HTTP and by Kafka."""
+"""Feedback under faults: replies, votes and reports on reviews that no other client touches, by HTTP and by Kafka."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from tests.chaos.clients import PATIENCE_S
+from tests.chaos.clients import TIMEOUT_S
 from tests.chaos.generator import LATE_S, REVIEWS, Actor, World
-from tests.chaos.model import Json, Said
+from tests.chaos.model import Feedback, Json
 from tests.chaos.partitions import Way
 
 VOTERS = 8
+"""Number of voters per client."""
 
 
 def shown_in(row: Json) -> tuple[str | None, int, int, int]:
-    """The same of a review in a list."""
+    """Reply, helpful votes, other votes and open reports of a review in a list, as `Feedback.shown` has them."""
     reply = row["reply"] and row["reply"]["text"]
     return reply, row["helpful"], row["notHelpful"], row["reports"]
 
 
 class Audience(Actor):
-    """Replies to its own reviews, votes on them and reports them; all about one review goes by one key, in order."""
+    """Replies to its own reviews, votes on them and reports them. All feedback on one review has one key, so its
+    order is kept."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
         self.approved: list[str] = []
 
-    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        always = [(self.submit, 2), (self.speak_early, 1)]
+    def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        always = [(self.submit, 2), (self.send_feedback_early, 1)]
         if not self.approved:
             return always
         way = self.world.partitions.way(self.name)
-        speech = [(self.speak_by_kafka, 6)] if way is not Way.HTTP else []
-        speech += [(self.speak_by_http, 6)] if way is not Way.KAFKA else []
-        return [*always, *speech, (self.decide, 2), (self.delete, 1), (self.repeat_some, 2)]
+        sending = [(self.send_feedback_by_kafka, 6)] if way is not Way.HTTP else []
+        sending += [(self.send_feedback_by_http, 6)] if way is not Way.KAFKA else []
+        return [*always, *sending, (self.decide, 2), (self.delete, 1), (self.redeliver_some, 2)]
 
     async def submit(self) -> None:
-        """A review that is approved before anything is said of it."""
+        """Submit and approve a review before any feedback on it."""
         review = self.review(id=self.review_id(), storeId=None)
-        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         await self.approve(review["id"])
 
@@ -48,88 +50,89 @@ class Audience(Actor):
         self.approved.append(id)
         del self.approved[:-50]
 
-    async def speak_early(self) -> None:
-        """Feedback that comes before the review that it is about, whose approval settles the reports among it."""
+    async def send_feedback_early(self) -> None:
+        """Publish feedback before its review. The approval afterwards closes the reports."""
         review = self.review(id=self.review_id(), storeId=None)
-        for _ in range(self.chance.randint(1, 4)):
-            await self.tell_about(review["id"])
-        # At once, or so late that the feedback has been looked at.
-        await asyncio.sleep(self.chance.choice([0.0, LATE_S]))
-        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        for _ in range(self.rng.randint(1, 4)):
+            await self.publish_feedback(review["id"])
+        # Immediately, or so late that the feedback was parked.
+        await asyncio.sleep(self.rng.choice([0.0, LATE_S]))
+        await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
-        # Feedback and decisions are read by consumers of their own: a report is settled by what is decided after it.
-        await self.until_heard(review["id"])
+        # Separate consumers read feedback and decisions, and a decision closes only earlier reports: wait for these.
+        await self.until_feedback_shown(review["id"])
         await self.approve(review["id"])
-        self.world.model.said[review["id"]].reports = 0
+        self.world.model.feedback[review["id"]].reports = 0
 
-    def words(self, id: str) -> Json:
-        """A command by chance, which the model has taken."""
-        said = self.world.model.said.setdefault(id, Said())
-        voter = f"{self.name}-voter{self.chance.randint(1, VOTERS)}"
-        action = self.chance.choice(["vote", "vote", "vote", "remove-vote", "reply", "remove-reply", "report"])
+    def feedback_command(self, id: str) -> Json:
+        """A random feedback command, already applied to the model."""
+        feedback = self.world.model.feedback.setdefault(id, Feedback())
+        voter = f"{self.name}-voter{self.rng.randint(1, VOTERS)}"
+        action = self.rng.choice(["vote", "vote", "vote", "remove-vote", "reply", "remove-reply", "report"])
         match action:
             case "vote":
-                said.votes[voter] = helpful = self.chance.random() < 0.6
+                feedback.votes[voter] = helpful = self.rng.random() < 0.6
                 return {"action": action, "userId": voter, "helpful": helpful}
             case "remove-vote":
-                said.votes.pop(voter, None)
+                feedback.votes.pop(voter, None)
                 return {"action": action, "userId": voter}
             case "reply":
-                said.reply = self.new_id("reply")
-                return {"action": action, "text": said.reply}
+                feedback.reply = self.new_id("reply")
+                return {"action": action, "text": feedback.reply}
             case "remove-reply":
-                said.reply = None
+                feedback.reply = None
                 return {"action": action}
-        said.reports += 1
+        feedback.reports += 1
         return {"action": action, "reason": "spam", "explanation": self.new_id("report"), "goodFaith": True}
 
-    async def tell_about(self, id: str) -> None:
-        command = {**self.words(id), "reviewId": id, "commandId": self.new_id("command")}
-        await self.tell("review-feedback", id, command)
+    async def publish_feedback(self, id: str) -> None:
+        command = {**self.feedback_command(id), "reviewId": id, "commandId": self.new_id("command")}
+        await self.publish("review-feedback", id, command)
         self.world.ledger.acknowledge(f"{command['action']} by Kafka", id)
 
-    async def speak_by_kafka(self) -> None:
-        for id in self.chance.sample(self.approved, min(len(self.approved), 5)):
-            await self.tell_about(id)
+    async def send_feedback_by_kafka(self) -> None:
+        for id in self.rng.sample(self.approved, min(len(self.approved), 5)):
+            await self.publish_feedback(id)
 
-    async def speak_by_http(self) -> None:
-        id = self.chance.choice(self.approved)
-        body = self.words(id)
+    async def send_feedback_by_http(self) -> None:
+        id = self.rng.choice(self.approved)
+        body = self.feedback_command(id)
         action = body.pop("action")
         ways = {"vote": ("POST", "votes"), "remove-vote": ("DELETE", "votes"), "report": ("POST", "reports")}
         method, part = ways.get(action, ("DELETE" if action == "remove-reply" else "POST", "reply"))
-        key, wait = self.new_id("key"), self.chance.choice([None, None, 5])
-        # For a moment after a change of the primary, the facade may see the state of before.
+        key, wait = self.new_id("key"), self.rng.choice([None, None, 5])
+        # Just after a change of the primary, the facade may read stale data.
         await self.until(
             lambda: self.world.http.send(method, f"{REVIEWS}/{id}/{part}", body or None, key=key, wait=wait), 200, 202
         )
         self.world.ledger.acknowledge(f"{action} by HTTP", id)
 
-    async def until_heard(self, id: str) -> None:
-        """Wait until a review shows what was said of it; one that never does, is for the comparison to find."""
-        expected = self.world.model.said[id].shown()
+    async def until_feedback_shown(self, id: str) -> None:
+        """Wait until a review shows the expected feedback. After `TIMEOUT_S` the final comparison finds the
+        difference."""
+        expected = self.world.model.feedback[id].shown()
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE_S
+        end = loop.time() + TIMEOUT_S
         while loop.time() < end:
             answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
             if answer.status == 200 and shown_in(answer.body) == expected:
                 return
-            await asyncio.sleep(0.1)  # until it is asked again
+            await asyncio.sleep(0.1)  # polling interval
 
     async def decide(self) -> None:
-        """A moderator leaves a review as it is, which settles the reports about it."""
-        id = self.chance.choice(self.approved)
-        if id in self.world.model.said:
-            await self.until_heard(id)
+        """A moderator confirms a review's status, which closes the reports on it."""
+        id = self.rng.choice(self.approved)
+        if id in self.world.model.feedback:
+            await self.until_feedback_shown(id)
             await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
-            self.world.model.said[id].reports = 0
+            self.world.model.feedback[id].reports = 0
             self.world.ledger.acknowledge("decided by HTTP", id)
-            await self.until_heard(id)
+            await self.until_feedback_shown(id)
 
     async def delete(self) -> None:
-        """A review goes with all that was said of it."""
-        id = self.approved.pop(self.chance.randrange(len(self.approved)))
+        """Delete a review together with the feedback on it."""
+        id = self.approved.pop(self.rng.randrange(len(self.approved)))
         await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
         self.world.model.moderate("delete", id)
         self.world.ledger.acknowledge("deleted by its audience", id)

@@ -1,4 +1,4 @@
-"""The processes of Plaudit under test, which the suite kills, stops and starts again as a supervisor would."""
+"""The Plaudit processes under test, which the suite kills, stops and restarts as a supervisor would."""
 
 import asyncio
 import signal
@@ -21,12 +21,16 @@ TOPICS = (
     *("review-feedback", "reminder-commands", "return-commands", "moderation-verdicts"),
     *("image-uploads", "image-commands"),
 )
-"""In the order of the flow; what is passed on goes by `review-changes` in the end."""
+"""Input topics in the order in which records lead to others; `review-changes` comes after them."""
 
 STOP_S = 30.0
+"""Seconds that a stop may take: three times what is promised."""
 READY_S = 300.0
+"""Seconds until a started process must be ready."""
 BY_FORCE = "not stopped in time; ended by force"
+"""Log text of a process that a stop ended by force."""
 COMMAND_S = 180.0
+"""Seconds that a command may take."""
 
 ENVIRONMENT = {
     "PLAUDIT_PRODUCTION": "true",
@@ -39,7 +43,7 @@ ENVIRONMENT = {
 
 
 class EndedByItselfError(Exception):
-    """A process ended though nobody had asked it to."""
+    """A process ended, or didn't stop, against the suite's will."""
 
 
 @dataclass
@@ -49,26 +53,27 @@ class Fleet:
     service: Service
     ports: dict[str, int] = field(default_factory=dict)
     metrics: dict[str, int] = field(default_factory=dict)
-    """Ports at which processes tell their metrics."""
+    """Port of each process's metrics."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
+    """Position in each process's log at its last start."""
     this: Version = field(default_factory=this_version)
     before: Version | None = None
-    """The version that processes begin with and come back to; without it all are of this one."""
+    """The version that processes start with and roll back to; None if all run this version."""
     versions: dict[str, Version] = field(default_factory=dict)
-    """The version of each process that isn't of this one."""
+    """Version of each process that doesn't run this one."""
 
     @property
     def facades(self) -> list[str]:
-        """The addresses of all facades, whether they live or not."""
+        """Addresses of all facades, running or not."""
         return [f"http://127.0.0.1:{port}" for port in self.ports.values()]
 
     def names(self, kind: str) -> list[str]:
-        """The living processes of a kind."""
+        """Names of the running processes of a kind."""
         return [name for name in self.processes if name.startswith(kind)]
 
     def start(self, name: str) -> None:
-        """Start a process, of the version that it had or was given."""
+        """Start a process with the version it had or was assigned."""
         command = name.partition("-")[0]
         if command == "api":
             self.ports.setdefault(name, free_port())
@@ -90,26 +95,27 @@ class Fleet:
 
     @property
     def untargeted(self) -> Path:
-        """The file to which processes of this version write commands that would go to every shard of a cluster."""
+        """File to which processes of this version write MongoDB commands that a sharded cluster would send to every
+        shard."""
         return self.service.folder / "untargeted"
 
     def environment(self, version: Version) -> dict[str, str]:
-        """The variables of a process of a version."""
+        """Environment variables of a process of a version."""
         variables = self.service.command_environment() | version.environment
         variables.pop(VARIABLE, None)
         return variables | ({VARIABLE: str(self.untargeted)} if version == self.this else {})
 
     def version(self, name: str) -> Version:
-        """The version that a process is of, or will be of when it starts again."""
+        """The version that a process runs, or will run after its next start."""
         return self.versions.get(name, self.this)
 
     @property
     def is_this_version(self) -> bool:
-        """True if no process is of the version before."""
+        """True if no process runs the version before."""
         return all(self.version(name) == self.this for name in self.processes)
 
     def kill(self, name: str) -> None:
-        """Kill a process, and forget it."""
+        """Kill a process and remove it from the fleet."""
         process = self.processes.pop(name)
         process.kill()
         process.wait()
@@ -119,9 +125,9 @@ class Fleet:
         self.processes[name].send_signal(number)
 
     async def stop(self, name: str, *, in_time: bool = True) -> None:
-        """Stop a process in order, in three times the promised time; one that takes longer says where it is.
+        """Stop a process gracefully within `STOP_S`. Raises EndedByItselfError if it takes longer or fails.
 
-        Without `in_time` it may end by force, as it does on a busy machine: what it has in hand comes again.
+        Without `in_time` it may end by force, as happens on a busy machine: its unfinished records are redelivered.
         """
         process = self.processes.pop(name)
         process.terminate()
@@ -131,31 +137,30 @@ class Fleet:
             process.send_signal(signal.SIGABRT)
             await asyncio.to_thread(process.wait)
             raise EndedByItselfError(f"{name} did not stop within {STOP_S:.0f} s: {self.log(name)}") from None
-        if not in_time and BY_FORCE in self.said(name):
+        if not in_time and BY_FORCE in self.output(name):
             return
-        # A process that is still starting has nothing in hand, and ends by the signal.
+        # A process that is still starting has no work in progress, and may end by the signal.
         if code not in (0, -signal.SIGTERM) or (code and "ready" in self.log(name)):
             raise EndedByItselfError(f"{name} stopped with exit code {code}: {self.log(name)}")
 
     def check(self) -> None:
-        """Raises EndedByItselfError if a process has ended that should live."""
+        """Raise EndedByItselfError if a process has ended that should be running."""
         for name, process in self.processes.items():
             if process.poll() is not None:
                 raise EndedByItselfError(f"{name} ended with exit code {process.returncode}: {self.log(name)}")
 
     def log(self, name: str) -> str:
-        """The end of a log, since the last start."""
-        return self.said(name)[-3_000:]
+        """The last 3,000 characters of the log since the last start."""
+        return self.output(name)[-3_000:]
 
-    def said(self, name: str) -> str:
-        """All that a process has said since its last start."""
+    def output(self, name: str) -> str:
+        """The whole log since the last start."""
         with (self.service.folder / f"{name}.log").open("rb") as log:
             log.seek(self.log_starts.get(name, 0))
             return log.read().decode(errors="replace")
 
     async def run(self, version: Version, *arguments: str) -> str:
-        """Run a command of a version to its end, as an operator does. Returns what it said; raises
-        EndedByItselfError if it fails, or doesn't end."""
+        """Run a command of a version to its end. Returns its output; raises EndedByItselfError if it fails or hangs."""
         process = await asyncio.create_subprocess_exec(
             *version.command(*arguments),
             env=self.environment(version),
@@ -168,13 +173,13 @@ class Fleet:
         except TimeoutError:
             process.kill()
             raise EndedByItselfError(f"`plaudit {arguments[0]}` hangs") from None
-        told = output.decode(errors="replace")
-        if process.returncode != 0 or version.place not in told:
-            raise EndedByItselfError(f"`plaudit {arguments[0]}` ended with {process.returncode}: {told[-3_000:]}")
-        return told
+        text = output.decode(errors="replace")
+        if process.returncode != 0 or version.place not in text:
+            raise EndedByItselfError(f"`plaudit {arguments[0]}` ended with {process.returncode}: {text[-3_000:]}")
+        return text
 
     async def until_ready(self, *names: str) -> None:
-        """Wait until these processes do their work, all by default, each by the code of its version."""
+        """Wait until these processes (default: all) are ready, each running the code of its version."""
         async with httpx.AsyncClient(timeout=10) as client:
 
             async def ready(name: str) -> bool:
@@ -184,12 +189,12 @@ class Fleet:
                     answer = await client.get(f"http://127.0.0.1:{port}/health/ready")
                 except httpx.TransportError:
                     return False
-                told = answer.json()
-                return all(told.get(part, told["status"]) == "pass" for part in ("reads", "commands"))
+                health = answer.json()
+                return all(health.get(part, health["status"]) == "pass" for part in ("reads", "commands"))
 
             for name in names or tuple(self.processes):
                 await eventually(partial(ready, name), deadline_s=READY_S)
-                place = self.said(name).partition("\n")[0]
+                place = self.output(name).partition("\n")[0]
                 assert place == self.version(name).place, f"{name} runs {place}"
 
 
@@ -197,7 +202,7 @@ class Fleet:
 async def running_fleet(
     servers: Servers, folder: Path, names: Sequence[str], before: Version | None = None
 ) -> AsyncIterator[Fleet]:
-    """These processes, ready, of the version before if there is one; whatever lives in the end is killed."""
+    """A ready fleet of these processes, of the version before if there is one. All are killed at the end."""
     fleet = Fleet(Service(servers, folder, environment=dict(ENVIRONMENT)), before=before)
     try:
         for name in names:

@@ -1,4 +1,4 @@
-"""Load and expectations of images: each that was acknowledged is there, until its review goes or drops it."""
+"""Load and expectations of images: each acknowledged one is there until its review is deleted or drops it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,20 +12,21 @@ _PICTURES = [picture((12, 8), kind, colour) for kind in ("PNG", "JPEG") for colo
 
 
 class Photographer(Actor):
-    """Uploads images, submits reviews that name them at once, edits and deletes those. It never moderates otherwise."""
+    """Uploads images, submits reviews that use them, and edits, hides, shows and deletes. It doesn't moderate
+    otherwise."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
-        self.mine: list[str] = []
+        self.own_ids: list[str] = []
 
-    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+    def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         submissions = [(self.submit, 3), (self.upload_unused, 1)]
-        return [*submissions, (self.change, 2), (self.hide, 2), (self.delete, 1)] if self.mine else submissions
+        return [*submissions, (self.change, 2), (self.hide, 2), (self.delete, 1)] if self.own_ids else submissions
 
     async def upload(self) -> str:
-        answer = await self.world.http.send("POST", IMAGES, self.chance.choice(_PICTURES), key=self.new_id("key"))
+        answer = await self.world.http.send("POST", IMAGES, self.rng.choice(_PICTURES), key=self.new_id("key"))
         if answer.status not in (200, 202):
-            self.world.ledger.object_to(f"upload refused: {answer}")
+            self.world.ledger.report_unexpected(f"upload refused: {answer}")
         id: str = answer.body["id"]
         self.world.model.images[id] = None
         self.world.ledger.acknowledge("uploaded", id)
@@ -35,21 +36,21 @@ class Photographer(Actor):
         await self.upload()
 
     async def submit(self) -> None:
-        ids = [await self.upload() for _ in range(self.chance.randint(1, 2))]
+        ids = [await self.upload() for _ in range(self.rng.randint(1, 2))]
         review = self.review(id=self.review_id(), images=ids)
-        if self.chance.random() < 0.5:
-            await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
-            # Edits and deletions by HTTP could come before it.
+        if self.rng.random() < 0.5:
+            await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
+            # An edit or deletion by HTTP could overtake it.
             await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{review['id']}"), 200)
         else:
             await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
         self.world.model.submit(review["id"], review)
-        self._note(review["id"], ids)
-        self.mine.append(review["id"])
+        self._set_images(review["id"], ids)
+        self.own_ids.append(review["id"])
 
     async def change(self) -> None:
-        """Put one more image in the place of all but one."""
-        id = self.chance.choice(self.mine)
+        """Replace all images of a review but one by a new one."""
+        id = self.rng.choice(self.own_ids)
         model = self.world.model
         images = [*model.images_of(id)[:1], await self.upload()]
         known = model.reviews[id]
@@ -58,45 +59,50 @@ class Photographer(Actor):
         )
         await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
         model.edit(id, review, is_reset=False)
-        self._note(id, images)
+        self._set_images(id, images)
 
     async def hide(self) -> None:
-        id = self.chance.choice(self.mine)
-        image, action = self.chance.choice(self.world.model.images_of(id)), self.chance.choice(("hide", "show"))
+        id = self.rng.choice(self.own_ids)
+        image, action = self.rng.choice(self.world.model.images_of(id)), self.rng.choice(("hide", "show"))
         await self.world.http.wait_for("POST", f"{REVIEWS}/{id}/images/{image}/{action}", None, key=self.new_id("key"))
-        (self.world.model.hidden.add if action == "hide" else self.world.model.hidden.discard)(image)
+        (self.world.model.hidden_images.add if action == "hide" else self.world.model.hidden_images.discard)(image)
         self.world.ledger.acknowledge(action, image, id)
 
     async def delete(self) -> None:
-        id = self.mine.pop(self.chance.randrange(len(self.mine)))
+        id = self.own_ids.pop(self.rng.randrange(len(self.own_ids)))
         await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
         self.world.model.moderate("delete", id)
-        self._note(id, [])
+        self._set_images(id, [])
 
-    def _note(self, review_id: str, ids: Sequence[str]) -> None:
-        """The review has these images now; those that it had are gone."""
+    def _set_images(self, review_id: str, ids: Sequence[str]) -> None:
+        """Record that the review has exactly these images; others that it had must be deleted."""
         model = self.world.model
-        model.gone |= set(model.images_of(review_id)) - set(ids)
+        model.deleted_images |= set(model.images_of(review_id)) - set(ids)
         model.images |= dict.fromkeys(ids, review_id)
-        for gone in model.gone & model.images.keys():
+        for gone in model.deleted_images & model.images.keys():
             del model.images[gone]
         self.world.ledger.acknowledge(f"images {list(ids)}", review_id, *ids)
 
 
 async def wrong_images(http: Http, model: Model) -> list[tuple[str, str]]:
-    """Each image that is not as the model has it, and what is wrong. Here everybody sees hidden ones."""
+    """Id of each image that differs from the model, with a description. Without API keys everyone sees hidden
+    images."""
     turns = asyncio.Semaphore(8)
 
     async def status(id: str) -> tuple[str, bool]:
         async with turns:
             return id, await http.has(f"{IMAGES}/{id}?size=320")
 
-    shown = dict(await asyncio.gather(*map(status, [*model.images, *model.gone])))
-    wrong = [(id, "image isn't there") for id in model.images if not shown[id]]
-    wrong += [(id, "image of a review that is gone, or dropped it") for id in model.gone if shown[id]]
+    shown = dict(await asyncio.gather(*map(status, [*model.images, *model.deleted_images])))
+    wrong = [(id, "image is missing") for id in model.images if not shown[id]]
+    wrong += [
+        (id, "image still exists after its review was deleted or dropped it")
+        for id in model.deleted_images
+        if shown[id]
+    ]
     for review_id in {each for each in model.images.values() if each}:
         row: Json = (await http.send("GET", f"{REVIEWS}/{review_id}")).body
-        expected = [{"id": id, "hidden": id in model.hidden} for id in model.images_of(review_id)]
+        expected = [{"id": id, "hidden": id in model.hidden_images} for id in model.images_of(review_id)]
         if sorted(row.get("images", ()), key=str) != sorted(expected, key=str):
             wrong.append((review_id, f"images {row.get('images')}, expected {expected}"))
     return wrong

@@ -1,4 +1,4 @@
-"""Faults of settings and indexes: what the service relies on is changed under load, and `plaudit init` mends it."""
+"""Faults of settings and indexes: both change under load, and `plaudit init` repairs the indexes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,29 +13,32 @@ from tests.chaos.faults import Fault, Stage
 
 RETENTION = "PLAUDIT_KAFKA__RETENTION_DAYS"
 DAYS = range(3, 31)
+"""Retention periods to choose from."""
 _AGE = "expireAfterSeconds"
 _BRIDGE = "bridge"
+"""Name of an index that keeps values unique while others are replaced."""
 _ADAPTED_MEANWHILE = (27, 85, 86)
 """IndexNotFound, IndexOptionsConflict, IndexKeySpecsConflict."""
 
 
 async def change_settings(stage: Stage) -> None:
-    """Another retention, which every TTL of what is remembered follows: `plaudit init`, then each process in turn."""
+    """Change the retention, which all TTL indexes follow: run `plaudit init`, then restart each process."""
     fleet, environment = stage.fleet, stage.fleet.service.environment
-    environment[RETENTION] = str(stage.chance.choice([days for days in DAYS if days != _days(environment)]))
+    environment[RETENTION] = str(stage.rng.choice([days for days in DAYS if days != _days(environment)]))
     await fleet.run(fleet.this, "init")
     for name in sorted(fleet.processes):
         await fleet.stop(name, in_time=False)
         fleet.start(name)
-        await stage.a_while(0.0, 1.0)
+        await stage.pause(0.0, 1.0)
     await fleet.until_ready()
-    if not fleet.is_this_version:  # an earlier one has other indexes, and makes them when it starts
+    if not fleet.is_this_version:  # the version before creates its own indexes at its start
         await fleet.run(fleet.this, "init")
     await check_indexes(stage)
 
 
 async def change_indexes(stage: Stage) -> None:
-    """Somebody gives the name of each index to another one, by hand, and each TTL another age."""
+    """Replace each index by a different one of the same name, as an operator might by hand, and some TTLs by longer
+    ones."""
     async with stage.fleet.service.mongo() as database:
         changes = [_change(database[collection], models, stage) for collection, models in _wanted(stage).items()]
         await asyncio.gather(*changes)
@@ -44,13 +47,13 @@ async def change_indexes(stage: Stage) -> None:
 
 
 async def check_indexes(stage: Stage) -> None:
-    """Raises AssertionError unless each index is there once, as this version wants it with its settings."""
+    """Raise AssertionError unless each index exists exactly once, as this version wants it with its settings."""
     async with stage.fleet.service.mongo() as database:
         for collection, models in _wanted(stage).items():
             there = await database[collection].index_information()
             for model in models:
                 like = [name for name, found in there.items() if is_as_wanted(found, model)]
-                assert len(like) == 1, f"{collection} has {there}, expected one like {model.document}"
+                assert len(like) == 1, f"{collection} has {there}, expected exactly one like {model.document}"
 
 
 def _wanted(stage: Stage) -> dict[str, list[IndexModel]]:
@@ -62,8 +65,10 @@ def _days(environment: Mapping[str, str]) -> int:
 
 
 async def _change(collection: AsyncCollection[dict[str, Any]], models: Sequence[IndexModel], stage: Stage) -> None:
-    """Replace all indexes of a collection by others of their names, some of them for the time being by a third one, so
-    that what is unique stays so."""
+    """Replace all indexes of a collection by others of the same names.
+
+    Unique indexes are bridged by a third one meanwhile, so that values stay unique.
+    """
     there = await collection.index_information()
     names = {name for name in there if name not in ("_id_", _BRIDGE)}
     others = [_other(model, there, stage) for model in models]
@@ -76,23 +81,23 @@ async def _change(collection: AsyncCollection[dict[str, Any]], models: Sequence[
         if bridges:
             await collection.drop_index(_BRIDGE)
     except OperationFailure as error:
-        # A process that starts at this moment adapts them already.
+        # A process that starts at this moment may already be repairing them.
         if error.code not in _ADAPTED_MEANWHILE:
             raise
 
 
 def _other(model: IndexModel, there: Mapping[str, Any], stage: Stage) -> IndexModel:
-    """An index of the same name that goes the other way, or a TTL of another age."""
+    """An index of the same name with the opposite directions, or a TTL index with a longer expiry."""
     name = next((name for name, found in there.items() if is_as_wanted(found, model)), model.document["name"])
     keys, options = _parts(model)
-    if _AGE in options and stage.chance.random() < 0.5:
-        options[_AGE] *= stage.chance.choice([2, 3])
+    if _AGE in options and stage.rng.random() < 0.5:
+        options[_AGE] *= stage.rng.choice([2, 3])
         return IndexModel(keys, name=name, **options)
     return IndexModel([(field, -direction) for field, direction in keys], name=name, **options)
 
 
 def _bridge(model: IndexModel) -> IndexModel:
-    """An index as unique as this one, that is neither it nor its other."""
+    """An index that is as unique as this one but equal neither to it nor to its replacement."""
     (first, *rest), options = _parts(model)
     return IndexModel([first, *((field, -direction) for field, direction in rest)], name=_BRIDGE, **options)
 

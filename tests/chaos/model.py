@@ -1,7 +1,8 @@
-"""The state that acknowledged commands must lead to: the rules of the contract once more, in the plainest form.
+"""The oracle: the state that the acknowledged commands must lead to.
 
-Nothing here is taken from the code under test. Commands about one object are applied in the order in which its
-client had them acknowledged; objects don't depend on each other.
+It implements the rules of the contract a second time, as simply as possible, and imports nothing from the code under
+test. Commands about one object are applied in the order in which their client received the acknowledgements; objects
+are independent of each other.
 """
 
 from collections import Counter, defaultdict
@@ -16,16 +17,27 @@ Json = dict[str, Any]
 
 STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 CLOSED_STORE = "chaos-closed"
+"""A store that accepts no reviews."""
+
 OPEN_STORE = "chaos-open"
-ONE_EACH = "chaos-one-each"
+"""A store that accepts every review; an author's edit keeps the status."""
+
+ONE_EACH_STORE = "chaos-one-each"
+"""A store that accepts one review per customer and object."""
+
 RULED_STORE = "chaos-ruled"
-MOVED_STORE = "chaos-moved"
-MOST_MAILS = 2
+"""A store with moderation rules."""
+
+IMPORT_STORE = "chaos-moved"
+"""A store with moderation rules whose reviews are imported with their past."""
+
+MAX_MAILS = 2
+"""Maximum number of reminder mails to one customer."""
 
 
 @dataclass
 class Review:
-    """A review: what it says, and where it stands; no status: it was deleted."""
+    """A submitted review. Its status is None once it is deleted."""
 
     entity: str
     store: str | None
@@ -35,32 +47,34 @@ class Review:
     author: str | None = None
     author_name: str | None = None
     text: str = ""
-    is_proven: bool = False
-    """Verified for good, by purchases elsewhere."""
+    is_verified_by_import: bool = False
+    """True if an import stated a verified purchase; orders can't take that back."""
 
     @property
     def text_hash(self) -> str:
-        """The name of its text, by which decisions say what they are about."""
+        """SHA-256 of title and text, in hex. A decision with this hash applies only to this text."""
         return sha256(f"{self.title or ''}\n{self.text}".encode()).hexdigest()
 
 
 @dataclass
-class Said:
-    """What has been said of a review."""
+class Feedback:
+    """Feedback on one review."""
 
     reply: str | None = None
     votes: dict[str, bool] = field(default_factory=dict)
+    """Each voter's vote: True means helpful."""
     reports: int = 0
+    """Number of open reports."""
 
     def shown(self) -> tuple[str | None, int, int, int]:
-        """Reply, helpful and other votes, and open reports."""
+        """Reply, helpful votes, other votes and open reports, as the API shows them."""
         votes = list(self.votes.values())
         return self.reply, votes.count(True), votes.count(False), self.reports
 
 
 @dataclass
 class Order:
-    """An order: quantities by line, and its newest event."""
+    """An order: quantities by order line, and its newest event."""
 
     lines: Mapping[str, int]
     newest: Json
@@ -68,68 +82,82 @@ class Order:
 
 @dataclass
 class Return:
-    """A return: its status, and quantities by order line."""
+    """A return: its order, quantities by order line, status and resolution."""
 
     order: str
     lines: Mapping[str, int]
     status: str = "New"
     resolution: str | None = None
 
-    def told(self) -> tuple[list[tuple[str, int]], str, str | None]:
+    def state(self) -> tuple[list[tuple[str, int]], str, str | None]:
+        """The fields that decide whether an update changes the return."""
         return list(self.lines.items()), self.status, self.resolution
 
-    def taken(self) -> Mapping[str, int]:
+    def reserved(self) -> Mapping[str, int]:
+        """Quantities by order line that no other return can have; none if the return is canceled."""
         return {} if self.status == "Canceled" else self.lines
 
 
 @dataclass
 class Model:
-    """The expected state."""
+    """The expected state. Methods that apply a command return the outcome that the API must report."""
 
     reviews: dict[str, Review] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
+    """Ids of reviews that a closed store refused."""
     rivals: set[str] = field(default_factory=set)
+    """Ids for which another author submitted a review, too: an `id-taken` refusal is expected."""
     races: dict[str, list[str]] = field(default_factory=dict)
-    """The ids of the reviews of which a customer may have one, by object."""
+    """Ids of competing reviews by object. Each object has one customer, who may have one review, so exactly one is
+    stored."""
     raced: set[str] = field(default_factory=set)
-    """Those of them that were acknowledged."""
+    """Ids in `races` whose submission was acknowledged."""
     flags: dict[str, list[str]] = field(default_factory=dict)
-    """Those of reviews in the store with rules."""
+    """Expected flags of each review in the store with moderation rules."""
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The first review with each text of an object there."""
+    """Id of the first review with a text, by object and normalized text, in the store with moderation rules."""
     pasts: dict[str, Json] = field(default_factory=dict)
-    """What a list shows of the past of each review that was brought along, by the names there."""
+    """Expected fields of each imported review, by their names in the API's list."""
     settled: set[str] = field(default_factory=set)
-    """Those of them whose past can't change any more."""
+    """Ids of imported reviews on which this service has decided: a restored past no longer changes them."""
     early_moderation: dict[str, list[tuple[str, str | None, str | None]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    said: dict[str, Said] = field(default_factory=dict)
-    """Replies, votes and reports, by the reviews that they are about."""
+    """Decisions on reviews that aren't submitted yet, by review id: action, expected status, text hash."""
+    feedback: dict[str, Feedback] = field(default_factory=dict)
+    """Feedback by review id."""
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
-    asked_returns: dict[str, Json] = field(default_factory=dict)
-    """The requests that created returns, also of deleted ones."""
+    return_requests: dict[str, Json] = field(default_factory=dict)
+    """The requests that created returns, by return id; those of deleted returns are kept."""
     deleted_returns: set[str] = field(default_factory=set)
-    returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    return_ids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Ids of existing returns by order id, in the order of their creation."""
     early_returns: dict[str, list[tuple[str, str, Json]]] = field(default_factory=lambda: defaultdict(list))
-    """Commands about returns of unknown orders, by order: action, return, and what is wanted."""
+    """Commands on returns of unknown orders, by order id: action, return id, body."""
     waiting_returns: dict[str, str] = field(default_factory=dict)
-    """The orders that returns wait for, by the id of the return."""
+    """Id of the order that a return waits for, by return id."""
     rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    """Orders with competing returns: the ordered quantity, and the ids of the returns of one piece each."""
     mails: Counter[str] = field(default_factory=Counter)
+    """Expected number of mails by customer."""
     images: dict[str, str | None] = field(default_factory=dict)
-    """The review of each image; None: it is unused."""
-    gone: set[str] = field(default_factory=set)
-    hidden: set[str] = field(default_factory=set)
+    """Id of the review of each image; None if no review uses it."""
+    deleted_images: set[str] = field(default_factory=set)
+    """Ids of images that must have been deleted, with their review or by an edit."""
+    hidden_images: set[str] = field(default_factory=set)
+    """Ids of hidden images."""
     poison: Counter[str] = field(default_factory=Counter)
+    """Published values that aren't JSON; each must become a dead letter."""
     unreadable: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    """The kind of each record that no client can use, by full topic, partition and offset."""
+    """Kind of each bad record that a fault wrote, by full topic name, partition and offset; each must become a dead
+    letter."""
     unacknowledged: set[tuple[str, int]] = field(default_factory=set)
-    """Partitions that may hold more of them, for they weren't acknowledged."""
+    """Full topic name and partition of bad records that Kafka didn't acknowledge: each may exist, at an unknown
+    offset."""
 
     def submit(self, id: str, body: Json) -> str:
-        """Submit a review; the first one at an id counts. Returns the outcome."""
+        """Submit a review and apply the decisions that came before it. Only the first submission of an id counts."""
         if id in self.reviews or id in self.refused:
             return "unchanged"
         if body.get("storeId") == CLOSED_STORE:
@@ -144,7 +172,7 @@ class Model:
         return "applied"
 
     def edit(self, id: str, body: Json, *, is_reset: bool) -> str:
-        """Edit a review; its status is New then if `is_reset`. Returns the outcome."""
+        """Replace rating, title, text and author's name of a review, and set its status to New if `is_reset`."""
         review = self.reviews[id]
         if review.status is None:
             return "refused"
@@ -154,17 +182,19 @@ class Model:
             review.status = "New"
         return "applied"
 
-    def submit_as_another(self, id: str) -> None:
-        """Submit a review with an id of somebody else's, behind it: that is told, and changes nothing."""
+    def submit_by_rival(self, id: str) -> None:
+        """Submit a review by another author with an id in use, after its owner's: it must be refused and change
+        nothing."""
         self.rivals.add(id)
 
     def may_be_taken(self, id: str) -> bool:
-        """True if a client may have been told that an id is taken: as a rival, or after the review was deleted."""
+        """True if an `id-taken` refusal of this id is allowed: another author submitted it, too, or its review was
+        deleted."""
         return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
     def moderate(self, action: str, id: str, expected: str | None = None, text: str | None = None) -> str:
-        """Moderate a review that is in the expected status and has the text with this hash, or keep that until it is
-        submitted. Returns the outcome."""
+        """Moderate a review if it has the expected status and text hash (None: any). If it isn't submitted yet, keep
+        the decision until it is."""
         review = self.reviews.get(id)
         if review is None:
             if id not in self.refused:
@@ -178,24 +208,23 @@ class Model:
         return "unchanged" if review.status == before else "applied"
 
     def restore(self, id: str, command: Json) -> str:
-        """Give a review that was brought along its past, unless it has a newer one, or is settled. Returns the
-        outcome."""
+        """Give an imported review its past, unless it has a newer one or this service has decided on it."""
         review, restored = self.reviews[id], command["restored"]
         if review.status is None:
             return "not-found"
         if id in self.settled or restored["modifiedDate"] <= self.pasts[id].get("modifiedDate", ""):
             return "unchanged"
         before, review.status = review.status, restored["status"]
-        review.is_proven |= restored["verifiedPurchase"]
-        told = {"moderator": command["moderator"], "moderationReason": command["reason"]}
-        told["reasonCode"] = command.get("reasonCode")
+        review.is_verified_by_import |= restored["verifiedPurchase"]
+        decision = {"moderator": command["moderator"], "moderationReason": command["reason"]}
+        decision["reasonCode"] = command.get("reasonCode")
         past = {name: restored[name] for name in ("modifiedDate", "source", "language")}
         flags = {} if restored["flags"] is None else {"flags": restored["flags"]}
-        self.pasts[id] |= {**told, **past, **flags}
+        self.pasts[id] |= {**decision, **past, **flags}
         return "unchanged" if review.status == before else "applied"
 
-    def decide_moved(self, action: str, id: str, moderator: str) -> str:
-        """Decide about a review that was brought along: one that changes by it is restored no more."""
+    def moderate_imported(self, action: str, id: str, moderator: str) -> str:
+        """Moderate an imported review. If that changes it, its past can no longer be restored."""
         outcome = self.moderate(action, id)
         if outcome == "applied":
             self.settled.add(id)
@@ -205,8 +234,11 @@ class Model:
             self.pasts.pop(id, None)
         return outcome
 
-    def tell_order(self, event: Json) -> None:
-        """An order event, in any order, any number of times: the newest counts."""
+    def apply_order_event(self, event: Json) -> None:
+        """Apply an order event. The newest one counts, in any order of arrival, with any number of repeats.
+
+        The first event of an order also runs the commands on returns that waited for it, in their order.
+        """
         known = self.orders.get(event["id"])
         if known is None:
             self.orders[event["id"]] = Order({item["id"]: item["quantity"] for item in event["items"]}, event)
@@ -223,11 +255,11 @@ class Model:
             known.newest = event
 
     def create_return(self, id: str, wanted: Json) -> str:
-        """Create a return, or keep that until its order is known. Returns the outcome."""
+        """Create a return if its order has enough left. If the order is unknown, keep the command until it is known."""
         if id in self.deleted_returns:
             return "refused"
         if id in self.returns:
-            return "unchanged" if wanted == self.asked_returns[id] else "refused"
+            return "unchanged" if wanted == self.return_requests[id] else "refused"
         order_id = wanted["orderId"]
         if order_id not in self.orders:
             self.early_returns[order_id].append(("create", id, wanted))
@@ -238,12 +270,13 @@ class Model:
         if any(quantity > available.get(line, 0) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
-        self.asked_returns[id] = wanted
-        self.returns_of[order_id].append(id)
+        self.return_requests[id] = wanted
+        self.return_ids[order_id].append(id)
         return "applied"
 
     def change_return(self, id: str, changes: Json) -> str:
-        """Change a return, or keep that behind one that waits for its order. Returns the outcome."""
+        """Change a return if its order has enough left. If the return still waits for its order, keep the command
+        behind it."""
         if id in self.waiting_returns:
             self.early_returns[self.waiting_returns[id]].append(("update", id, changes))
             return "not-found"
@@ -254,41 +287,41 @@ class Model:
         wanted = Return(
             known.order, lines, changes.get("status", known.status), changes.get("resolution", known.resolution)
         )
-        available, own = self.available(known.order), known.taken()
-        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
+        available, own = self.available(known.order), known.reserved()
+        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.reserved().items()):
             return "refused"
         ordered = self.orders[known.order].lines
         if any(quantity > max(ordered.get(line, 0), known.lines.get(line, 0)) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = wanted
-        return "unchanged" if wanted.told() == known.told() else "applied"
+        return "unchanged" if wanted.state() == known.state() else "applied"
 
     def delete_return(self, id: str) -> str:
-        """Delete a return for good, or keep that behind one that waits for its order. Returns the outcome."""
+        """Delete a return for good. If it still waits for its order, keep the command behind it."""
         if id in self.waiting_returns:
             self.early_returns[self.waiting_returns[id]].append(("delete", id, {"id": id}))
             return "not-found"
         known = self.returns.pop(id, None)
         if known is None:
             return "not-found"
-        self.returns_of[known.order].remove(id)
+        self.return_ids[known.order].remove(id)
         self.deleted_returns.add(id)
         return "applied"
 
     def images_of(self, review_id: str) -> list[str]:
-        """The images of a review."""
+        """Ids of the images of a review."""
         return [id for id, holder in self.images.items() if holder == review_id]
 
     def available(self, order_id: str) -> dict[str, int]:
-        """Quantities of an order that can still be returned, by line."""
+        """Quantities of an order that can still be returned, by order line."""
         left = Counter(self.orders[order_id].lines)
-        for id in self.returns_of[order_id]:
-            left.subtract(self.returns[id].taken())
+        for id in self.return_ids[order_id]:
+            left.subtract(self.returns[id].reserved())
         return dict(left)
 
     def ratings(self) -> dict[tuple[str, str | None], tuple[int, float, dict[str, int]]]:
-        """Count, mean and histogram of the approved reviews, by object and store; the mean has two decimals, halves
-        up."""
+        """Count, average and histogram of the approved reviews, by object and store. The average has two decimals,
+        rounded half up."""
         rated: dict[tuple[str, str | None], list[float]] = defaultdict(list)
         for review in self.reviews.values():
             if review.status == "Approved":
@@ -296,7 +329,7 @@ class Model:
         return {key: (len(ratings), average(ratings), histogram(ratings)) for key, ratings in rated.items()}
 
     def purchases(self) -> set[tuple[str | None, str | None, str]]:
-        """The store, customer and product of each purchase, by orders as they now are."""
+        """Store, customer and product of each purchase, by the newest event of each order that isn't cancelled."""
         return {
             (event.get("storeId"), event.get("customerId"), item["productId"])
             for event in (order.newest for order in self.orders.values())
@@ -305,7 +338,7 @@ class Model:
         }
 
     def counts(self) -> dict[str, int]:
-        """The number of objects of each kind."""
+        """Number of objects of each kind."""
         kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "images", "pasts", "poison", "unreadable")
         return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
 

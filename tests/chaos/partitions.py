@@ -1,4 +1,4 @@
-"""The partitions that topics have as they grow, and the ways to the service that clients may take meanwhile."""
+"""The partition count of growing topics, and the ways that clients may take meanwhile."""
 
 import random
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tests.support.service import PARTITIONS
 
 
 class Way(StrEnum):
-    """One of the two ways to the service."""
+    """A way for commands into the service."""
 
     HTTP = "http"
     KAFKA = "kafka"
@@ -16,12 +16,14 @@ class Way(StrEnum):
 
 @dataclass
 class Partitions:
-    """The partitions of the topics that Plaudit reads, as the suite has them grow."""
+    """The partition count of the consumed topics."""
 
     count: int = PARTITIONS
     is_growing: bool = False
 
     def way(self, name: str) -> Way | None:
-        """The only way that a client may take now, None for any. While topics grow, two who publish can know of
-        different partitions: order is promised for what takes one way."""
+        """The only way that a client may take; None: both.
+
+        While topics grow, two producers may see different partition counts: order is only promised within one way.
+        """
         return random.Random(name).choice(list(Way)) if self.is_growing else None

@@ -1,7 +1,7 @@
-"""A TCP proxy for each server, which can delay, hold up and reset connections; a process of its own.
+"""A TCP proxy in front of each server, which can delay, hold and reset connections. It runs as its own process.
 
-Lines on its standard input are orders, `<link> <mode> [<seconds>]`; it answers each with a line. At its start it
-prints a JSON object: the port it listens on for each link.
+At its start it prints a JSON object with the listening port of each link. Each line on its standard input is an order,
+`<link> <mode> [<seconds>]`, which it confirms with a line.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ from tests.chaos.output import say
 HOST = "127.0.0.1"
 CHUNK = 256 * 1024
 NO_LINGER = struct.pack("ii", 1, 0)
+"""SO_LINGER of zero seconds: closing sends a reset."""
 
 
 @dataclass
 class Link:
-    """Carry the data of one port to a server: at once ("pass"), late ("delay"), when the link passes again ("hold"),
-    or not at all, with connections reset ("reset")."""
+    """Forwards one port to a server: immediately ("pass"), late ("delay"), once the link passes again ("hold"), or
+    never, resetting its connections ("reset")."""
 
     target: int
     mode: str = "pass"
@@ -46,7 +47,7 @@ class Link:
                 reset(writer)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection."""
+        """Forward one connection."""
         try:
             await self.passing.wait()
             if self.mode == "reset":
@@ -63,23 +64,23 @@ class Link:
             self.connections -= {writer, server_writer}
 
     async def pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one direction to its end."""
+        """Forward one direction until it ends."""
         try:
             while data := await reader.read(CHUNK):
                 await self.passing.wait()
                 if self.mode == "delay":
                     await asyncio.sleep(random.random() * self.delay_s)
-                if writer.is_closing():  # it was reset while this was on its way
+                if writer.is_closing():  # reset meanwhile
                     break
                 writer.write(data)
                 await writer.drain()
         except OSError:
-            reset(writer)  # the other side hears of it
+            reset(writer)  # so that the peer sees the error
         writer.close()
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close with a reset, so that the other side sees an error and not an end."""
+    """Close with a TCP reset, so that the peer sees an error instead of an end of file."""
     if (connection := writer.get_extra_info("socket")) is not None:
         with suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
@@ -87,7 +88,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 
 async def run(targets: Mapping[str, int]) -> None:
-    """Serve links until the standard input ends."""
+    """Serve links until standard input ends."""
     links = {name: Link(port) for name, port in targets.items()}
     ports = {}
     for name, link in links.items():
@@ -105,7 +106,7 @@ async def run(targets: Mapping[str, int]) -> None:
 
 @dataclass
 class Proxy:
-    """The proxy as seen from the suite."""
+    """The suite's handle of the proxy process."""
 
     process: asyncio.subprocess.Process
     ports: dict[str, int]

@@ -1,4 +1,4 @@
-"""Records that no client should have to read: undecodable, oversized, compressed beyond measure, and odd but well."""
+"""Records at the limits of the format: undecodable, oversized, extremely compressed, and unusual but valid ones."""
 
 import gzip
 from collections.abc import Callable
@@ -18,25 +18,25 @@ Compress = Callable[[bytes], bytes]
 
 
 class Fate(Enum):
-    """The end of each record of a kind."""
+    """The required result for each record of a kind."""
 
-    TOLD = auto()
-    """It is a dead letter: nothing in it can be used."""
-    USED_OR_TOLD = auto()
-    """It is odd around its value: it takes effect, or is a dead letter."""
+    DEAD_LETTER = auto()
+    """It becomes a dead letter: nothing in it is usable."""
+    EFFECT_OR_DEAD_LETTER = auto()
+    """Its value is valid, its envelope unusual: it takes effect or becomes a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A batch in the making: from a value that is well to the bytes that are sent, and how many records it holds."""
+    """A way to make a batch from a valid value, with the number of records in it and their required result."""
 
     make: Callable[[bytes], bytes]
-    fate: Fate = Fate.TOLD
+    fate: Fate = Fate.DEAD_LETTER
     records: int = 1
 
 
 def xerial(data: bytes) -> bytes:
-    """Snappy as the Java library writes it."""
+    """Snappy in the framing of the Java library."""
     blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + 32_768])) for at in range(0, len(data), 32_768)]
     framed = b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
     return b"\x82SNAPPY\0" + (1).to_bytes(4, "big") + (1).to_bytes(4, "big") + framed
@@ -49,7 +49,7 @@ CODECS: Final[dict[str, tuple[int, Compress]]] = {
     "zstd": (ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
 }
 BOMB_MIB: Final = {"gzip": 60, "snappy": 60, "lz4": 60, "zstd": 800}
-"""As much as comes through below the topic's limit."""
+"""Uncompressed size in MiB of a bomb whose compressed size is just below the topic's limit."""
 
 
 def plain(payload: bytes, records: int = 1) -> bytes:
@@ -58,13 +58,13 @@ def plain(payload: bytes, records: int = 1) -> bytes:
 
 @cache
 def zeros(length: int, codec: str | None = None) -> bytes:
-    """A batch with one value of so many zeros."""
+    """A batch with one value of `length` zero bytes."""
     number, compress = CODECS[codec] if codec else (PLAIN, bytes)
     return batch(compress(record(bytes(length))), codec=number)
 
 
-def of_length(length: int, codec: str | None = None) -> Callable[[bytes], bytes]:
-    """The same, once it is wanted: a bomb takes a second to compress."""
+def zeros_on_demand(length: int, codec: str | None = None) -> Callable[[bytes], bytes]:
+    """The batch of `zeros`, made on demand: a bomb takes a second to compress."""
     return lambda _: zeros(length, codec)
 
 
@@ -114,8 +114,8 @@ def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
     def packed(payload: bytes, records: int = 1) -> bytes:
         return batch(payload, count=records, codec=codec)
 
-    bomb = of_length(BOMB_MIB[name] * MIB, name)
-    large = of_length(15 * MIB, name)
+    bomb = zeros_on_demand(BOMB_MIB[name] * MIB, name)
+    large = zeros_on_demand(15 * MIB, name)
     return {
         f"{name}-header-name-not-utf8": Kind(lambda v: packed(compress(three_with(b"\xff\xfe", v)), 3), records=3),
         f"{name}-header-name-surrogate": Kind(
@@ -130,21 +130,27 @@ def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
         f"{name}-of-nothing": Kind(lambda _: packed(compress(b""))),
         f"{name}-bomb": Kind(bomb),
         f"{name}-15-mib": Kind(large),
-        f"{name}-just-too-large": Kind(of_length(MIB + 1, name)),
+        f"{name}-just-too-large": Kind(zeros_on_demand(MIB + 1, name)),
         f"{name}-two-members": Kind(
-            lambda v: packed(compress(record(v)) + compress(record(v, delta=1)), 2), Fate.USED_OR_TOLD, records=2
+            lambda v: packed(compress(record(v)) + compress(record(v, delta=1)), 2),
+            Fate.EFFECT_OR_DEAD_LETTER,
+            records=2,
         ),
     }
 
 
 def _oversized() -> dict[str, Kind]:
     return {
-        "just-too-large": Kind(of_length(MIB + 1)),
-        "three-mib": Kind(of_length(3 * MIB)),
-        "key-of-a-mib": Kind(lambda v: plain(record(v, key=b"k" * MIB)), Fate.USED_OR_TOLD),
-        "header-of-a-mib": Kind(lambda v: plain(record(v, headers=[(b"h", b"x" * MIB)])), Fate.USED_OR_TOLD),
-        "header-name-of-a-mib": Kind(lambda v: plain(record(v, headers=[(b"h" * MIB, b"")])), Fate.USED_OR_TOLD),
-        "ten-thousand-headers": Kind(lambda v: plain(record(v, headers=[(b"h", b"x")] * 10_000)), Fate.USED_OR_TOLD),
+        "just-too-large": Kind(zeros_on_demand(MIB + 1)),
+        "three-mib": Kind(zeros_on_demand(3 * MIB)),
+        "key-of-a-mib": Kind(lambda v: plain(record(v, key=b"k" * MIB)), Fate.EFFECT_OR_DEAD_LETTER),
+        "header-of-a-mib": Kind(lambda v: plain(record(v, headers=[(b"h", b"x" * MIB)])), Fate.EFFECT_OR_DEAD_LETTER),
+        "header-name-of-a-mib": Kind(
+            lambda v: plain(record(v, headers=[(b"h" * MIB, b"")])), Fate.EFFECT_OR_DEAD_LETTER
+        ),
+        "ten-thousand-headers": Kind(
+            lambda v: plain(record(v, headers=[(b"h", b"x")] * 10_000)), Fate.EFFECT_OR_DEAD_LETTER
+        ),
     }
 
 
@@ -174,11 +180,12 @@ def _odd() -> dict[str, Kind]:
         "time-before-1970": lambda v: batch(record(v), time=-(2**53)),
         "time-far-away": lambda v: batch(record(v), time=2**53),
     }
-    return {name: Kind(make, Fate.USED_OR_TOLD) for name, make in odd.items()}
+    return {name: Kind(make, Fate.EFFECT_OR_DEAD_LETTER) for name, make in odd.items()}
 
 
-def codes_of(name: str) -> tuple[str, ...]:
-    """The codes that dead letters of a kind may have: one, but where topics differ in what they read of a value."""
+def expected_codes(name: str) -> tuple[str, ...]:
+    """The error codes that dead letters of a kind may have: several only if topics differ in what they read of a
+    value."""
     for ending, codes in _CODES.items():
         if name.endswith(ending):
             return codes

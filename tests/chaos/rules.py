@@ -1,4 +1,4 @@
-"""Reviews in a store with moderation rules: what comes of them is told by the pure rules, asked independently."""
+"""Reviews in a store with moderation rules. Each client computes the expected result with the product's pure rules."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +11,7 @@ from pymongo.errors import PyMongoError
 from domain.moderation_rules import RuleInput, RuleOutcome, RuleSet
 from messaging.moderation_rules import MODERATION_RULES
 from storage.planned_approvals import COLLECTION as PLANNED_APPROVALS
-from tests.chaos.clients import PATIENCE_S
+from tests.chaos.clients import TIMEOUT_S
 from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import RULED_STORE, Json, Model
 from tests.support.service import Service
@@ -26,61 +26,62 @@ RULES: list[Json] = [
 ]
 TEXTS = ("Sharp pictures.", "A scam!", "See www.example.com", "Buy  NOW, at shop.org", "Call +49 170 1234567", "Fair.")
 DECISIONS = (None, None, None, "reset", "reset", "reject", "delete")
-MOST_ENDED = 10
+MAX_EXPIRED = 10
+"""Maximum number of reviews whose hold expires at once."""
 _SET = RuleSet([each.rule() for each in MODERATION_RULES.validate_python(RULES, strict=False)])
 
 
 class Ruled(Actor):
-    """Submits reviews to a store with rules, edits them as their authors, and has a classifier judge them.
+    """Submits reviews to a store with rules, edits them as their authors, and sends verdicts as a classifier.
 
-    One review is either edited or judged by the classifier, and only texts that stay are shared, so that the order of
-    what happens is known: a batch stores what is new before it edits.
+    A review either is edited or receives a verdict, and only texts that are never edited are shared, so the order of
+    effects is known: a batch stores new reviews before it edits.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
         self.edited: list[Json] = []
-        self.judged: list[Json] = []
+        self.awaiting_verdict: list[Json] = []
 
-    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+    def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         more = [(self.edit, 2)] if self.edited else []
-        more += [(self.classify, 2)] if self.judged else []
-        return [(self.submit, 4), (self.repeat_some, 1), *more]
+        more += [(self.classify, 2)] if self.awaiting_verdict else []
+        return [(self.submit, 4), (self.redeliver_some, 1), *more]
 
     def text(self) -> str:
         """A text that no other review has."""
-        return f"{self.chance.choice(TEXTS)} {self.new_id('text')}"
+        return f"{self.rng.choice(TEXTS)} {self.new_id('text')}"
 
     async def submit(self) -> None:
-        for _ in range(self.chance.randint(1, 10)):
+        for _ in range(self.rng.randint(1, 10)):
             id = self.new_id("ruled")
-            entity = f"{self.name}-ruled{self.chance.randint(1, 10)}"
-            is_shared = self.chance.random() < 0.2
-            text = self.chance.choice(TEXTS) if is_shared else self.text()
+            entity = f"{self.name}-ruled{self.rng.randint(1, 10)}"
+            is_shared = self.rng.random() < 0.2
+            text = self.rng.choice(TEXTS) if is_shared else self.text()
             about = {"storeId": RULED_STORE, "EntityId": entity, "userId": id, "review": text}
             review = self.review(id=id, **about)
-            await self.tell("review-submissions", f"Product:{entity}", review)
+            await self.publish("review-submissions", f"Product:{entity}", review)
             self.world.model.submit(id, review)
             apply_rules(self.world, review)
-            (self.judged if is_shared or self.chance.random() < 0.5 else self.edited).append(review)
+            (self.awaiting_verdict if is_shared or self.rng.random() < 0.5 else self.edited).append(review)
 
     async def edit(self) -> None:
-        review = {**self.chance.choice(self.edited), "review": self.text(), "title": self.new_id("edit")}
-        review["rating"] = self.chance.randint(100, 500) / 100
-        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        review = {**self.rng.choice(self.edited), "review": self.text(), "title": self.new_id("edit")}
+        review["rating"] = self.rng.randint(100, 500) / 100
+        await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.edit(review["id"], review, is_reset=True)
         apply_rules(self.world, review)
 
     async def classify(self) -> None:
-        """A verdict, at times about another text. It may come before its review."""
-        review = self.judged.pop(self.chance.randrange(len(self.judged)))
-        told = review if self.chance.random() < 0.8 else {**review, "review": "Another text"}
-        outcome = self.chance.choice([each.value for each in RuleOutcome])
-        digest = sha256(f"{told['title']}\n{told['review']}".encode()).hexdigest()
+        """Send a verdict, at times about another text. It may arrive before its review."""
+        review = self.awaiting_verdict.pop(self.rng.randrange(len(self.awaiting_verdict)))
+        text_source = review if self.rng.random() < 0.8 else {**review, "review": "Another text"}
+        outcome = self.rng.choice([each.value for each in RuleOutcome])
+        digest = sha256(f"{text_source['title']}\n{text_source['review']}".encode()).hexdigest()
         verdict = {"reviewId": review["id"], "textHash": digest, "source": "ai", "verdict": outcome}
-        await self.tell("moderation-verdicts", review["id"], verdict)
-        self.world.ledger.acknowledge(f"verdict {outcome} about {told['review']}", review["id"])
-        if told is not review:
+        await self.publish("moderation-verdicts", review["id"], verdict)
+        self.world.ledger.acknowledge(f"verdict {outcome} about {text_source['review']}", review["id"])
+        if text_source is not review:
             return
         known, flags = self.world.model.reviews[review["id"]], self.world.model.flags[review["id"]]
         if outcome != "approve":
@@ -90,7 +91,7 @@ class Ruled(Actor):
 
 
 def apply_rules(world: World, review: Json) -> None:
-    """Tell the model what the rules make of a review."""
+    """Apply the rules to a review in the model."""
     model: Model = world.model
     place = review["EntityId"], " ".join(review["review"].casefold().split())
     is_second = model.texts.setdefault(place, review["id"]) != review["id"]
@@ -103,9 +104,9 @@ def apply_rules(world: World, review: Json) -> None:
 
 
 class Critic(Actor):
-    """Submits reviews with few stars, which a rule holds for a time: edited or decided about meanwhile, or left alone.
+    """Submits reviews with few stars, which a rule holds for a time, and edits, moderates or leaves them meanwhile.
 
-    The time of a hold ends when its client says so, once all before has taken effect.
+    A hold expires when the client says so, after all earlier changes have taken effect.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -114,47 +115,47 @@ class Critic(Actor):
         self.held: list[str] = []
         self.published: list[str] = []
 
-    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+    def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         more = [(self.edit, 4)] if self.held else []
-        # It waits until they are shown: not for each one by itself.
-        more += [(self.end_holds, 2)] if len(self.held) > MOST_ENDED else []
+        # It waits until the reviews are shown, so it is worth doing for many at once.
+        more += [(self.expire_holds, 2)] if len(self.held) > MAX_EXPIRED else []
         more += [(self.take_back, 1)] if self.published else []
-        return [(self.submit, 4), (self.repeat_some, 1), *more]
+        return [(self.submit, 4), (self.redeliver_some, 1), *more]
 
     async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
         await super().act(is_over, pause_s)
-        await self.end_holds()  # also in a run that is over before its turn came
+        await self.expire_holds()  # at least once, even in a short run
 
     async def submit(self) -> None:
-        for _ in range(self.chance.randint(1, 8)):
-            id, entity = self.new_id("poor"), f"{self.name}-poor{self.chance.randint(1, 5)}"
+        for _ in range(self.rng.randint(1, 8)):
+            id, entity = self.new_id("poor"), f"{self.name}-poor{self.rng.randint(1, 5)}"
             about = {"storeId": RULED_STORE, "EntityId": entity, "userId": id, "review": f"Fair. {id}"}
-            review = self.review(id=id, **about, rating=self.chance.randint(100, 199) / 100)
-            await self.tell("review-submissions", f"Product:{entity}", review)
+            review = self.review(id=id, **about, rating=self.rng.randint(100, 199) / 100)
+            await self.publish("review-submissions", f"Product:{entity}", review)
             self.world.model.submit(id, review)
             apply_rules(self.world, review)
             self.reviews[id] = review
             self.held.append(id)
 
     async def edit(self) -> None:
-        """Other words plan the approval anew; more stars end the hold."""
-        known = self.reviews[self.chance.choice(self.held)]
-        review = {**known, "title": self.new_id("edit"), "rating": self.chance.choice((1.5, 1.75, 2.5, 3.5))}
-        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        """An edit of the text plans the approval anew; more stars end the hold."""
+        known = self.reviews[self.rng.choice(self.held)]
+        review = {**known, "title": self.new_id("edit"), "rating": self.rng.choice((1.5, 1.75, 2.5, 3.5))}
+        await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.edit(review["id"], review, is_reset=True)
         apply_rules(self.world, review)
         self.reviews[review["id"]] = review
 
-    async def end_holds(self) -> None:
-        """The time of some comes: those that only their stars held are approved, unless a moderator decided before.
+    async def expire_holds(self) -> None:
+        """Let some holds expire: reviews held only for their stars are approved unless a moderator decided before.
 
-        One who leaves them New has decided, too.
+        A moderator who leaves a review New has decided, too.
         """
         ids = await self.some_shown(self.held)
-        decided = {id: action for id in ids if (action := self.chance.choice(DECISIONS))}
+        decided = {id: action for id in ids if (action := self.rng.choice(DECISIONS))}
         for action in sorted(set(decided.values())):
             await self.moderate(action, [id for id in decided if decided[id] == action])
-        await self.world.end_holds(ids)
+        await self.world.expire_holds(ids)
         for id in ids:
             self.world.ledger.acknowledge("end of its hold", id)
             if id not in decided and self.world.model.flags[id] == ["low"]:
@@ -162,13 +163,13 @@ class Critic(Actor):
                 self.published.append(id)
 
     async def take_back(self) -> None:
-        """A moderator takes back what the rule has approved, and it isn't approved a second time."""
+        """Reset or reject reviews that the rule has approved; it doesn't approve them again."""
         if ids := await self.some_shown(self.published):
-            await self.moderate(self.chance.choice(("reset", "reject")), ids)
+            await self.moderate(self.rng.choice(("reset", "reject")), ids)
 
     async def some_shown(self, ids: list[str]) -> list[str]:
-        """Take out some of these, of which all that was told has taken effect."""
-        chosen = self.chance.sample(ids, min(len(ids), MOST_ENDED))
+        """Remove some of these ids, and return those whose changes have all taken effect."""
+        chosen = self.rng.sample(ids, min(len(ids), MAX_EXPIRED))
         ids[:] = [id for id in ids if id not in chosen]
         return [id for id in chosen if await self.until_shown(id)]
 
@@ -185,21 +186,21 @@ class Critic(Actor):
         self.world.ledger.acknowledge(f"{action} by HTTP", *ids)
 
 
-async def end_holds(service: Service, ids: Sequence[str]) -> None:
-    """Put the planned approvals of reviews into the past, where no client can bring them. Raises TimeoutError."""
+async def expire_holds(service: Service, ids: Sequence[str]) -> None:
+    """Move the planned approvals of reviews into the past, directly in the database. Raises TimeoutError."""
     past = datetime.now(UTC) - timedelta(hours=1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 async with service.mongo() as database:
                     await database[PLANNED_APPROVALS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
                 return
             except PyMongoError:
-                await asyncio.sleep(0.2)  # a client of a database that is away
+                await asyncio.sleep(0.2)  # retry while the database is unavailable
 
 
 def wrong_flags(model: Model, shown: dict[str, list[Any]]) -> list[tuple[str, str]]:
-    """The reviews whose flags differ from those that the model expects, with what they are."""
+    """Id and description of each review whose flags differ from the model's."""
     return [
         (id, f"flags {shown.get(id)}, expected {flags}") for id, flags in model.flags.items() if shown.get(id) != flags
     ]

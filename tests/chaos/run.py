@@ -1,4 +1,4 @@
-"""One run: clusters, processes, load, faults, and the comparison in the end."""
+"""One run: clusters, processes, load, faults and the final comparison."""
 
 import asyncio
 import random
@@ -18,26 +18,32 @@ from tests.chaos.faults import FAULTS, Fault, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
-from tests.chaos.growth import GROWTHS, why_not
+from tests.chaos.growth import GROWTHS, obstacle_to_growth
 from tests.chaos.images import Photographer
 from tests.chaos.index_changes import INDEX_CHANGES
-from tests.chaos.model import CLOSED_STORE, MOVED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, IMPORT_STORE, ONE_EACH_STORE, OPEN_STORE, RULED_STORE, Json, Model
 from tests.chaos.purchases import Shopper
 from tests.chaos.restored import Mover
-from tests.chaos.rules import RULES, Critic, Ruled, end_holds
-from tests.chaos.soak import EVERY_S, Soak
+from tests.chaos.rules import RULES, Critic, Ruled, expire_holds
+from tests.chaos.soak import INTERVAL_S, Soak
 from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 from tests.support.targeting import found_in
 
 KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
-IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
-EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+"""All faults by name."""
+ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
+"""Faults that restart all processes one by one, beside which another fault may happen."""
+OPEN_SETTINGS = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+"""Store settings that let everyone submit reviews."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a run: it ends after so many faults and acknowledged commands, or after so many seconds."""
+    """The size of a run.
+
+    It ends after this many faults and acknowledged commands, or after this many seconds.
+    """
 
     seed: int
     faults: int
@@ -50,9 +56,9 @@ class Plan:
     deciders: int
     processes: Sequence[str]
     batch: int = 60
-    """The most reviews in one message."""
+    """Maximum number of reviews in one message."""
     before: str | None = None
-    """The revision, or the folder, of the version that processes are of in the beginning if they are upgraded."""
+    """Revision or folder of the version that processes start with if they are upgraded."""
     kinds: Sequence[str] = tuple(KINDS)
     between_s: tuple[float, float] = (0.5, 3.0)
     pause_s: float = 0.02
@@ -72,37 +78,37 @@ class Result:
     before: str | None = None
     seconds: float = 0.0
     acknowledged: int = 0
-    deeds: dict[str, int] = field(default_factory=dict)
+    commands_by_kind: dict[str, int] = field(default_factory=dict)
     unknown: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
     differences: Counter[str] = field(default_factory=Counter)
-    """Of each kind: "lost", "duplicated", "wrong", "relayed"."""
+    """Number of differences by kind: "lost", "duplicated", "wrong", "relayed"."""
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
-    """What the run was to do, and didn't."""
+    """Planned work that the run didn't do."""
     soak: Json = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_right(self) -> bool:
-        """True if nothing was found so far."""
+        """True if no difference or failure has been found so far."""
         return not (self.differences or self.failures)
 
     @property
     def is_good(self) -> bool:
-        """True if nothing was found by a run that did what it was to do."""
+        """True if the run did all planned work and found no difference or failure."""
         return self.is_right and not self.undone
 
     def document(self) -> Json:
-        """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
+        """The JSON form. `recoverySeconds` is the longest time until commands were applied again, by kind of fault."""
         return {
             "seed": self.seed,
             "before": self.before,
             "seconds": round(self.seconds),
             "acknowledged": self.acknowledged,
-            "deeds": self.deeds,
+            "deeds": self.commands_by_kind,
             "faults": dict(sorted(self.faults.items())),
             **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong", "relayed")},
             "unknownOutcomes": self.unknown,
@@ -116,13 +122,13 @@ class Result:
 
 
 async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> Result:
-    """Run it. Raises MissingPartError where Apache Kafka can't run."""
+    """Run a plan. Raises MissingPartError where Apache Kafka can't run."""
     result = Result(plan.seed)
     report(f"Seed {plan.seed}")
-    before = find_before(plan, folder, result) if plan.upgrades else None
+    before = find_version_before(plan, folder, result) if plan.upgrades else None
     began = monotonic()
     async with running_cluster(folder, with_disk="disk-full" in plan.kinds) as cluster:
-        report(f"The clusters are ready after {monotonic() - began:.0f} s")
+        report(f"Clusters ready after {monotonic() - began:.0f} s")
         async with running_fleet(cluster.servers, folder, plan.processes, before) as fleet:
             version = f" with the code of {before.name}" if before else ""
             report(f"{len(fleet.processes)} processes{version} are ready after {monotonic() - began:.0f} s")
@@ -131,15 +137,15 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
             async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
                 series = f"s{plan.seed}"
                 hot = [f"{series}-hot{n}" for n in range(20)]
-                holds, is_mixed = partial(end_holds, fleet.service), before is not None
+                holds, is_mixed = partial(expire_holds, fleet.service), before is not None
                 world = World(http, upstream, ledger, Model(), hot, series, holds, plan.batch, is_mixed)
                 run = Run(plan, report, result, cluster, fleet, world)
-                await run.to_the_end()
+                await run.execute()
     return result
 
 
-def find_before(plan: Plan, folder: Path, result: Result) -> Version | None:
-    """The version before; without one its faults are skipped, with the reason."""
+def find_version_before(plan: Plan, folder: Path, result: Result) -> Version | None:
+    """The version before; None without one, and its faults are skipped with the reason."""
     try:
         before = version_before(plan.before, folder)
     except NoVersionBeforeError as error:
@@ -160,7 +166,7 @@ class Run:
     fleet: Fleet
     world: World
     turns: int = 0
-    """Faults so far, without those that others bring about beside them."""
+    """Number of faults so far, not counting those that happened during others."""
 
     began: float = field(default_factory=monotonic)
     soak: Soak = field(default_factory=Soak)
@@ -175,70 +181,69 @@ class Run:
         enough = self.turns >= self.plan.faults
         return (enough and self.world.ledger.acknowledged >= self.plan.commands) or self.seconds > self.plan.seconds
 
-    async def to_the_end(self) -> None:
-        """Load, faults, and the comparison."""
-        await open_shop(self.world.http)
+    async def execute(self) -> None:
+        """Run load and faults, then compare; redeliver everything and compare again."""
+        await set_up_stores(self.world.http)
         watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
         actors = self.actors()
         acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
-        chance = random.Random(f"{self.plan.seed}/faults")
+        rng = random.Random(f"{self.plan.seed}/faults")
         world = self.world
         stage = Stage(
-            *(self.cluster, self.fleet, chance, world.model),
+            *(self.cluster, self.fleet, rng, world.model),
             disturb=lambda: self.disturb(stage),
             batch=self.plan.batch,
             partitions=world.partitions,
         )
         try:
-            await self.faults(stage)
+            await self.inject_faults(stage)
             if self.fleet.before is not None and self.fleet.is_this_version:
                 await migrate(stage)
-                await stage.a_while(10.0, 15.0)
+                await stage.pause(10.0, 15.0)
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
-            self.fail(error)
+            self.add_failure(error)
         self.is_over.set()
-        await self.ended(acting)
-        self.result.undone = [*self.undone(actors)]
+        await self.wait_for(acting)
+        self.result.undone = [*self.missing_work(actors)]
         ledger, self.result.seconds = self.world.ledger, self.seconds
         self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
-        self.result.deeds = dict(ledger.deeds.most_common())
+        self.result.commands_by_kind = dict(ledger.by_kind.most_common())
         self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
         if not self.result.failures:
             try:
                 await self.compare(stage)
-                # Only now: what was lost would be made good by what is told once more.
-                await self.ended([asyncio.create_task(actor.repeat_all()) for actor in actors])
+                # Not before the comparison: a redelivery could repair a loss.
+                await self.wait_for([asyncio.create_task(actor.redeliver_all()) for actor in actors])
                 if self.result.is_right:
                     await self.compare(stage)
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
                     await self.compare(stage)
             except (EndedByItselfError, NotAcknowledgedError, AssertionError) as error:
-                self.fail(error)
+                self.add_failure(error)
         for task in watching:
             task.cancel()
         for ended in await asyncio.gather(*watching, return_exceptions=True):
             if isinstance(ended, Exception):
-                self.fail(ended)
+                self.add_failure(ended)
         self.result.failures += ledger.unexpected[:20]
         self.result.failures += map(str, found_in(self.fleet.untargeted))
         self.result.soak = self.soak.document()
 
-    async def ended(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Wait until these clients are done, and note what ended them too early."""
+    async def wait_for(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until these clients are done, and record their errors."""
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(ended, BaseException):
-                self.fail(ended)
+                self.add_failure(ended)
 
-    def fail(self, error: BaseException) -> None:
-        """Note what ended the faults or a client."""
+    def add_failure(self, error: BaseException) -> None:
+        """Record an error that ended the faults or a client."""
         self.result.failures.append(f"{type(error).__name__}: {error}")
         if isinstance(error, NeverAppliedError):
             self.result.differences["lost"] += 1
 
-    def undone(self, actors: Sequence[Actor]) -> Iterator[str]:
-        """What is missing of the faults that were asked for, and the clients that sent nothing: a run that does little
-        finds little."""
+    def missing_work(self, actors: Sequence[Actor]) -> Iterator[str]:
+        """Planned faults that didn't happen, and clients that sent nothing: a run that does little finds little."""
         if self.turns < self.plan.faults:
             yield f"{self.turns} faults of {self.plan.faults} in {self.seconds:.0f} s; skipped: {self.result.skipped}"
         for actor in actors:
@@ -260,7 +265,7 @@ class Run:
         return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
 
     async def watch(self) -> None:
-        """Look after the processes: none may end by itself."""
+        """Check that no process ends by itself; end the run if one does."""
         while True:
             try:
                 self.fleet.check()
@@ -268,48 +273,48 @@ class Run:
                 self.result.failures.append(f"{type(error).__name__}: {error}")
                 self.is_over.set()
                 return
-            await asyncio.sleep(2)  # no supervisor looks more often
+            await asyncio.sleep(2)  # supervisors don't check more often
 
     async def measure(self) -> None:
-        """Take samples of the soak."""
+        """Take samples for the soak figures."""
         while True:
-            await self.soak.look(self.fleet, self.seconds)
-            await asyncio.sleep(EVERY_S)
+            await self.soak.sample(self.fleet, self.seconds)
+            await asyncio.sleep(INTERVAL_S)
 
-    def kinds(self, stage: Stage) -> list[str]:
-        """The kinds of faults that can happen here; the others are noted with the reason."""
+    def possible_kinds(self, stage: Stage) -> list[str]:
+        """The kinds of faults that can happen here; the others are recorded as skipped, with the reason."""
         kinds = [kind for kind in self.plan.kinds if kind not in self.result.skipped]
         if "disk-full" in kinds and not stage.cluster.disk:
             kinds.remove("disk-full")
-            self.result.skipped["disk-full"] = "no file system of its own can be mounted here (that takes root)"
-        if any(kind in GROWTHS for kind in kinds) and (reason := why_not(stage)):
+            self.result.skipped["disk-full"] = "can't mount a file system here (needs root)"
+        if any(kind in GROWTHS for kind in kinds) and (reason := obstacle_to_growth(stage)):
             kinds = [kind for kind in kinds if kind not in GROWTHS]
             if not any(kind in GROWTHS for kind in self.result.faults):
                 self.result.skipped |= dict.fromkeys(GROWTHS, reason)
         return kinds
 
-    async def faults(self, stage: Stage) -> None:
-        """One fault after the other, every kind in its turn, in an order that follows from the seed."""
-        kinds = self.kinds(stage)
+    async def inject_faults(self, stage: Stage) -> None:
+        """Run one fault after the other. Each kind has its turn, in an order that follows from the seed."""
+        kinds = self.possible_kinds(stage)
         bag: list[str] = []
         while kinds and not self.is_done and not self.is_over.is_set():
             if not self.plan.faults:
                 await asyncio.sleep(1)  # a run without faults lasts until its commands or seconds are over
                 continue
-            bag = bag or in_turn(stage.chance.sample(kinds, len(kinds)))
-            await self.fault(stage, bag.pop())
+            bag = bag or order_version_changes(stage.rng.sample(kinds, len(kinds)))
+            await self.inject(stage, bag.pop())
             self.turns += 1
-            await stage.a_while(*self.plan.between_s)
+            await stage.pause(*self.plan.between_s)
 
-    async def fault(self, stage: Stage, kind: str) -> None:
-        """One fault, and the time until commands are applied again."""
+    async def inject(self, stage: Stage, kind: str) -> None:
+        """Run one fault, and measure the time until commands are applied again."""
         began = self.seconds
         await KINDS[kind](stage)
         ended = self.seconds
         self.result.faults[kind] += 1
         recovery = ""
         if self.plan.waits_for_recovery:
-            await self.applied()
+            await self.probe()
             recovered = self.seconds - ended
             self.result.recovery[kind] = max(recovered, self.result.recovery.get(kind, 0.0))
             recovery = f", applied again after {recovered:.1f} s"
@@ -317,13 +322,13 @@ class Run:
         self.report(f"{ended:.0f} s: {kind} ({ended - began:.1f} s{recovery}), {acknowledged} acknowledged")
 
     async def disturb(self, stage: Stage) -> None:
-        """One of the faults that don't restart all processes in their turn, which only faults that do so ask for."""
-        kinds = [kind for kind in self.kinds(stage) if kind not in IN_TURN]
+        """Run another fault during a long one, which restarts all processes one by one."""
+        kinds = [kind for kind in self.possible_kinds(stage) if kind not in ROLLING]
         if kinds and not self.is_over.is_set():
-            await self.fault(stage, stage.chance.choice(kinds))
+            await self.inject(stage, stage.rng.choice(kinds))
 
-    async def applied(self) -> None:
-        """A command of each way through the service is applied."""
+    async def probe(self) -> None:
+        """Wait until a submission and an approval have been applied."""
         number = self.result.faults.total()
         review = {"EntityId": "probe", "EntityType": "Product", "review": "Still there?", "rating": 5}
         answer = await self.world.http.wait_for(
@@ -336,9 +341,9 @@ class Run:
         self.world.ledger.acknowledge("probe", id, id)
 
     async def compare(self, stage: Stage) -> None:
-        """Compare what is with what must be."""
+        """Compare the service with the model, and verify the ratings with `plaudit ratings verify`."""
         checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
-        await checker.standing()
+        await checker.unconsumed()
         await end_reminders(stage)
         differences = await checker.differences()
         for difference in differences:
@@ -352,24 +357,24 @@ class Run:
         self.report(f"{self.seconds:.0f} s: compared {self.result.counts}")
 
 
-def in_turn(bag: list[str]) -> list[str]:
-    """A bag that is taken from at its end, with changes of the version in the order in which they alternate."""
+def order_version_changes(bag: list[str]) -> list[str]:
+    """The kinds, to be popped from the end, with changes of version in the order in which they alternate."""
     changes = iter([kind for kind in reversed(UPGRADES) if kind in bag])
     return [next(changes) if kind in UPGRADES else kind for kind in bag]
 
 
-async def open_shop(http: Http) -> None:
-    """Register the stores, and switch reminders on."""
+async def set_up_stores(http: Http) -> None:
+    """Register the stores and enable reminders."""
     reminder: dict[str, Any] = {
         **{"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2},
         "maxAgeDays": 3_650,  # the clocks jump
     }
     for path, body in (
-        (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
-        (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),
-        (f"/api/stores/{RULED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
-        (f"/api/stores/{MOVED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
-        (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
+        (f"/api/stores/{OPEN_STORE}", {"settings": {**OPEN_SETTINGS, "editsKeepStatus": True}}),
+        (f"/api/stores/{ONE_EACH_STORE}", {"settings": {**OPEN_SETTINGS, "oneReviewPerCustomer": True}}),
+        (f"/api/stores/{RULED_STORE}", {"settings": {**OPEN_SETTINGS, "moderationRules": RULES}}),
+        (f"/api/stores/{IMPORT_STORE}", {"settings": {**OPEN_SETTINGS, "moderationRules": RULES}}),
+        (f"/api/stores/{CLOSED_STORE}", {"settings": {**OPEN_SETTINGS, "reviewsEnabled": False}}),
         ("/api/settings", {"reminder": reminder}),
     ):
         answer = await http.wait_for("PUT", path, body, key=path)

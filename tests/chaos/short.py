@@ -13,12 +13,12 @@ from tests.chaos.run import Plan, Result, run_chaos
 
 
 def seed() -> int:
-    """The seed of the environment (SEED), or any."""
+    """The seed in the environment variable SEED, else a random one."""
     return int(os.environ.get("SEED", random.randrange(10**6)))
 
 
 async def good_result(plan: Plan, folder: Path, capsys: pytest.CaptureFixture[str]) -> Result:
-    """Run it, and see that nothing was lost, doubled or wrong; skips where Kafka can't run."""
+    """Run a plan, and assert that nothing was lost, duplicated or wrong. Skips where Kafka can't run."""
     try:
         result = await run_chaos(plan, folder, print)
     except MissingPartError as missing:

@@ -1,4 +1,4 @@
-"""Memory, descriptors, threads and tasks of processes, and their lag, over time."""
+"""Memory, descriptors, threads, tasks and consumer lag of processes over time."""
 
 import asyncio
 from collections import defaultdict
@@ -14,16 +14,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.chaos.fleet import Fleet
 
 WARM_UP_S = 300.0
-LEAST_S = 600.0
-"""A slope over less says nothing."""
+"""Seconds after the start of a process whose samples are ignored."""
+MIN_DURATION_S = 600.0
+"""Minimum seconds of samples: the slope of a shorter time means nothing."""
 
-EVERY_S = 10.0
-PATIENCE_S = 5.0
-"""A process that is frozen, or not there, tells nothing."""
+INTERVAL_S = 10.0
+"""Seconds between samples."""
+TIMEOUT_S = 5.0
+"""Timeout of a sample: a process may be frozen or gone."""
 
 
 class Sample(NamedTuple):
-    """Seconds since the beginning, resident memory in MiB, open descriptors, threads, tasks of asyncio."""
+    """Seconds since the start of the run, resident memory in MiB, open descriptors, threads, asyncio tasks."""
 
     at_s: float
     memory: float
@@ -34,27 +36,29 @@ class Sample(NamedTuple):
 
 @dataclass
 class Soak:
-    """Samples by process, and the lag of all groups together as the facades tell it."""
+    """Samples by process name and pid, and the total lag of all consumer groups as the facades report it."""
 
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=lambda: defaultdict(list))
     lag: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds since the beginning, records."""
+    """Seconds since the start of the run, and lag in records."""
 
-    async def look(self, fleet: Fleet, at_s: float) -> None:
-        """Take a sample of every living process that answers."""
-        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+    async def sample(self, fleet: Fleet, at_s: float) -> None:
+        """Take a sample of every running process that responds."""
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
             processes = [(name, process.pid) for name, process in fleet.processes.items()]
-            await asyncio.gather(*(self._look(client, fleet.metrics[name], name, pid, at_s) for name, pid in processes))
+            await asyncio.gather(
+                *(self._sample(client, fleet.metrics[name], name, pid, at_s) for name, pid in processes)
+            )
 
-    async def _look(self, client: httpx.AsyncClient, port: int, name: str, pid: int, at_s: float) -> None:
+    async def _sample(self, client: httpx.AsyncClient, port: int, name: str, pid: int, at_s: float) -> None:
         folder = Path(f"/proc/{pid}")
         try:
-            told = (await client.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status()
+            response = (await client.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status()
             status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
             descriptors = len(list((folder / "fd").iterdir()))
         except (OSError, httpx.HTTPError):
-            return  # it has just ended, is about to listen, or is frozen by a fault
-        families = {family.name: family for family in text_string_to_metric_families(told.text)}
+            return  # just ended, not listening yet, or frozen by a fault
+        families = {family.name: family for family in text_string_to_metric_families(response.text)}
         memory = int(status["VmRSS"].split()[0]) / 1024
         tasks = int(families["plaudit_tasks"].samples[0].value)
         self.samples[name, pid].append(Sample(at_s, memory, descriptors, int(status["Threads"]), tasks))
@@ -62,9 +66,9 @@ class Soak:
             self.lag.append((at_s, sum(sample.value for sample in lag)))
 
     def document(self) -> dict[str, Any]:
-        """Once warm, by process: medians of what it takes in each quarter, and its growth by hour; the lag in records.
+        """By process, after the warm-up: medians of each quarter and the growth per hour; also the lag in records.
 
-        Empty where nothing lasted long enough.
+        Empty if no process ran long enough.
         """
         processes = {f"{name}/{pid}": grown for (name, pid), all in self.samples.items() if (grown := growth(all))}
         lag = [(at_s / 3600, records) for at_s, records in self.lag if at_s >= WARM_UP_S]
@@ -82,9 +86,9 @@ class Soak:
 
 
 def growth(samples: list[Sample]) -> dict[str, Any]:
-    """Medians of a process in each quarter of its time, and their growth; empty if it lived too short a time."""
+    """Medians of a process in each quarter of its time, and its growth per hour; empty if it ran too briefly."""
     warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
-    if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
+    if not warm or warm[-1].at_s - warm[0].at_s < MIN_DURATION_S:
         return {}
     hours = [sample.at_s / 3600 for sample in warm]
     grown: dict[str, Any] = {"minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1)}

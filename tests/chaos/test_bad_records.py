@@ -1,4 +1,4 @@
-"""Bad records among good ones: `tests.chaos.bad_records` on real servers."""
+"""Bad records among good ones, on real servers: the short form of `tests.chaos.bad_records`."""
 
 import os
 import random

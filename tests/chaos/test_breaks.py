@@ -1,4 +1,4 @@
-"""The breaks that the fault suite has to find still fit the code; `python -m tests.chaos.breaks` runs them."""
+"""The deliberate breaks still apply to the code. `python -m tests.chaos.breaks` runs the fault suite on each."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from tests.chaos.breaks.__main__ import BREAKS, RUNS, TREE
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_it_can_be_applied(name: str) -> None:
+def test_break_applies(name: str) -> None:
     if not shutil.which("patch"):
         pytest.skip("the command `patch` isn't installed")
     command = ["patch", "--dry-run", "--strip=1", "--fuzz=0", f"--input={BREAKS / name}.patch"]
@@ -17,5 +17,5 @@ def test_it_can_be_applied(name: str) -> None:
     assert tried.returncode == 0, tried.stdout
 
 
-def test_each_has_a_run() -> None:
+def test_every_break_has_a_run() -> None:
     assert {patch.stem for patch in BREAKS.glob("*.patch")} == set(RUNS)

@@ -14,12 +14,12 @@ KINDS = (
 
 
 @pytest.mark.slow
-async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_no_loss_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(
         seed=seed(),
         faults=len(KINDS),
         commands=200,
-        seconds=600,  # as a busy machine may take
+        seconds=600,  # enough for a busy machine
         reviewers=5,
         importers=1,
         buyers=2,

@@ -1,6 +1,6 @@
-"""Faults of versions: processes go to this version and back to the one before, one by one, under load.
+"""Faults of versions: processes are upgraded to this version and rolled back, one by one, under load.
 
-Other faults happen between two processes, so that each mixture of versions has its share of them.
+Other faults happen between two processes, so that each mixture of versions is tested with some of them.
 """
 
 from collections.abc import Sequence
@@ -9,28 +9,34 @@ from tests.chaos.faults import Fault, Stage
 from tests.chaos.versions import Version
 
 ORDER = ("worker", "scheduler", "api")
-"""Of an upgrade, and the other way round of a rollback: whoever reads what is new is there before who writes it."""
+"""Order of an upgrade, and reverse order of a rollback: readers of a new format are there before its writers."""
 
-KILLED = 0.25
-"""The share of processes that are killed instead of stopped."""
+KILL_PROBABILITY = 0.25
+"""Probability that a process is killed instead of stopped."""
 
-DISTURBED = 0.5
-"""The share of processes beside whose start another fault begins; the others are waited for."""
+DISTURB_PROBABILITY = 0.5
+"""Probability that another fault begins while a process starts, instead of waiting for it."""
 
 
 async def upgrade(stage: Stage) -> None:
-    """`plaudit init` of this version, then each process; when none is left of the version before, `plaudit migrate` as
-    far as that goes on running."""
+    """Run `plaudit init` of this version, then replace each process.
+
+    When no process of the version before is left, `plaudit migrate --compatible` runs the migrations that it still
+    supports.
+    """
     fleet = stage.fleet
     await fleet.run(fleet.this, "init")
-    await take_turns(stage, fleet.this, ORDER)
+    await replace_processes(stage, fleet.this, ORDER)
     if fleet.this.migrates:
         await fleet.run(fleet.this, "migrate", "--compatible")
 
 
 async def migrate(stage: Stage) -> None:
-    """The steps with which the version before doesn't run, then each process anew: they go by what they find at their
-    start. There is no way back."""
+    """Run the migrations that the version before doesn't support, then restart each process, because it reads the
+    schema at its start.
+
+    There is no rollback from here.
+    """
     fleet = stage.fleet
     await fleet.run(fleet.this, "migrate")
     for name in [name for kind in ORDER for name in sorted(fleet.names(kind))]:
@@ -40,24 +46,24 @@ async def migrate(stage: Stage) -> None:
 
 
 async def roll_back(stage: Stage) -> None:
-    """Each process; indexes, topics and documents stay as this version has left them."""
+    """Replace each process by the version before; indexes, topics and documents stay as this version left them."""
     assert stage.fleet.before is not None
-    await take_turns(stage, stage.fleet.before, ORDER[::-1])
+    await replace_processes(stage, stage.fleet.before, ORDER[::-1])
 
 
-async def take_turns(stage: Stage, version: Version, order: Sequence[str]) -> None:
-    """Bring each process of another version to this one, and wait until all are ready."""
+async def replace_processes(stage: Stage, version: Version, order: Sequence[str]) -> None:
+    """Replace each process of another version by this one, and wait until all are ready."""
     fleet = stage.fleet
     for name in [name for kind in order for name in sorted(fleet.names(kind))]:
         if fleet.version(name) == version:
             continue
-        if stage.chance.random() < KILLED:
+        if stage.rng.random() < KILL_PROBABILITY:
             fleet.kill(name)
         else:
             await fleet.stop(name, in_time=False)
         fleet.versions[name] = version
         fleet.start(name)
-        if stage.chance.random() < DISTURBED:
+        if stage.rng.random() < DISTURB_PROBABILITY:
             await stage.disturb()
         else:
             await fleet.until_ready(name)
@@ -65,4 +71,4 @@ async def take_turns(stage: Stage, version: Version, order: Sequence[str]) -> No
 
 
 UPGRADES: dict[str, Fault] = {"upgraded": upgrade, "rolled-back": roll_back}
-"""In the order in which they alternate: the processes begin with the version before."""
+"""In the order in which they alternate: the processes start with the version before."""

@@ -1,4 +1,4 @@
-"""Trees of the service: this one and the one before, each run by an interpreter that has what it is locked to."""
+"""Source trees of this version and the one before, each run by an interpreter with its locked dependencies."""
 
 import subprocess
 import sys
@@ -12,11 +12,12 @@ from tests.support.targeting import VARIABLE
 TREE: Final = Path(__file__).parents[2]
 LOCK: Final = Path("requirements", "run.lock")
 ROOMS: Final = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "plaudit")
+"""Packages of the service."""
 SHARED: Final = ("storage", "messaging")
-"""Rooms with what versions have in common: documents and messages."""
+"""Packages with the formats that versions share: documents and messages."""
 
 PLACE: Final = "code of "
-"""The beginning of the line that a process says first, before the folder that its rooms are found in."""
+"""Prefix of the first line that a process prints; the folder of its packages follows."""
 
 _LAUNCH: Final = f"""
 import os
@@ -33,12 +34,12 @@ main()
 
 
 class NoVersionBeforeError(Exception):
-    """There is no earlier version to compare with; the message says why."""
+    """There is no version before; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A tree of the service, named by its revision."""
+    """A source tree of the service, named by its revision."""
 
     name: str
     tree: Path
@@ -50,11 +51,12 @@ class Version:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables by which this tree comes before the one that is installed."""
+        """Environment variables that put this tree before the installed one."""
         return {"PYTHONPATH": str(self.tree)}
 
     @property
     def place(self) -> str:
+        """The first line of the output of its processes."""
         return f"{PLACE}{self.tree}"
 
     @property
@@ -64,13 +66,15 @@ class Version:
 
 
 def this_version() -> Version:
-    """The tree that the suite belongs to."""
+    """The tree that this suite belongs to."""
     return Version("this", TREE, Path(sys.executable))
 
 
 def version_before(wanted: str | None, folder: Path) -> Version:
-    """An earlier version, put into a folder: of a revision, of a tree that is there already, or as `revision_before`
-    chooses. Raises NoVersionBeforeError."""
+    """An earlier version: an existing tree, a revision extracted into `folder`, or the choice of `revision_before`.
+
+    Raises NoVersionBeforeError.
+    """
     if wanted and Path(wanted).is_dir():
         tree, name = Path(wanted).resolve(), wanted
     else:
@@ -82,7 +86,7 @@ def version_before(wanted: str | None, folder: Path) -> Version:
         with tarfile.open(archive) as packed:
             packed.extractall(tree, filter="data")
         archive.unlink()
-        # Once, and not by each process that starts where the environment forbids to keep what was compiled.
+        # Compile once: with PYTHONDONTWRITEBYTECODE every process would compile again.
         rooms = [tree / room for room in ROOMS]
         subprocess.run([sys.executable, "-m", "compileall", "-q", *rooms], check=False, capture_output=True)
     is_like_this = (tree / LOCK).read_bytes() == (TREE / LOCK).read_bytes()
@@ -90,8 +94,10 @@ def version_before(wanted: str | None, folder: Path) -> Version:
 
 
 def revision_before() -> str:
-    """The newest release before this one; without any, the commit before the last change of what versions share,
-    which is HEAD while such a change isn't committed. Raises NoVersionBeforeError."""
+    """The newest release before this one; without any, the commit before the last change of `SHARED`.
+
+    That is HEAD while such a change isn't committed. Raises NoVersionBeforeError.
+    """
     try:
         return revision_of(_git("describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^"))
     except NoVersionBeforeError:
@@ -111,15 +117,15 @@ def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], cwd=TREE, capture_output=True, text=True, check=True)
     except FileNotFoundError:
-        raise NoVersionBeforeError("git isn't installed, which would tell earlier versions") from None
+        raise NoVersionBeforeError("earlier versions can't be found: git isn't installed") from None
     except subprocess.CalledProcessError as error:
-        told = error.stderr.strip().partition("\n")[0]
-        raise NoVersionBeforeError(f"no earlier version in this copy, it may be a shallow one: {told}") from None
+        output = error.stderr.strip().partition("\n")[0]
+        raise NoVersionBeforeError(f"no earlier version in this clone, which may be shallow: {output}") from None
     return done.stdout.strip()
 
 
 def _environment(tree: Path, folder: Path) -> Path:
-    """The interpreter of a new environment with what a tree is locked to. Raises NoVersionBeforeError."""
+    """The interpreter of a new environment with the locked dependencies of a tree. Raises NoVersionBeforeError."""
     uv, python = Path(sys.executable).with_name("uv"), folder / "bin" / "python"
     install: list[str | Path] = [uv, "pip", "install", "--quiet", f"--python={python}"]
     commands: tuple[list[str | Path], ...] = (
@@ -130,5 +136,5 @@ def _environment(tree: Path, folder: Path) -> Path:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise NoVersionBeforeError(f"what it is locked to can't be installed: {done.stderr.strip()[-500:]}")
+            raise NoVersionBeforeError(f"its locked dependencies can't be installed: {done.stderr.strip()[-500:]}")
     return python

@@ -1,4 +1,4 @@
-"""Fixtures for tests that start real servers as child processes."""
+"""Fixtures of tests that start real servers as child processes."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,13 +13,14 @@ from tests.support.processes import Marked
 
 @pytest.fixture
 def progress() -> list[str]:
-    """Its `append` is a report to give to the servers."""
+    """Progress messages: `append` is passed to servers as their `report`."""
     return []
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Path]:
-    """A data folder whose name has to be quoted in most places, as a user's may; too big to be kept."""
+    """A data folder whose name needs quoting in most places, as a user's may. Removed afterwards, because it is
+    large."""
     data = tmp_path / "Daten für 100%, é"
     data.mkdir()
     yield data
@@ -28,7 +29,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 async def marked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Marked]:
-    """Marks what the test starts; nothing of that may be left in the end."""
+    """Tracks the processes that the test starts; none may be left at the end."""
     marked = Marked()
     for name, value in marked.environment.items():
         monkeypatch.setenv(name, value)
@@ -38,7 +39,7 @@ async def marked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Marked]:
 
 @pytest.fixture
 async def kafka_can_run() -> None:
-    """Fetches Apache Kafka when it isn't cached yet, and skips where it can't run."""
+    """Downloads Apache Kafka if it isn't cached; skips where it can't run."""
     try:
         await set_up_kafka(print)
     except MissingPartError as missing:
@@ -47,7 +48,7 @@ async def kafka_can_run() -> None:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Empties the PATH and the user's cache; call it to put shell scripts on the PATH."""
+    """Empties PATH and the user's cache. Call it to put shell scripts on the PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     path = f"{folder}:/usr/bin:/bin"

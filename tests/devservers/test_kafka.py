@@ -1,4 +1,4 @@
-"""The embedded broker: Apache Kafka, and Tansu in its place."""
+"""The embedded broker: Apache Kafka, or Tansu instead."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ async def consume(server: ServerProcess, count: int) -> Sequence[bytes | None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kafka_can_run")
-async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
+async def test_data_and_address_survive_stop_and_crash(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append) as server:
         assert isinstance(server, KafkaProcess)
         await create_topic(server)
@@ -79,7 +79,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
         assert server.pid is None
     async with embedded_kafka(data, progress.append) as server:
         assert server.address == address
-        server.stop_grace_s = 60.0  # other tests take the processor
+        server.stop_grace_s = 60.0  # other tests use the processor
         await produce(server, LARGE)
         assert await consume(server, 3) == [b"1", b"2", LARGE]
         with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
@@ -92,17 +92,17 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
 
 @pytest.mark.usefixtures("kafka_can_run")
 @pytest.mark.long
-async def test_says_at_once_why_it_does_not_start(data: Path, progress: list[str]) -> None:
+async def test_startup_failure_is_reported_immediately(data: Path, progress: list[str]) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
     with pytest.raises(EmbeddedServerError, match=r"(?s)exit code 1.*Stored node id 7"):
-        # Sooner than after the time that a start may take, but a JVM that a busy machine runs takes its time, too.
+        # Well before the start timeout, but long enough for a JVM on a busy machine.
         async with asyncio.timeout(KafkaProcess.start_timeout_s / 2), embedded_kafka(data, progress.append):
             pass
 
 
-async def test_tansu(data: Path, progress: list[str]) -> None:
+async def test_tansu_keeps_its_address(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
         assert isinstance(server, TansuProcess)
         await create_topic(server)
@@ -117,8 +117,8 @@ async def test_tansu(data: Path, progress: list[str]) -> None:
     assert set(progress) == {"Starting Tansu"}
 
 
-async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None:
-    """By all that wait for it: routers of commands, before the first one that they pass on."""
+async def test_lag_on_tansu(data: Path, progress: list[str]) -> None:
+    """Routers of commands read the lag before they forward their first command."""
     names = TopicNames("p.")
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
         connection = KafkaConnection(server.address, idempotence=False)
@@ -148,7 +148,7 @@ async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None
         ({"java": JAVA}, "Maven is missing"),
     ],
 )
-async def test_tansu_where_kafka_lacks_something(
+async def test_tansu_replaces_kafka_without_its_requirements(
     data: Path, progress: list[str], commands: Callable[..., None], scripts: dict[str, str], missing: str
 ) -> None:
     commands(**scripts)
@@ -174,20 +174,20 @@ async def test_java_home_is_honoured(
 
 
 @pytest.mark.usefixtures("kafka_can_run")
-async def test_options_from_the_environment_make_no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jvm_options_keep_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
     plain = await set_up_kafka(print)
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     assert await set_up_kafka(print) == plain
 
 
-def test_says_where_another_cache_is_chosen(tmp_path: Path) -> None:
+def test_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "plaudit").touch()
     with pytest.raises(EmbeddedServerError, match=r"can't be written .* XDG_CACHE_HOME says where caches are"):
         KafkaJars(tmp_path).lock()
 
 
-async def test_mavens_error_is_told(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
+async def test_maven_error_is_reported(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
     commands(java=JAVA, mvn="echo '[ERROR] the registry is on holiday'; exit 1")
     with pytest.raises(EmbeddedServerError, match="the registry is on holiday") as caught:
         async with embedded_kafka(data, progress.append):
@@ -198,7 +198,7 @@ async def test_mavens_error_is_told(data: Path, progress: list[str], commands: C
 
 @pytest.fixture
 def slow_maven(tmp_path: Path, commands: Callable[..., None]) -> Path:
-    """A Maven that copies a jar when the returned file exists, and writes a line into `calls` beside it."""
+    """A Maven that copies a jar once the returned file exists, and appends a line to `calls` beside it."""
     go_on = tmp_path / "go-on"
     commands(
         java=JAVA,
@@ -215,7 +215,9 @@ def jar_name() -> str:
     return f"kafka_2.13-{KafkaJars().folder.name.removeprefix('kafka-')}.jar"
 
 
-async def test_an_interrupted_fetch_leaves_nothing_half(progress: list[str], slow_maven: Path, marked: Marked) -> None:
+async def test_cancelled_download_leaves_no_partial_cache(
+    progress: list[str], slow_maven: Path, marked: Marked
+) -> None:
     calls = slow_maven.with_name("calls")
     fetch = asyncio.create_task(set_up_kafka(progress.append))
     await eventually(calls.exists)
@@ -226,7 +228,7 @@ async def test_an_interrupted_fetch_leaves_nothing_half(progress: list[str], slo
     assert not KafkaJars().cached
 
 
-async def test_two_that_fetch_at_once_fetch_once(
+async def test_concurrent_downloads_fetch_once(
     progress: list[str], slow_maven: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def make_archive(archive: Path, _: KafkaRuntime) -> None:

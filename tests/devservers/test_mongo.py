@@ -25,7 +25,7 @@ Document = dict[str, object]
 
 
 async def insert(server: MongoProcess) -> int:
-    """Insert a document in a transaction; returns how many there are."""
+    """Insert a document in a transaction. Returns the number of documents."""
     async with AsyncMongoClient[Document](server.uri) as client:
         documents = client.test.documents
         async with client.start_session() as session, await session.start_transaction():
@@ -34,7 +34,7 @@ async def insert(server: MongoProcess) -> int:
 
 
 @pytest.mark.long
-async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
+async def test_data_and_address_survive_stop_and_crash(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         assert await insert(server) == 1
         await server.stop()
@@ -57,12 +57,12 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
 
 
 @pytest.mark.long
-async def test_primary_again_on_another_port(data: Path, progress: list[str]) -> None:
+async def test_primary_after_port_change(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         await insert(server)
         port = server.port
         server.kill()
-    with socket.socket() as squatter:  # it doesn't listen: MongoDB asks there for itself, and has to be refused
+    with socket.socket() as squatter:  # doesn't listen: MongoDB's connections to its old address must be refused
         squatter.bind((HOST, port))
         async with embedded_mongo(data, progress.append) as server:
             assert server.port != port
@@ -71,7 +71,7 @@ async def test_primary_again_on_another_port(data: Path, progress: list[str]) ->
 
 
 @pytest.mark.long
-async def test_three_members(data: Path) -> None:
+async def test_three_member_replica_set(data: Path) -> None:
     members = [MongoProcess(data / f"{n}", data / f"{n}.log", cache_gb=0.25) for n in range(3)]
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(member) for member in members))
@@ -81,7 +81,7 @@ async def test_three_members(data: Path) -> None:
                 try:
                     return (await client.test.documents.insert_one({})).acknowledged
                 except AutoReconnect:
-                    return False  # members that were slow choose another primary
+                    return False  # slow members elect another primary
 
             assert await eventually(inserted)
         for member in members:
@@ -89,7 +89,7 @@ async def test_three_members(data: Path) -> None:
 
 
 @pytest.mark.parametrize("last_words", ["error while loading shared libraries: libcurl.so.4", ""])
-async def test_says_at_once_why_it_does_not_start(
+async def test_startup_failure_is_reported_immediately(
     data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_words: str
 ) -> None:
     binary = tmp_path / "mongod"
@@ -103,11 +103,11 @@ async def test_says_at_once_why_it_does_not_start(
     assert "PLAUDIT_MONGO__URI" in str(caught.value)
 
 
-async def test_says_that_the_disk_is_full(
+async def test_full_disk_is_reported(
     data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     binary = tmp_path / "mongod"
-    binary.write_text("#!/bin/sh\nkill -ABRT $$\n")  # as mongod ends without room, and without a word in its log
+    binary.write_text("#!/bin/sh\nkill -ABRT $$\n")  # as mongod ends on a full disk, with an empty log
     binary.chmod(0o755)
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=27 * 2**20))
@@ -117,9 +117,7 @@ async def test_says_that_the_disk_is_full(
     assert "OpenSSL" not in str(caught.value)
 
 
-async def test_says_what_to_do_without_the_wheel(
-    data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_wheel_is_reported(data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -129,7 +127,7 @@ async def test_says_what_to_do_without_the_wheel(
             pass
 
 
-async def test_says_what_to_do_on_another_machine(
+async def test_unsupported_architecture_is_reported(
     data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")

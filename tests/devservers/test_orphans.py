@@ -1,4 +1,4 @@
-"""Whatever happens to Plaudit, no server outlives it."""
+"""No server outlives its Plaudit process, however that ends."""
 
 import os
 import signal
@@ -59,11 +59,11 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
             parent.kill()
 
 
-# What is killed is gone before anybody has looked, by itself: each of these stays until it is killed.
+# Short-lived children could end by themselves before a test looks: each of these hangs until it is killed.
 
 
-def slow_leash(folder: Path) -> Path:
-    """The leash, which isn't put on before the parent is gone."""
+def late_leash(folder: Path) -> Path:
+    """A leash that takes effect only after its parent has ended."""
     leash = folder / "leash.py"
     leash.write_text(
         "import os, runpy, sys, time\n"
@@ -74,8 +74,8 @@ def slow_leash(folder: Path) -> Path:
     return leash
 
 
-def slow_java(folder: Path) -> Path:
-    """A home of Java that takes its time to tell its version."""
+def hanging_java(folder: Path) -> Path:
+    """A JAVA_HOME whose Java hangs when asked for its version."""
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)  # until it is killed\n")
@@ -83,13 +83,13 @@ def slow_java(folder: Path) -> Path:
     return java.parent.parent
 
 
-def paused(folder: Path) -> str:
-    """Options of a JVM that stops where it begins."""
+def paused_jvm(folder: Path) -> str:
+    """Options of a JVM that pauses at its start."""
     return f"-XX:+UnlockDiagnosticVMOptions -XX:+PauseAtStartup -XX:PauseAtStartupFile={folder / 'paused'}"
 
 
-async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
-    """Kill it, and wait until nothing of it is left."""
+async def kill_and_wait(parent: subprocess.Popen[bytes], marked: Marked) -> None:
+    """Kill the process and wait until none of its children is left."""
     parent.kill()
     parent.wait()
     await marked.gone()
@@ -97,42 +97,42 @@ async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
-async def test_killed_while_it_fetches(
+async def test_kill_during_download(
     data: Path, tmp_path: Path, marked: Marked, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     if moment == "leash.py":
-        monkeypatch.setenv("OTHER_LEASH", str(slow_leash(tmp_path)))
+        monkeypatch.setenv("OTHER_LEASH", str(late_leash(tmp_path)))
     elif moment == "-version":
-        monkeypatch.setenv("JAVA_HOME", str(slow_java(tmp_path)))
+        monkeypatch.setenv("JAVA_HOME", str(hanging_java(tmp_path)))
     else:
-        monkeypatch.setenv("MAVEN_OPTS", paused(tmp_path))
+        monkeypatch.setenv("MAVEN_OPTS", paused_jvm(tmp_path))
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running(moment)
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
     assert not KafkaJars(tmp_path).cached
 
 
 @pytest.mark.slow
-async def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
+async def test_kill_during_archiving(data: Path, tmp_path: Path, marked: Marked) -> None:
     jars = KafkaJars(tmp_path).folder
     jars.mkdir(parents=True)
     for jar in KafkaJars().folder.glob("*.jar"):
         (jars / jar.name).symlink_to(jar)
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running("-XX:ArchiveClassesAtExit")
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
     assert not list(jars.glob("*.jsa"))
 
 
 @pytest.mark.parametrize("moment", ["--replSet", "kafka.Kafka"])
-async def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
+async def test_kill_during_start(data: Path, marked: Marked, moment: str) -> None:
     with plaudit(data, "kafka") as parent:
         await marked.running(moment)
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
 
 
 @pytest.mark.long
-async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
+async def test_failed_server_stops_the_other(data: Path, marked: Marked) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
@@ -143,16 +143,16 @@ async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marke
 
 
 @pytest.mark.long
-async def test_killed_when_ready(data: Path, marked: Marked) -> None:
+async def test_kill_when_ready(data: Path, marked: Marked) -> None:
     with plaudit(data, "auto") as parent:
         await eventually((data / "ready").exists)
         assert marked.run("mongod")
         assert marked.run("kafka.Kafka")
-        await killed(parent, marked)
+        await kill_and_wait(parent, marked)
 
 
 @pytest.mark.long
-async def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
+async def test_ctrl_c_stops_servers_cleanly(data: Path, marked: Marked) -> None:
     with plaudit(data, "kafka") as parent:
         await eventually((data / "ready").exists)
         os.killpg(parent.pid, signal.SIGINT)  # as the terminal does

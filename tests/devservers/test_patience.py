@@ -1,4 +1,4 @@
-"""Servers that are killed again while they start again: `plaudit up` goes on until it is told to stop."""
+"""Servers that are killed repeatedly during restarts: `plaudit up` keeps trying until it is stopped."""
 
 import asyncio
 import os
@@ -18,14 +18,14 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
 SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
-GOES_ON = "not started; trying again until Ctrl-C"
+RETRYING = "not started; trying again until Ctrl-C"
 RECOVERY_S = 300.0
 PAUSE_S = 0.2
-"""Between two reviews of a client: a thousand fit on a page."""
+"""Seconds between two reviews of a client: a page holds a thousand."""
 
 
 async def kill_starts(up: Up, server: str, times: int) -> None:
-    """Kill a server that runs, and then so many of its starts: in turns before its first word and after it."""
+    """Kill a running server, then `times` of its starts: alternately before and after its first log output."""
     log = up.endpoints.parent / "logs" / SERVERS[server]
     killed: set[int] = set()
 
@@ -37,13 +37,13 @@ async def kill_starts(up: Up, server: str, times: int) -> None:
     for _ in range(1 + times):
         pid = await eventually(lambda: asyncio.to_thread(found), deadline_s=RECOVERY_S)
         assert pid is not None
-        with suppress(ProcessLookupError):  # it had ended by itself
+        with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGKILL)
         killed.add(pid)
 
 
-async def submit_all_the_time(address: str, product: str, acknowledged: set[str]) -> None:
-    """Submit reviews until cancelled, and note those that were taken."""
+async def submit_continuously(address: str, product: str, acknowledged: set[str]) -> None:
+    """Submit reviews until cancelled, and record the accepted ones."""
     async with httpx.AsyncClient(base_url=address, timeout=40) as client:
         while True:
             with suppress(httpx.TransportError):
@@ -55,7 +55,7 @@ async def submit_all_the_time(address: str, product: str, acknowledged: set[str]
 
 
 async def until_listed(address: str, product: str, acknowledged: set[str]) -> None:
-    """Wait until everything that was acknowledged is in the list."""
+    """Wait until all acknowledged reviews are listed."""
 
     async def missing() -> set[str]:
         async with httpx.AsyncClient(base_url=address, timeout=40) as client:
@@ -70,12 +70,13 @@ async def until_listed(address: str, product: str, acknowledged: set[str]) -> No
     await eventually(missing, lambda left: not left, deadline_s=RECOVERY_S)
 
 
-async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
-    """Kill both servers and their starts while reviews come in; all that were taken are there in the end."""
+async def kill_and_recover(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
+    """Kill both servers and their starts while reviews are submitted; all acknowledged ones must be stored at the
+    end."""
     await up.says(process, "Ctrl-C stops everything")
     address, product = f"http://127.0.0.1:{up.environment['PLAUDIT_HTTP__PORT']}", new_id()
     acknowledged: set[str] = set()
-    clients = asyncio.create_task(submit_all_the_time(address, product, acknowledged))
+    clients = asyncio.create_task(submit_continuously(address, product, acknowledged))
     await eventually(lambda: len(acknowledged) > 20)
     await asyncio.gather(*(kill_starts(up, server, times) for server in SERVERS))
     before = len(acknowledged)
@@ -86,21 +87,21 @@ async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) 
     async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         (id,) = await Facade(client).submit(submission(product))
         assert await Facade(client).moderate("approve", id) == ["applied"]
-    said = up.log.read_text().splitlines()
+    output = up.log.read_text().splitlines()
     for name in ("MongoDB", "Kafka"):
-        assert len([line for line in said if GOES_ON in line and name in line]) >= times
+        assert len([line for line in output if RETRYING in line and name in line]) >= times
     assert process.poll() is None
 
 
 @pytest.mark.slow
-async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> None:
+async def test_kills_during_restart(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:
-        await killed_and_back(up, process, times=2)
-        # Ctrl-C counts while it tries, too.
+        await kill_and_recover(up, process, times=2)
+        # Ctrl-C works during restarts, too.
         killing = asyncio.create_task(kill_starts(up, "kafka.Kafka", times=1_000))
-        tries = up.log.read_text().count(GOES_ON)
-        await eventually(lambda: up.log.read_text().count(GOES_ON) > tries)
+        tries = up.log.read_text().count(RETRYING)
+        await eventually(lambda: up.log.read_text().count(RETRYING) > tries)
         process.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(process.wait, 60) == 0
         killing.cancel()
@@ -109,8 +110,8 @@ async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> N
 
 
 @pytest.mark.slow
-async def test_killed_while_it_starts_again_ten_times(tmp_path: Path, marked: Marked) -> None:
+async def test_ten_kills_during_restart(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:
-        await killed_and_back(up, process, times=10)
+        await kill_and_recover(up, process, times=10)
     await up.nothing_is_left()

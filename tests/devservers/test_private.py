@@ -1,4 +1,4 @@
-"""Other users of the machine: what they can read, and what lets them in."""
+"""Other users of the machine: files they can read, and servers they can connect to."""
 
 import json
 import os
@@ -28,15 +28,15 @@ NOT_ALLOWED = 13
 
 
 def open_to_others(folder: Path) -> list[Path]:
-    """What others could reach if the folder itself were open."""
-    # Not by rglob: a folder that a server removes meanwhile would end it.
+    """Paths that others could access if the folder itself were open."""
+    # rglob would fail on a folder that a server removes meanwhile.
     within = [Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)]
     assert within
     return [path for path in (folder, *within) if is_open_to_others(path)]
 
 
 def is_open_to_others(path: Path) -> bool:
-    """True if others may use the file; a server removes files of its own at any time."""
+    """True if other users may access the file; False if the server has removed it meanwhile."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -44,8 +44,8 @@ def is_open_to_others(path: Path) -> bool:
     return not stat.S_ISLNK(mode) and bool(mode & 0o077)
 
 
-async def refuses_strangers(uri: str) -> None:
-    """Fail if somebody without a password can read, write, or make himself a user."""
+async def assert_password_required(uri: str) -> None:
+    """Assert that a client without a password can't read, write, or create a user."""
     address = urlsplit(uri).netloc.rpartition("@")[2]
     async with AsyncMongoClient[Document](f"mongodb://{address}/?replicaSet=plaudit") as client:
         for attempt in (
@@ -62,7 +62,7 @@ async def refuses_strangers(uri: str) -> None:
 
 @asynccontextmanager
 async def ready(up: Up) -> AsyncIterator[Document]:
-    """Run `plaudit up`; yields what is in endpoints.json."""
+    """Run `plaudit up`; yields the content of endpoints.json."""
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
         yield json.loads(up.endpoints.read_text())
@@ -71,54 +71,54 @@ async def ready(up: Up) -> AsyncIterator[Document]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("kafka_can_run")
-async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -> None:
-    # Without addresses, as a template of .env leaves them.
+async def test_up_data_is_private(tmp_path: Path, marked: Marked) -> None:
+    # Empty addresses, as in a template of .env.
     up = Up(tmp_path, marked, "kafka", PLAUDIT_MONGO__URI="", PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="")
     data = up.endpoints.parent
     data.mkdir(mode=0o755)
-    data.chmod(0o755)  # as the version before left it
+    data.chmod(0o755)  # as the version before created it
     async with ready(up) as endpoints:
         assert open_to_others(data) == []
-        await refuses_strangers(endpoints["mongo"])
+        await assert_password_required(endpoints["mongo"])
         async with AsyncMongoClient[Document](endpoints["mongo"]) as client:
             assert await client[endpoints["database"]].stores.count_documents({}) == 1
-        # Upstream systems need no more than the address, and it is told that nobody does.
+        # Upstream systems need only the address, and a warning says that so does everyone.
         admin = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
         await admin.start()
         await admin.close()
-        said = up.log.read_text()
-        assert f"Closed {data} to other users" in said
-        assert "Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes" in said
-        assert urlsplit(endpoints["mongo"]).password not in said
+        output = up.log.read_text()
+        assert f"Closed {data} to other users" in output
+        assert "Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes" in output
+        assert urlsplit(endpoints["mongo"]).password not in output
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kafka_can_run")
-async def test_kafka_can_be_closed(tmp_path: Path, marked: Marked) -> None:
+async def test_kafka_with_password(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka", PLAUDIT_EMBEDDED__KAFKA_AUTH="true")
     async with ready(up) as endpoints:
-        stranger = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
+        anonymous = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
         with pytest.raises(KafkaConnectionError):
-            await stranger.start()
-        await stranger.close()
+            await anonymous.start()
+        await anonymous.close()
         sasl = endpoints["kafkaSasl"]
-        friend = AIOKafkaAdminClient(
+        authenticated = AIOKafkaAdminClient(
             bootstrap_servers=endpoints["kafka"],
             security_protocol=sasl["securityProtocol"],
             sasl_mechanism=sasl["mechanism"],
             sasl_plain_username=sasl["username"],
             sasl_plain_password=sasl["password"],
         )
-        await friend.start()
-        assert "plaudit.review-submissions" in await friend.list_topics()
-        await friend.close()
+        await authenticated.start()
+        assert "plaudit.review-submissions" in await authenticated.list_topics()
+        await authenticated.close()
         beside = up.run("dlq", "list")
         assert beside.returncode == 0, beside.stderr
         assert "Every user of this machine" not in up.log.read_text()
         assert sasl["password"] not in up.log.read_text()
 
 
-async def test_tansu_can_not_be_closed(data: Path, progress: list[str]) -> None:
+async def test_tansu_refuses_a_password(data: Path, progress: list[str]) -> None:
     with pytest.raises(EmbeddedServerError, match="Tansu asks for no password"):
         async with embedded_kafka(data, progress.append, broker=Broker.TANSU, with_password=True):
             pass
@@ -126,7 +126,7 @@ async def test_tansu_can_not_be_closed(data: Path, progress: list[str]) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("marked")
-async def test_data_from_before_there_were_passwords(data: Path, progress: list[str]) -> None:
+async def test_data_without_password_is_secured(data: Path, progress: list[str]) -> None:
     async with (
         MongoProcess(data / "mongo", data / "logs" / "mongod.log") as before,
         AsyncMongoClient[Document](await form_replica_set([before])) as client,
@@ -136,15 +136,15 @@ async def test_data_from_before_there_were_passwords(data: Path, progress: list[
         path.chmod(0o755 if path.is_dir() else 0o644)
     for _ in range(2):
         async with embedded_mongo(data, progress.append) as server:
-            await refuses_strangers(server.uri)
+            await assert_password_required(server.uri)
             async with AsyncMongoClient[Document](server.uri) as client:
                 assert await client.plaudit.reviews.find_one() == {"_id": "kept"}
         assert stat.S_IMODE((data / "mongo").stat().st_mode) == 0o700
-        # Somebody lost the password, and has the folder: it is his.
+        # A lost password: the owner of the folder gets a new one.
         (data / "mongo" / "password").unlink()
 
 
-def test_a_folder_of_everybody_is_not_taken(tmp_path: Path, progress: list[str]) -> None:
+def test_shared_folder_is_refused(tmp_path: Path, progress: list[str]) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -154,7 +154,7 @@ def test_a_folder_of_everybody_is_not_taken(tmp_path: Path, progress: list[str])
     assert progress == []
 
 
-def test_a_folder_with_files_of_others_is_left_open(tmp_path: Path, progress: list[str]) -> None:
+def test_folder_with_foreign_files_keeps_its_mode(tmp_path: Path, progress: list[str]) -> None:
     folder = tmp_path / "srv"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)

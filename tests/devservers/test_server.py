@@ -1,4 +1,4 @@
-"""What all embedded servers have in common, shown on the one that starts fastest."""
+"""Behaviour common to all embedded servers, tested on the one that starts fastest."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def server(data: Path, marked: Marked) -> TansuProcess:
-    """A server that isn't started yet, and of which nothing may be left."""
+    """A server that isn't started yet; nothing of it may be left at the end."""
     assert not marked.commands()
     return TansuProcess(data / "tansu", data / "tansu.log")
 
 
-async def test_stopped_by_an_exception(server: TansuProcess, marked: Marked) -> None:
+async def test_exception_stops_server(server: TansuProcess, marked: Marked) -> None:
     async def run() -> None:
         async with server:
             assert marked.run("broker")
@@ -34,8 +34,8 @@ async def test_stopped_by_an_exception(server: TansuProcess, marked: Marked) -> 
     assert not marked.commands()
 
 
-@pytest.mark.parametrize("moment", ["as soon as there is a process", "--storage-engine"])
-async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["process-started", "--storage-engine"])
+async def test_cancellation_stops_server(server: TansuProcess, marked: Marked, moment: str) -> None:
     async def run() -> None:
         async with server:
             await asyncio.Event().wait()
@@ -43,7 +43,7 @@ async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, mom
     task = asyncio.create_task(run())
     if moment == "--storage-engine":
         await marked.running(moment)
-    else:  # which is the leash: too briefly there to be looked for
+    else:  # that is the leash, which runs too briefly to be found by its command line
         await eventually(lambda: server.pid, pause_s=0.001)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -51,8 +51,8 @@ async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, mom
     assert not marked.commands()
 
 
-async def test_a_start_has_longer_after_one_that_was_late(server: TansuProcess, marked: Marked) -> None:
-    server.start_timeout_s = 0.05
+async def test_start_timeout_grows_after_a_late_start(server: TansuProcess, marked: Marked) -> None:
+    server.start_timeout_s = 0.01
     late = 0
     await server.claim()
     try:
@@ -68,7 +68,7 @@ async def test_a_start_has_longer_after_one_that_was_late(server: TansuProcess, 
     assert not marked.commands()
 
 
-async def test_killed_when_it_does_not_stop_in_time(server: TansuProcess, marked: Marked) -> None:
+async def test_unresponsive_server_is_killed(server: TansuProcess, marked: Marked) -> None:
     server.stop_grace_s = 0.1
     async with server:
         assert server.pid is not None
@@ -76,7 +76,7 @@ async def test_killed_when_it_does_not_stop_in_time(server: TansuProcess, marked
     assert not marked.commands()
 
 
-async def test_started_in_a_thread_that_ends_and_stopped_in_another_loop(server: TansuProcess) -> None:
+async def test_start_and_stop_in_different_event_loops(server: TansuProcess) -> None:
     thread = threading.Thread(target=lambda: asyncio.run(server.start()))
     thread.start()
     await asyncio.to_thread(thread.join)
@@ -85,7 +85,7 @@ async def test_started_in_a_thread_that_ends_and_stopped_in_another_loop(server:
     server.release()
 
 
-async def test_keeps_its_port_while_it_is_down(server: TansuProcess) -> None:
+async def test_port_is_kept_while_stopped(server: TansuProcess) -> None:
     async with server:
         port = server.port
         await server.stop()
@@ -97,7 +97,7 @@ async def test_keeps_its_port_while_it_is_down(server: TansuProcess) -> None:
         assert server.port == port
 
 
-async def test_takes_another_port_when_its_own_is_taken(server: TansuProcess) -> None:
+async def test_occupied_port_is_replaced(server: TansuProcess) -> None:
     async with server:
         port = server.port
     with socket.create_server((HOST, port)):
@@ -105,23 +105,23 @@ async def test_takes_another_port_when_its_own_is_taken(server: TansuProcess) ->
             assert server.port != port
 
 
-async def test_second_on_the_same_folder_is_refused_until_the_first_lets_go(server: TansuProcess, data: Path) -> None:
+async def test_folder_in_use_is_refused(server: TansuProcess, data: Path) -> None:
     second = TansuProcess(data / "tansu", data / "second.log")
     async with server:
-        await server.stop()  # down, but still its owner
+        await server.stop()  # stopped, but still the owner of the folder
         with pytest.raises(EmbeddedServerError, match=rf"in use by another Plaudit \(process {os.getpid()}\)"):
             await second.start()
     async with second:
         assert second.running
 
 
-async def test_says_that_the_folder_can_not_be_written(tmp_path: Path) -> None:
+async def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedServerError, match="can't be written"):
         await TansuProcess(tmp_path / "file" / "tansu", tmp_path / "log").start()
 
 
-async def test_says_why_the_log_can_not_be_written(tmp_path: Path) -> None:
+async def test_unwritable_log_is_reported(tmp_path: Path) -> None:
     (tmp_path / "logs").touch()
     with pytest.raises(EmbeddedServerError, match=r"Tansu can't be started: .*logs'"):
         async with TansuProcess(tmp_path / "tansu", tmp_path / "logs" / "tansu.log"):

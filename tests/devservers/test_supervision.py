@@ -1,4 +1,4 @@
-"""What `plaudit up` starts again when it ends by itself."""
+"""Processes that `plaudit up` restarts when they end by themselves."""
 
 import asyncio
 import os
@@ -22,13 +22,13 @@ async def restore(_: ServerProcess) -> None:
 
 
 def kill(marked: Marked, part: str) -> None:
-    """Kill the one process that has this in its command line."""
+    """Kill the only process whose command line contains this."""
     (pid,) = [pid for pid, command in marked.commands().items() if part in command]
     os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.long
-async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path) -> None:
+async def test_restart_pauses_grow(tmp_path: Path) -> None:
     process = ServiceProcess("--version", tmp_path, {})
     with capture_logs() as logged:
         running = asyncio.create_task(keep_running([], [process], restore))
@@ -39,13 +39,13 @@ async def test_what_keeps_ending_is_started_after_growing_pauses(tmp_path: Path)
         await eventually(pauses, lambda found: found[:4] == [0.0, 0.5, 1.0, 2.0])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    # The log of a run, and that of the run before, however many there are.
+    # Only the logs of the current run and of the one before are kept.
     assert sorted(each.name for each in tmp_path.iterdir()) == ["--version.log", "--version.log.1"]
     assert (tmp_path / "--version.log.1").read_text().startswith("plaudit ")
     assert {line["log"] for line in logged if "ended" in line["event"]} == {str(tmp_path / "--version.log.1")}
 
 
-async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked: Marked) -> None:
+async def test_work_is_cancelled_when_server_ends(tmp_path: Path, marked: Marked) -> None:
     async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:
         assert await run_with([server], asyncio.sleep(0, "done")) == "done"
         waiting = asyncio.create_task(run_with([server], asyncio.Event().wait()))
@@ -56,7 +56,7 @@ async def test_work_that_waits_for_a_server_ends_with_it(tmp_path: Path, marked:
 
 
 @pytest.mark.long
-async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path: Path, marked: Marked) -> None:
+async def test_up_ends_when_server_dies_during_start(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
         await up.says(process, "Starting api")
@@ -66,13 +66,13 @@ async def test_up_ends_when_a_server_of_its_own_ends_before_it_is_ready(tmp_path
     await up.nothing_is_left()
 
 
-async def test_what_a_server_has_lost_is_made_again(tmp_path: Path) -> None:
+async def test_state_is_restored_after_restart(tmp_path: Path) -> None:
     restored: list[bool] = []
 
     async def restore(server: ServerProcess) -> None:
         restored.append(server.running)
         if len(restored) == 1:
-            server.kill()  # once more, while it is made again
+            server.kill()  # once more, during the restoration
             await asyncio.Event().wait()
 
     async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as server:

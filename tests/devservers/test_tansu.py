@@ -1,4 +1,4 @@
-"""`plaudit up` on the fallback broker, as somebody without Java has it."""
+"""`plaudit up` on the fallback broker, as without Java."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.long
-async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marked) -> None:
+async def test_demo_and_doctor_on_tansu(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
@@ -22,16 +22,16 @@ async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marke
 
         async def complaints() -> list[str]:
             doctor = await asyncio.to_thread(up.run, "doctor")
-            told = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
-            return [line for line in told if not line.startswith("ok ")] if told else [doctor.stderr]
+            lines = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
+            return [line for line in lines if not line.startswith("ok ")] if lines else [doctor.stderr]
 
-        # Servers that are slow for a few seconds are a finding, too.
+        # Servers that are slow for a few seconds are reported, too.
         await eventually(complaints, lambda found: not found)
     await up.nothing_is_left()
 
 
 @pytest.mark.long
-async def test_the_jobs_go_on_after_its_crash(tmp_path: Path, marked: Marked) -> None:
+async def test_demo_after_tansu_crash(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")

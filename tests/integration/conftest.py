@@ -10,6 +10,6 @@ from tests.support.chromium import chromium
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for the tests of a file, which open contexts of their own."""
+    """One browser for the tests of a file, each in a context of its own."""
     async with chromium() as browser:
         yield browser

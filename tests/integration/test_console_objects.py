@@ -6,7 +6,7 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.support.console import page_of, sent
+from tests.support.console import page_of, send_form
 from tests.support.facade import Facade, new_id, submission
 from tests.support.waiting import eventually
 
@@ -32,7 +32,7 @@ async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, htt
     assert page.count("<rect ") == 12
     assert "style=" not in page
 
-    response = await sent(http, link, link, {"storeId": store})
+    response = await send_form(http, link, link, {"storeId": store})
     assert response.status_code == 303
     assert "The recount is under way" in await page_of(http, response.headers["location"])
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.console import page_of, sent
+from tests.support.console import page_of, send_form
 from tests.support.console_pages import Console, forms
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
@@ -32,7 +32,7 @@ async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.
     assert new.count('name="quantity"') == 2
 
     lines: dict[str, Any] = {"line": ["bag", "lens"], "quantity": ["2", "0"], "reason": ["Torn", ""]}
-    response = await sent(http, create, f"{SCREEN}/new", {"orderId": order, "resolution": "Refund", **lines})
+    response = await send_form(http, create, f"{SCREEN}/new", {"orderId": order, "resolution": "Refund", **lines})
     assert response.status_code == 303, response.text
     place = response.headers["location"].partition("?")[0]
     detail = await page_of(http, response.headers["location"])
@@ -41,16 +41,16 @@ async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.
     row = await returns.existing(place.rpartition("/")[2])
     assert (row["resolution"], row["lineItems"][0]["reason"], row["status"]) == ("Refund", "Torn", "New")
 
-    response = await sent(http, place, f"{place}/status", {"status": "Approved", "resolution": "Replacement"})
+    response = await send_form(http, place, f"{place}/status", {"status": "Approved", "resolution": "Replacement"})
     assert response.status_code == 303
     lines["quantity"] = ["1", "1"]
-    assert (await sent(http, place, f"{place}/lines", lines)).status_code == 303
+    assert (await send_form(http, place, f"{place}/lines", lines)).status_code == 303
     row = await returns.existing(row["id"])
     assert (row["status"], row["resolution"]) == ("Approved", "Replacement")
     assert {line["orderLineItemId"]: line["quantity"] for line in row["lineItems"]} == {"bag": 1, "lens": 1}
     assert await returns.available(order) == {"bag": 2, "lens": 0}
 
-    assert (await sent(http, place, f"{place}/delete", {})).status_code == 303
+    assert (await send_form(http, place, f"{place}/delete", {})).status_code == 303
     assert await returns.get(row["id"]) is None
     gone = await http.get(place)
     assert (gone.status_code, "Not found" in gone.text) == (404, True)
@@ -98,7 +98,7 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
         (place, lines, f"{place}/lines"),
         (f"{SCREEN}/new?orderId={order}", {"orderId": order, "resolution": "Refund", **lines}, f"{SCREEN}/new"),
     ):
-        response = await sent(http, start, action, form)
+        response = await send_form(http, start, action, form)
         assert response.status_code == 422
         assert 'role="alert"' in response.text
         assert 'value="5" aria-label="Quantity of b" aria-invalid="true"' in response.text
@@ -106,7 +106,7 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
         assert "It &lt;b&gt;broke&lt;/b&gt;" in response.text
         assert "<b>broke" not in response.text
     nothing = {**lines, "quantity": ["0", "0"]}
-    assert (await sent(http, place, f"{place}/lines", nothing)).status_code == 422
+    assert (await send_form(http, place, f"{place}/lines", nothing)).status_code == 422
     assert await returns.available(order) == {"a": 2, "b": 2}
 
 
@@ -117,12 +117,12 @@ async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Retur
     second = (await returns.existing(id))["lineItems"][1]
     place = f"{SCREEN}/{id}"
     typed: dict[str, Any] = {"line": ["a", "a"], "quantity": ["0", "9"], "reason": ["Torn", "Wet"]}
-    refused = await sent(http, place, f"{place}/lines", typed)
+    refused = await send_form(http, place, f"{place}/lines", typed)
     assert refused.status_code == 422
     assert re.findall(r'name="quantity"[^>]* value="(\d+)"', refused.text) == ["0", "9"]
     assert re.findall(r'name="reason"[^>]* value="(\w*)"', refused.text) == ["Torn", "Wet"]
     typed["quantity"] = ["0", "1"]
-    assert (await sent(http, place, f"{place}/lines", typed)).status_code == 303
+    assert (await send_form(http, place, f"{place}/lines", typed)).status_code == 303
     (left,) = (await returns.existing(id))["lineItems"]
     assert left == {**second, "reason": "Wet", **{name: left[name] for name in ("availableQuantity", "modifiedDate")}}
     assert left["price"] == 7
@@ -136,7 +136,7 @@ async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, 
     place = f"{SCREEN}/{id}"
     opened: dict[str, Any] = {"line": ["a", "a"], "own": [first["id"], second["id"]], "reason": ["broken", "too small"]}
     await returns.change(id, lineItems=[{name: second[name] for name in ("id", "orderLineItemId", "quantity")}])
-    answer = await sent(http, place, f"{place}/lines", {**opened, "quantity": ["5", "2"]})
+    answer = await send_form(http, place, f"{place}/lines", {**opened, "quantity": ["5", "2"]})
     assert answer.status_code == 422
     assert re.findall(r'name="quantity"[^>]* value="(\d+)"', answer.text) == ["2"]
     assert re.findall(r'name="reason"[^>]* value="([^"]*)"', answer.text) == ["too small"]
@@ -201,7 +201,7 @@ async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.A
     place = f"{SCREEN}/{id}"
     lines: dict[str, Any] = {"line": ["a", "b"], "quantity": ["1", "1"], "reason": ["Torn", ""]}
     for reason in ("Torn", ""):
-        answer = await sent(http, place, f"{place}/lines", {**lines, "reason": [reason, ""]})
+        answer = await send_form(http, place, f"{place}/lines", {**lines, "reason": [reason, ""]})
         assert answer.status_code == 303, answer.text
         row = await returns.existing(id)
         assert [line["reason"] for line in row["lineItems"]] == [reason, None]
@@ -214,9 +214,9 @@ async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http
     id = await returns.create(order, {}, lineItems=[said], resolution="Refund\nby card")
     place = f"{SCREEN}/{id}"
     status = {"status": "Approved", "resolution": "Refundby card"}
-    assert (await sent(http, place, f"{place}/status", status)).status_code == 303
+    assert (await send_form(http, place, f"{place}/status", status)).status_code == 303
     lines = {"line": "a", "quantity": "2", "reason": "Tornand wet"}
-    assert (await sent(http, place, f"{place}/lines", lines)).status_code == 303
+    assert (await send_form(http, place, f"{place}/lines", lines)).status_code == 303
     row = await returns.existing(id)
     assert (row["status"], row["resolution"]) == ("Approved", "Refund\nby card")
     assert [(line["quantity"], line["reason"]) for line in row["lineItems"]] == [(2, "Torn\nand wet")]

@@ -9,7 +9,7 @@ from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
 from storage.reviews_exports import ReviewExport
 from storage.reviews_search import ReviewSearch
-from tests.support.ranges import Questions, heard_database
+from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,9 +27,9 @@ def review(number: int, *, is_new: bool) -> Json:
 
 @pytest.mark.long
 async def test_few_reviews_among_many_are_found_in_ranges(servers: Servers) -> None:
-    asked = Questions(["reviews"])
+    asked = FilterRecorder(["reviews"])
     wanted = {0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE - 1}
-    async with heard_database(servers, asked) as database:
+    async with recorded_database(servers, asked) as database:
         await ensure_indexes(database, remember_days=21)
         await database["reviews"].insert_many([review(n, is_new=n in wanted) for n in range(3 * SIZE)])
         asked.filters.clear()

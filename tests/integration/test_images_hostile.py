@@ -13,7 +13,7 @@ from plaudit.config import Settings
 from plaudit.server_settings import ImageSettings
 from plaudit.tools.doctor.images import check_images
 from storage.images_files import ImageFiles, open_store
-from tests.support.hostile_images import MARKERS, bombs, hostile_files, telling
+from tests.support.hostile_images import MARKERS, bombs, files_with_metadata, hostile_files
 from tests.support.images import opened
 
 MOST_KIB = 400_000_000 // 1024
@@ -63,7 +63,7 @@ async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once:
 @pytest.mark.long
 async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None:
     files = ImageFiles(open_store(str(tmp_path)))
-    clean = await check_all(files, list(telling())[:8:2])
+    clean = await check_all(files, list(files_with_metadata())[:8:2])
     assert all(isinstance(each.result, Rebuilt) for each in clean.values())
     small = [each for each in bombs() if not each[0].startswith("large")]
     refused = {name: each.result for name, each in (await check_all(files, small[:4] + small[-2:])).items()}
@@ -104,4 +104,4 @@ async def _check_hostile_files(store: str, at_once: int = 2) -> None:
     assert len(wanted) >= 200
     found = await check_all(ImageFiles(open_store(store)), wanted, at_once)
     assert len(found) == len(wanted)
-    assert all(isinstance(found[name].result, Rebuilt) for name, _ in telling())
+    assert all(isinstance(found[name].result, Rebuilt) for name, _ in files_with_metadata())

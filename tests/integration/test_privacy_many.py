@@ -17,7 +17,7 @@ from storage.orders import document_of
 from storage.privacy import PersonalData
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
-from tests.support.ranges import Questions, heard_database
+from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
 
 pytestmark = pytest.mark.long
@@ -33,14 +33,14 @@ WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
 
 
 @pytest.fixture
-def asked() -> Questions:
-    return Questions(WITHOUT_INDEX)
+def asked() -> FilterRecorder:
+    return FilterRecorder(WITHOUT_INDEX)
 
 
 @pytest.fixture
-async def database(servers: Servers, asked: Questions) -> AsyncIterator[Database]:
+async def database(servers: Servers, asked: FilterRecorder) -> AsyncIterator[Database]:
     """Two ranges and one document of each collection, of which HERS are Anna's."""
-    async with heard_database(servers, asked) as database:
+    async with recorded_database(servers, asked) as database:
         await ensure_indexes(database, remember_days=21)
         for collection, documents in _documents():
             await database[collection].insert_many(documents)
@@ -60,7 +60,7 @@ def _documents() -> Iterable[tuple[str, list[Json]]]:
     yield "mails", [{"_id": id, "record": {"key": p.encode(), "value": id.encode()}} for id, p in mails]
 
 
-async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, asked: Questions) -> None:
+async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, asked: FilterRecorder) -> None:
     data = PersonalData(database, ANNA)
     ids = [f"{n:05}" for n in HERS]
     assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)

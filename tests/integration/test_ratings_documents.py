@@ -12,14 +12,14 @@ from storage.database import in_transaction
 from storage.ratings import RatingRepository
 from storage.ratings_objects import RatedObjectRepository
 from tests.support.consumers import opened_desk
-from tests.support.ranges import Questions, heard_database
+from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
 
 CAMERA: Final = Entity("Product", "camera")
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class ReadFields(Questions):
+class ReadFields(FilterRecorder):
     """The fields of tallies that were asked for, of each query."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ReadFields(Questions):
 @pytest.mark.parametrize("with_histogram", [False, True])
 async def test_ratings_are_read_without_the_names_of_their_objects(servers: Servers, *, with_histogram: bool) -> None:
     heard = ReadFields()
-    async with heard_database(servers, heard) as database:
+    async with recorded_database(servers, heard) as database:
         ratings, tally = RatingRepository(database), RatingTally.of([400])
         await in_transaction(database, partial(ratings.add, {TallyKey(CAMERA, "a"): tally}))
         rated = RatedObjectRepository(database)

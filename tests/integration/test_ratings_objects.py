@@ -17,7 +17,7 @@ from storage.ratings_objects import RatedObjectRepository
 from tests.support.consumers import opened_desk
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
-from tests.support.ranges import Questions, heard_database
+from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
@@ -129,7 +129,7 @@ async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) 
         assert others.lower() not in str(told).lower()
 
 
-class Commands(Questions):
+class Commands(FilterRecorder):
     """The number of commands that were sent about reviews and ratings."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ async def test_names_of_many_objects_are_read_from_their_newest_reviews_by_two_q
         told = {"createdDate": created, "entityName": name, "status": status, "storeId": "shop", **fields}
         return {"entityType": "Product", "entityId": id, **told}
 
-    async with heard_database(servers, commands) as database:
+    async with recorded_database(servers, commands) as database:
         await ensure_indexes(database, remember_days=7)
         tallies = [*((id, "shop") for id in expected), ("told", None)]
         await database["ratings"].insert_many(

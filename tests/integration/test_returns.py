@@ -121,7 +121,7 @@ async def test_a_change_that_says_nothing_new_changes_nothing(returns: Returns, 
         assert answer["results"] == [{"id": id, "outcome": "unchanged"}]
     assert await returns.existing(id) == before
     await returns.change(id, status="Approved")
-    await returns.told(id, "ReturnCreated", "ReturnChanged")
+    await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged")
 
 
 async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> None:

@@ -26,7 +26,7 @@ async def test_deletion_gives_back_and_is_told(returns: Returns, facade: Facade,
     assert await returns.get(one) is None
     assert await returns.found(orderId=order) == [two]
     assert await returns.available(order) == {"a": 2}
-    _, told = await returns.told(one, "ReturnCreated", "ReturnDeleted")
+    _, told = await returns.wait_for_events(one, "ReturnCreated", "ReturnDeleted")
     assert told.pop("at")
     assert told == {"returnId": one, "number": number, "orderId": order}
     log = await facade.get("/api/audit", action="delete")
@@ -73,7 +73,7 @@ async def test_deletion_by_kafka(returns: Returns) -> None:
     create = return_command("create", wanted_return(order, {"a": 5}, id=id))
     delete = return_command("delete", {"id": id}, order, user="eva")
     await returns.service.publish("return-commands", create, delete, delete)
-    _, _, refused = await returns.told(id, "ReturnCreated", "ReturnDeleted", "ReturnRefused")
+    _, _, refused = await returns.wait_for_events(id, "ReturnCreated", "ReturnDeleted", "ReturnRefused")
     assert [reason["code"] for reason in refused["reasons"]] == ["unknown-return"]
     assert await returns.available(order) == {"a": 5}
 
@@ -162,7 +162,7 @@ async def test_statuses_of_the_settings(
         refused = await http.request(method, RETURNS, json=body)
         assert ("/status", "unknown-status") in errors_of(refused)
     await returns.service.publish("return-commands", return_command("update", {"id": id, "status": "Lost"}, order))
-    *_, told = await returns.told(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    *_, told = await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
     assert [(reason["code"], reason["pointer"]) for reason in told["reasons"]] == [("unknown-status", "/status")]
     # A status that the settings drop stays with the returns that have it.
     await facade.command("PUT", "/api/settings", {"returnStatuses": ["Canceled", "new"]})

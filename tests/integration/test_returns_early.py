@@ -74,9 +74,9 @@ async def test_what_follows_takes_effect_in_its_turn(returns: Returns, service: 
     row = await returns.existing(resolved)
     assert (row["resolution"], row["lineItems"][0]["quantity"]) == ("Exchange", 2)
     assert await returns.available(order) == {"a": 0}
-    await returns.told(canceled, "ReturnCreated", "ReturnChanged", "ReturnChanged")
-    await returns.told(deleted, "ReturnCreated", "ReturnDeleted")
-    await returns.told(resolved, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    await returns.wait_for_events(canceled, "ReturnCreated", "ReturnChanged", "ReturnChanged")
+    await returns.wait_for_events(deleted, "ReturnCreated", "ReturnDeleted")
+    await returns.wait_for_events(resolved, "ReturnCreated", "ReturnChanged", "ReturnRefused")
     keys = [(f"{command}-{name}", id) for name, id in (("approve", canceled), ("cancel", canceled))]
     assert await outcomes(service, *keys) == [Outcome.APPLIED] * 2
     assert await outcomes(service, (f"{command}-delete", deleted)) == [Outcome.APPLIED]
@@ -87,11 +87,11 @@ async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service:
     order, id, other = new_id("order"), new_id("return"), new_id("return")
     await service.publish(COMMANDS, change(order, id, orderId=order, status="Approved"), creation(order, id))
     await service.publish(COMMANDS, deletion(order, other))
-    await returns.told(id, "ReturnRefused")
-    await returns.told(other, "ReturnRefused")
+    await returns.wait_for_events(id, "ReturnRefused")
+    await returns.wait_for_events(other, "ReturnRefused")
     await parked(service, 1, orderId=order)
     await returns.ordered({"a": 2}, id=order)
-    await returns.told(id, "ReturnRefused", "ReturnCreated")
+    await returns.wait_for_events(id, "ReturnRefused", "ReturnCreated")
 
 
 @pytest.mark.long
@@ -177,14 +177,14 @@ async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_ser
         old = {"$set": {"parkedAt": datetime.now(UTC) - timedelta(hours=2)}}
         await database[PARKED].update_one({"commandId": "create"}, old)
     # With the create goes what stands behind it.
-    await own_returns.told(id, *["ReturnRefused"] * 3)
+    await own_returns.wait_for_events(id, *["ReturnRefused"] * 3)
     await parked(own_service, 1)
     assert await outcomes(own_service, ("create", id)) == [Outcome.REFUSED]
     await own_service.replay(topics=FLOW_OF_RETURNS)
     await parked(own_service, 1)
     await own_returns.ordered({"a": 2}, id=order)
-    await own_returns.told(young, "ReturnCreated")
-    await own_returns.told(id, *["ReturnRefused"] * 3)
+    await own_returns.wait_for_events(young, "ReturnCreated")
+    await own_returns.wait_for_events(id, *["ReturnRefused"] * 3)
     assert await own_returns.found() == [young]
 
 

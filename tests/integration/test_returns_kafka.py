@@ -17,7 +17,7 @@ async def test_events(returns: Returns) -> None:
     await returns.change(id, status="Approved", lineItems=lines_of({"a": 2}))
     too_many = return_command("update", {"id": id, "lineItems": lines_of({"a": 9, "z": 1})}, order)
     await returns.service.publish("return-commands", too_many)
-    created, changed, refused = await returns.told(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    created, changed, refused = await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
     row = await returns.existing(id)
     (line,) = row["lineItems"]
     shown = {name: line[name] for name in ("id", "orderLineItemId", "quantity", "price", "reason")}
@@ -83,7 +83,7 @@ async def test_a_return_before_its_order(returns: Returns, service: Service) -> 
     row = await returns.existing(id)
     assert (row["resolution"], row["order"]["id"]) == ("Exchange", order)
     assert await returns.available(order) == {"a": 0}
-    await returns.told(id, "ReturnCreated")
+    await returns.wait_for_events(id, "ReturnCreated")
 
 
 async def test_a_return_is_read_by_any_id_that_it_may_have(returns: Returns) -> None:

@@ -14,20 +14,20 @@ from tests.support.targeting import found_in
 
 
 async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
-    servers: Servers, commands_without_place: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, untargeted_commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ask(reviews: ReviewRepository, outcomes: OutcomeRepository) -> list[str]:
         await reviews.entities(["a", "b"])
         await outcomes.of_command("a", 10)
         await reviews.by_user("ann")
-        return [str(found) for found in found_in(commands_without_place)]
+        return [str(found) for found in found_in(untargeted_commands)]
 
     async with own_database(servers) as database:
         repositories = ReviewRepository(database), OutcomeRepository(database)
         assert await ask(*repositories) == []
         monkeypatch.setattr(targeting, "SCATTERING", {})
-        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user asks every shard: reviews by userId"]
-    commands_without_place.unlink()
+        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user goes to every shard: reviews by userId"]
+    untargeted_commands.unlink()
 
 
 async def test_each_key_that_is_not_hashed_begins_an_index(servers: Servers) -> None:

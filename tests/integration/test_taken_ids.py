@@ -134,7 +134,7 @@ async def test_another_request_with_the_id_of_a_return(returns: Returns, facade:
     )
     await eventually(partial(returns.get, third), lambda row: row is not None)
     assert await returns.available(order) == {"a": 3, "b": 3}
-    told = await returns.told(id, "ReturnCreated", "ReturnRefused", "ReturnChanged", "ReturnRefused")
+    told = await returns.wait_for_events(id, "ReturnCreated", "ReturnRefused", "ReturnChanged", "ReturnRefused")
     assert reasons(told[-1]) == [("id-taken", "/id")]
 
 
@@ -146,7 +146,7 @@ async def test_a_change_by_kafka_that_names_another_order(returns: Returns, serv
     await service.publish("return-commands", wrong, right)
     row = await eventually(partial(returns.existing, id), lambda row: row["status"] != "New")
     assert row["status"] == "Approved"
-    _, refused, _ = await returns.told(id, "ReturnCreated", "ReturnRefused", "ReturnChanged")
+    _, refused, _ = await returns.wait_for_events(id, "ReturnCreated", "ReturnRefused", "ReturnChanged")
     assert reasons(refused) == [("id-taken", "/id")]
     assert await returns.available(mine) == {"a": 1}
 

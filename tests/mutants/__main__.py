@@ -1,14 +1,15 @@
-"""Mutants of the domain: small changes that its own unit tests must notice. Run by `make mutants`.
+"""Mutation tests of the domain: its own unit tests must detect small changes. Run by `make mutants`.
 
-mutmut makes the mutants, in a copy, and runs for each the tests that reach it, of those in `tests/unit/test_<stem>.py`
-for each `domain/<stem>.py`. At least LEAST of them must be killed, and each survivor must be named, with its reason, in
-survivors.toml; by its function and change, so that files can be renamed. Exit code 1 if not.
+mutmut creates the mutants in a copy and runs against each the tests that reach it: `tests/unit/test_<stem>.py` for each
+`domain/<stem>.py`. At least MIN_KILLED of them must be killed, and survivors.toml must list each survivor with a
+reason, by function and change, so that files can be renamed. Otherwise the exit code is 1.
 
-What is no behaviour of the domain makes no mutants:
-- decorators (`frozen`, `slots`): that nobody changes a value is held by mypy, and what it weighs changes no rule;
+No mutants are made of:
+
+- decorators (`frozen`, `slots`): mypy checks immutability, and memory use is no rule;
 - annotations and docstrings, which do nothing;
-- names that are bound once when a module is loaded (words of enumerations, defaults of fields, patterns): mutmut can't
-  change them. The tests of the feature state those that the specification fixes.
+- names that are bound once when a module is loaded (enumeration values, field defaults, patterns): mutmut can't change
+  them. The tests of each feature state those that the specification fixes.
 """
 
 import argparse
@@ -24,12 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-LEAST: Final = 0.95
+MIN_KILLED: Final = 0.95
+"""Minimum share of killed mutants."""
 ROOT: Final = Path(__file__).parents[2]
 WORK: Final = ROOT / ".mutants"
 SURVIVORS: Final = Path(__file__).with_name("survivors.toml")
 
-# Derandomised and without deadlines: a mutant is killed by what it does, on a busy machine, too.
+# Derandomized and without deadlines: a busy machine must not kill a mutant.
 _CONFIGURATION: Final = """
 [tool.mutmut]
 source_paths = ["domain"]
@@ -40,12 +42,12 @@ timeout_constant = 5.0
 """
 _KILLED: Final = frozenset({1, 3})
 _ENDLESS: Final = frozenset({24, 36, 152, -24, -9, 255})
-"""Exit codes of mutants that used many times the processor time that the tests take."""
+"""Exit codes of mutants that used many times the processor time of the tests."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Change:
-    """A mutant, as it is known whatever its file is called."""
+    """A mutant, identified independently of its file."""
 
     function: str
     was: str
@@ -53,7 +55,7 @@ class Change:
 
 
 def prepare() -> None:
-    """Copy the domain and its tests to where mutmut works."""
+    """Copy the domain and its tests to mutmut's working folder."""
     shutil.rmtree(WORK, ignore_errors=True)
     for source in sorted((ROOT / "domain").rglob("*.py")):
         copy = WORK / source.relative_to(ROOT)
@@ -70,7 +72,7 @@ def prepare() -> None:
 
 
 def with_open_properties(source: str) -> str:
-    """The same module with each property made by a call below its function: mutmut leaves decorated functions alone."""
+    """The module with each property created by a call after its function, because mutmut skips decorated functions."""
     lines = source.splitlines()
     functions = (
         each
@@ -87,7 +89,7 @@ def with_open_properties(source: str) -> str:
 
 
 def results(stems: Sequence[str]) -> dict[str, int | None]:
-    """Read the exit code of the tests of each mutant, of some modules or of all, by its name at mutmut."""
+    """Exit code of the tests by mutant name, of these modules or all."""
     codes: dict[str, int | None] = {}
     for file in (WORK / "mutants" / "domain").rglob("*.meta"):
         if stems and file.name.removesuffix(".py.meta") not in stems:
@@ -97,7 +99,7 @@ def results(stems: Sequence[str]) -> dict[str, int | None]:
 
 
 def change_of(mutant: str) -> Change:
-    """Ask mutmut for the change of a mutant."""
+    """The change of a mutant, as mutmut shows it."""
     shown = subprocess.run(_mutmut("show", mutant), cwd=WORK, check=True, capture_output=True, text=True).stdout
     lines = [line for line in shown.splitlines() if not line.startswith(("---", "+++"))]
     was, now = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
@@ -105,27 +107,27 @@ def change_of(mutant: str) -> Change:
     return Change(own.removeprefix("xǁ").replace("ǁ", ".") if "ǁ" in own else own.removeprefix("x_"), was, now)
 
 
-def named() -> dict[Change, str]:
-    """The survivors that are known, with the reason of each."""
+def known_survivors() -> dict[Change, str]:
+    """The reason of each listed survivor."""
     entries = tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
     return {Change(each["function"], each["was"], each["now"]): each["reason"] for each in entries}
 
 
-def told(codes: dict[str, int | None], *, is_whole: bool) -> Iterator[str]:
-    """Yield a text for each fault of the results; print the share of killed mutants."""
+def findings(codes: dict[str, int | None], *, is_whole: bool) -> Iterator[str]:
+    """Yield a message for each fault in the results, and print the share of killed mutants."""
     living = [mutant for mutant, code in codes.items() if code not in _KILLED | _ENDLESS]
     killed = len(codes) - len(living)
     share = killed / len(codes) if codes else 0.0
     endless = sum(code in _ENDLESS for code in codes.values())
-    print(f"{killed} of {len(codes)} mutants killed ({share:.1%}), {endless} of them by running on.")  # noqa: T201
-    if share < LEAST:
-        yield f"Fewer than {LEAST:.0%} of the mutants are killed."
-    known, living_changes = named(), sorted(map(change_of, living))
+    print(f"{killed} of {len(codes)} mutants killed ({share:.1%}), {endless} of them by exceeding the time limit.")  # noqa: T201
+    if share < MIN_KILLED:
+        yield f"Fewer than {MIN_KILLED:.0%} of the mutants are killed."
+    known, living_changes = known_survivors(), sorted(map(change_of, living))
     for change in living_changes:
         if change not in known:
-            yield f"No test of the domain notices, and it is not named:\n{_entry(change)}"
+            yield f"Not killed and not listed in survivors.toml:\n{_entry(change)}"
     for change in known.keys() - set(living_changes) if is_whole else ():
-        yield f"Killed by now, strike it out:\n{_entry(change)}"
+        yield f"Killed: remove it from survivors.toml:\n{_entry(change)}"
 
 
 def _entry(change: Change) -> str:
@@ -138,20 +140,22 @@ def _mutmut(*arguments: str) -> list[str]:
 
 
 def main() -> int:
-    """Make the mutants, run their tests, and say what lives."""
+    """Create the mutants, run their tests, and report the survivors."""
     arguments = argparse.ArgumentParser(prog="make mutants")
-    arguments.add_argument("stems", nargs="*", help="modules of the domain; all of them without any")
-    arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="so many mutants at a time")
-    arguments.add_argument("--report", action="store_true", help="of the last run; nothing is run")
+    arguments.add_argument("stems", nargs="*", help="modules of the domain (default: all)")
+    arguments.add_argument(
+        "--children", type=int, default=os.cpu_count() or 1, help="number of mutants tested at a time"
+    )
+    arguments.add_argument("--report", action="store_true", help="report the last run without a new one")
     options = arguments.parse_args()
     if not options.report:
         prepare()
         names = [f"domain.{stem}.*" for stem in options.stems]
         subprocess.run(_mutmut("run", "--max-children", str(options.children), *names), cwd=WORK, check=True)
-    wrong = list(told(results(options.stems), is_whole=not options.stems))
-    for line in wrong:
+    faults = list(findings(results(options.stems), is_whole=not options.stems))
+    for line in faults:
         print(line)  # noqa: T201
-    return 1 if wrong else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The stack for the tests of this folder; they run where it is asked for."""
+"""The stack for the tests of this folder, which run only with `--stack`."""
 
 import shlex
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yml, under a project name and on ports of its own."""
+"""The stack of docker-compose.yml, with its own project name and ports."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ SETTLED_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Stack:
-    """Its containers are named by their service, or by their service and number where it has several: `worker/2`."""
+    """Containers are named by their service, or by service and number if it has several: `worker/2`."""
 
     compose: Sequence[str]
     """The Compose client: `docker compose` or `docker-compose`."""
@@ -44,30 +44,30 @@ class Stack:
         return f"127.0.0.1:{self.ports['KAFKA_PORT']}"
 
     async def run(self, *arguments: str) -> str:
-        """Run the Compose client to its end; returns what it printed."""
+        """Run the Compose client to its end. Returns its output."""
         environment = {name: str(port) for name, port in self.ports.items()} | {"COMPOSE_PROJECT_NAME": self.project}
         return await _run([*self.compose, "--profile", "observability", *arguments], environment)
 
     async def engine(self, *arguments: str) -> str:
-        """Run Docker's own client to its end; returns what it printed."""
+        """Run the Docker client to its end. Returns its output."""
         return await _run(["docker", *arguments])
 
     async def start(self, *options: str) -> None:
-        """Start what doesn't run, and wait until all of it is healthy."""
+        """Start the containers that aren't running, and wait until all are healthy."""
         await self.run("up", "--detach", *options)
         await self.settle()
 
     async def stop(self, container: str, how: str) -> None:
-        """Stop one container: `stop` asks it, `kill` doesn't."""
+        """Stop one container: `how` is `stop` (SIGTERM first) or `kill`."""
         await self.engine(how, await self.container(container))
 
     async def restart(self, container: str) -> None:
-        """Start a container that was stopped, and wait until everything is healthy again."""
+        """Start a stopped container, and wait until all are healthy."""
         await self.engine("start", await self.container(container))
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until every container is healthy; the one-off has ended well."""
+        """Wait until every container is healthy and the one-off has succeeded."""
 
         async def unhealthy() -> dict[str, str]:
             states = await self.states()
@@ -76,7 +76,7 @@ class Stack:
         await eventually(unhealthy, lambda found: not found, deadline_s=SETTLED_S)
 
     async def states(self) -> dict[str, str]:
-        """For every container its health, or where it doesn't run, how it ended."""
+        """Health of each running container; status and exit code of others."""
         states = {}
         for container in await self.containers():
             state, labels = container["State"], container["Config"]["Labels"]
@@ -86,7 +86,7 @@ class Stack:
         return states
 
     async def containers(self, service: str = "") -> list[Json]:
-        """Inspect all containers, or those of a service."""
+        """Details of all containers, or those of a service."""
         labels = {"project": self.project, "oneoff": "False"} | ({"service": service} if service else {})
         filters = [f"--filter=label=com.docker.compose.{name}={value}" for name, value in labels.items()]
         ids = (await self.engine("ps", "--all", "--quiet", *filters)).split()

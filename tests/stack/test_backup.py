@@ -1,4 +1,4 @@
-"""The backup of docs/operations.md: MongoDB from a copy of its volume, and what is younger from Kafka."""
+"""The backup of docs/operations.md: MongoDB from a copy of its volume, later changes from Kafka."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,19 +10,19 @@ from tests.stack.stack import SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.waiting import eventually
 
-TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS}
+REPLAYED = {topic for topic in Topic if topic.is_consumed} - {Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS}
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 IMAGE = yaml.safe_load(COMPOSE.read_text())["services"]["mongo"]["image"]
 PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 
 async def with_volume(stack: Stack, folder: Path, command: str) -> None:
-    """Run a shell command beside the data of MongoDB, which doesn't run."""
+    """Run a shell command with access to MongoDB's data; MongoDB must be stopped."""
     volume, backup = ("--volumes-from", await stack.container("mongo")), ("--volume", f"{folder}:/backup")
     await stack.engine("run", "--rm", *volume, *backup, IMAGE, "sh", "-c", command)
 
 
-async def test_what_is_younger_than_the_backup_comes_from_kafka(stack: Stack, facade: Facade, tmp_path: Path) -> None:
+async def test_restore_replays_newer_changes_from_kafka(stack: Stack, facade: Facade, tmp_path: Path) -> None:
     product = new_id()
     before = await facade.submit(submission(product), submission(product))
     await facade.moderate("approve", *before)
@@ -39,7 +39,7 @@ async def test_what_is_younger_than_the_backup_comes_from_kafka(stack: Stack, fa
     await stack.run("stop", *PROCESSES, "mongo")
     await with_volume(stack, tmp_path, "rm -rf /data/db/* && tar -xf /backup/mongo.tar -C /data/db")
     await stack.run("start", "mongo")
-    for topic in TAKEN_AGAIN:
+    for topic in REPLAYED:
         group = ("--group", f"plaudit.{topic}", "--topic", f"plaudit.{topic}")
         tool = ("/opt/kafka/bin/kafka-consumer-groups.sh", "--bootstrap-server", "kafka:9092", *group)
         since = f"{moment - timedelta(hours=1):%Y-%m-%dT%H:%M:%S.000}"

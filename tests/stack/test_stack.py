@@ -30,7 +30,7 @@ PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 @dataclass
 class Customers:
-    """Submit reviews one batch after the other, each until it has been accepted, whatever is stopped meanwhile."""
+    """Submit reviews batch by batch, repeating each until it is accepted."""
 
     http: httpx.AsyncClient
     product: str = field(default_factory=new_id)
@@ -58,7 +58,7 @@ class Customers:
         return None
 
     async def carry_on(self) -> None:
-        """Wait until more reviews have been accepted, or more attempts have failed."""
+        """Wait until more reviews have been accepted or more attempts have failed."""
         ids, refusals = len(self.ids) + ENOUGH * BATCH, self.refusals + ENOUGH
         await eventually(lambda: len(self.ids) >= ids or self.refusals >= refusals, deadline_s=SETTLED_S)
 
@@ -88,7 +88,7 @@ async def test_every_container_is_healthy(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-async def test_a_process_has_no_more_than_it_needs(stack: Stack, process: str) -> None:
+async def test_process_has_minimal_privileges(stack: Stack, process: str) -> None:
     assert (await stack.inside(process, "id", "-u")).stdout.strip() == "10001"
     assert "Read-only file system" in (await stack.inside(process, "touch", "/opt/plaudit/x")).stderr
     assert (await stack.inside(process, "grep", "CapEff", "/proc/1/status")).stdout.split() == ["CapEff:", "0" * 16]
@@ -96,13 +96,13 @@ async def test_a_process_has_no_more_than_it_needs(stack: Stack, process: str) -
     assert (await stack.inside(process, "sh", "-c", "command -v gcc make pip uv")).stdout == ""
 
 
-async def test_the_samples_go_through(stack: Stack, facade: Facade) -> None:
+async def test_demo_passes(stack: Stack, facade: Facade) -> None:
     await facade.open_store("Electronics")
     shown = await stack.run("exec", "-T", "-e", "PLAUDIT_HTTP__HOST=localhost", "api", "plaudit", "demo")
     assert "Done. Every answer above came from the running service." in shown
 
 
-async def test_a_reminder_waits_for_mailer_and_mail_server(stack: Stack, facade: Facade, tmp_path: Path) -> None:
+async def test_reminder_survives_stopped_mail_services(stack: Stack, facade: Facade, tmp_path: Path) -> None:
     store, customer = await facade.open_store(), new_id("customer")
     await facade.command("PUT", "/api/settings", {"reminder": {"enabled": True, "daysInStatus": 10}})
     order = order_with_products("Complete", customer, store, datetime.now(UTC) - timedelta(days=11), "camera")
@@ -128,7 +128,7 @@ async def test_a_reminder_waits_for_mailer_and_mail_server(stack: Stack, facade:
     assert len(await eventually(mailed, deadline_s=SETTLED_S)) == 1
 
 
-async def test_three_workers_share_the_partitions(stack: Stack) -> None:
+async def test_three_workers_share_partitions(stack: Stack) -> None:
     await stack.start("--no-recreate", "--scale", "worker=3")
     admin = AdminClient({"bootstrap.servers": stack.kafka})
     group = "plaudit.review-submissions"
@@ -137,14 +137,14 @@ async def test_three_workers_share_the_partitions(stack: Stack) -> None:
         described = await asyncio.to_thread(lambda: admin.describe_consumer_groups([group])[group].result(20))
         of_workers: Counter[str] = Counter()
         for member in described.members:
-            # A worker consumes this topic by several members.
+            # A worker has several members in this group.
             of_workers[member.host] += len(member.assignment.topic_partitions)
         return sorted(of_workers.values())
 
     assert await eventually(shares, lambda found: found == [4, 4, 4], deadline_s=SETTLED_S)
 
 
-async def test_prometheus_sees_every_process_and_knows_the_alerts(stack: Stack) -> None:
+async def test_prometheus_targets_and_alerts(stack: Stack) -> None:
     await stack.start("--no-recreate", "--scale", "worker=3")
     async with httpx.AsyncClient(base_url=stack.prometheus) as http:
 
@@ -161,7 +161,7 @@ async def test_prometheus_sees_every_process_and_knows_the_alerts(stack: Stack) 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("container", ["api", "worker/2", "scheduler", "mailer", "mail", "mongo", "kafka"])
-async def test_stopping_a_container_loses_nothing(stack: Stack, facade: Facade, container: str, how: str) -> None:
+async def test_no_loss_when_container_stops(stack: Stack, facade: Facade, container: str, how: str) -> None:
     await stack.start("--no-recreate", "--scale", "worker=3")
     async with customers(facade.http) as sending:
         await sending.carry_on()
@@ -184,7 +184,7 @@ async def test_stopping_a_container_loses_nothing(stack: Stack, facade: Facade, 
 
 
 async def every_id(facade: Facade, product: str) -> list[str]:
-    """The ids of all reviews of a product, page by page."""
+    """Ids of all reviews of a product, read page by page."""
     found: list[str] = []
     while page := await facade.listed(entityIds=[product], take=1_000, skip=len(found)):
         found += page

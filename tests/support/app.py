@@ -1,4 +1,4 @@
-"""The facade in the event loop of the test, with neither Kafka nor MongoDB behind it."""
+"""The facade in the event loop of the test, without Kafka and MongoDB."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ REVIEW: Final[Json] = {"EntityId": "1", "EntityType": "Product", "review": "Good
 
 @asynccontextmanager
 async def app_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[FastAPI]:
-    """The application; `app` and `services` are options of `create_app` and of `Services`."""
+    """The application. `app` are options of `create_app`, `services` those of `Services`."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
     yield create_app(Services(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
@@ -38,25 +38,25 @@ async def app_without_servers(*, app: Json | None = None, **services: Any) -> As
 
 @asynccontextmanager
 async def client_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of it."""
+    """A client of `app_without_servers`."""
     async with app_without_servers(app=app, **services) as application, client_of(application) as http:
         yield http
 
 
 def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
-    """A client whose requests reach the application without a socket."""
+    """A client that calls the application without a socket."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://plaudit.test", **options)
 
 
 def problem_in(codec: TypeAdapter[Any], body: bytes) -> ProblemError:
-    """The problem that a body is refused with."""
+    """The problem with which a body is refused."""
     with pytest.raises(ProblemError) as refused:
         parse_json(codec, body)
     return refused.value
 
 
 def places_in(codec: TypeAdapter[Any], body: object) -> list[tuple[str, str]]:
-    """The place and the code of each error for which JSON is refused as invalid."""
+    """Pointer and code of each error of a body that is refused with 422."""
     problem = problem_in(codec, json.dumps(body).encode())
     assert problem.kind.status == 422
     return [(error["pointer"], error["code"]) for error in problem.errors]

@@ -1,4 +1,4 @@
-"""A browser without pictures: it keeps cookies as one does, follows redirects, and says whose page asks."""
+"""A browser without rendering: it keeps cookies, follows redirects and sends `Sec-Fetch-Site`."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _SAFE = ("GET", "HEAD")
 
 @dataclass
 class Browser:
-    """One visitor. `jar` has the cookies by host and port, each with its value."""
+    """One visitor. `jar` has the cookies as values by name, by host and port."""
 
     http: httpx.AsyncClient
     jar: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Browser:
         return self.jar.get(self.http.base_url.netloc.decode(), {}).get(name)
 
     def keep(self, name: str, value: str) -> None:
-        """Put a cookie of the service there, as somebody does who has a copy of it."""
+        """Set a cookie of the service, as somebody with a copy of it does."""
         self.jar.setdefault(self.http.base_url.netloc.decode(), {})[name] = value
 
     async def get(self, address: str, *, follow: bool = True) -> httpx.Response:
@@ -35,7 +35,7 @@ class Browser:
         return await self._ask("POST", address, form, site, follow)
 
     async def submit(self, page: httpx.Response, *, follow: bool = True, **fields: str) -> httpx.Response:
-        """Send the first form of a page, with its hidden fields and these."""
+        """Send the first form of a page with its hidden fields and `fields`."""
         action = re.search(r'<form[^>]*\saction="([^"]*)"', page.text)
         assert action, page.text
         hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text)
@@ -64,4 +64,4 @@ class Browser:
                 method, form = "GET", None
             if urlsplit(before).netloc != urlsplit(url).netloc:
                 site = "cross-site"
-        raise AssertionError(f"redirected without end: {url}")
+        raise AssertionError(f"too many redirects: {url}")

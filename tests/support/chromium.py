@@ -1,4 +1,4 @@
-"""Chromium, as people have it: what its pages log, ask for and violate is noted."""
+"""Chromium, with a record of what its pages log, request and violate."""
 
 import asyncio
 import shutil
@@ -16,39 +16,40 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 from tests.support.colours import TEXTS, contrast
 
 WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 320), ("dark", 320)]
-"""The schemes and the widths that pages are made for."""
+"""Colour schemes and widths that pages are designed for."""
 
 NAME_IN_A_NETWORK: Final = "reviews.lan"
-"""Leads to this machine, but browsers don't know: by plain HTTP they trust it less than a loopback address."""
+"""Host name that resolves to this machine. Browsers don't know that: over plain HTTP they trust it less than a
+loopback address."""
 
 _PLACEHOLDERS: Final = """[...document.querySelectorAll("[placeholder]")].map((each) =>
   [each.placeholder, getComputedStyle(each, "::placeholder").color, getComputedStyle(each).backgroundColor])"""
-"""Each with its colour and the one behind it: axe leaves them out."""
+"""Text, colour and background of each placeholder, which axe doesn't check."""
 
 PATIENCE_MS: Final = 120_000
-"""For whatever a page is asked or waited for: a busy machine takes its time, and the rest comes at once."""
+"""Timeout of each wait for a page, long enough for a busy machine."""
 
 
 @dataclass
 class Watch:
-    """The complaints of a page, and the hosts that it asked."""
+    """Errors that pages log, and hosts that they request."""
 
     complaints: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
 
     def follow(self, page: Page) -> None:
-        page.on("console", self._hear)
+        page.on("console", self._record)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
 
-    def _hear(self, told: ConsoleMessage) -> None:
-        if told.type == "error":
-            self.complaints.append(told.text)
+    def _record(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """The installed Chromium; the test is skipped where there is none."""
+    """The installed Chromium; skips the test without one."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("needs chromium: apt-get install chromium")
@@ -64,7 +65,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -> AsyncIterator[Page]:
-    """A page in a context of its own, on the service at this address."""
+    """A page of the service at this address, in its own context."""
     context = await browser.new_context(base_url=address, **options)
     context.set_default_timeout(PATIENCE_MS)
     page = await context.new_page()
@@ -76,29 +77,29 @@ async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -
             async with asyncio.timeout(PATIENCE_MS / 1000):
                 await context.close()
         except TimeoutError:
-            # Once in some hundreds it never says that it has: the tests after this one have contexts of their own.
+            # Rarely, closing never returns. Later tests are unaffected: each has its own context.
             warnings.warn(f"Chromium didn't close {len(context.pages)} pages of {address}", stacklevel=2)
 
 
 async def show(page: Page, *, is_hidden: bool) -> None:
-    """Put a page into the background, or back: tabs of a browser without a window are all in view."""
+    """Hide a page or show it again, by script: without a window all tabs are visible."""
     script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
     await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
 
 
 async def violations(page: Page) -> list[str]:
-    """The rules of axe that a page breaks, each with the elements."""
+    """Each axe rule that a page violates, with the elements."""
     found = await Axe().run(page)
     return [f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}" for each in found.response["violations"]]
 
 
 def window(scheme: str, width: int) -> dict[str, Any]:
-    """The options of a page of one of WINDOWS, in which axe may run."""
+    """Options of a page in one of `WINDOWS`; axe may run in it."""
     return {"color_scheme": scheme, "viewport": {"width": width, "height": 860}, "bypass_csp": True}
 
 
 async def faults(page: Page) -> list[str]:
-    """The violations of a page, its placeholders that are hard to read, and if it is wider than its window."""
+    """Axe violations of a page, placeholders with low contrast, and horizontal overflow."""
     is_wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     faint = [text for text, *colours in await page.evaluate(_PLACEHOLDERS) if contrast(*colours) < TEXTS]
     return [

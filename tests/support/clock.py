@@ -1,11 +1,11 @@
-"""A clock that a test sets."""
+"""A clock that the test sets."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Clock:
-    """Stands at `now`, in seconds; takes the place of `time.monotonic`."""
+    """Returns `now`, in seconds; replaces `time.monotonic`."""
 
     now: float = 0.0
 

@@ -1,24 +1,24 @@
-"""Colours as browsers compute them, and how well they are told from each other."""
+"""Contrast of colours as browsers compute them."""
 
 import re
 from typing import Final
 
 TEXTS: Final = 4.5
-"""The least contrast of texts, by WCAG 2.2, 1.4.3."""
+"""Minimum contrast of text (WCAG 2.2, 1.4.3)."""
 
 PARTS: Final = 3.0
-"""The least contrast of what shows where a field is, or what is chosen, by WCAG 2.2, 1.4.11."""
+"""Minimum contrast of visual information that identifies controls and their state (WCAG 2.2, 1.4.11)."""
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two opaque colours, `rgb(1, 2, 3)`, by WCAG 2.2: from 1 to 21."""
+    """Contrast of two opaque colours `rgb(r, g, b)` by WCAG 2.2, from 1 to 21."""
     darker, lighter = sorted(map(_luminance, (one, other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def _luminance(colour: str) -> float:
     found = re.fullmatch(r"rgb\((\d+), (\d+), (\d+)\)", colour)
-    assert found, f"no opaque colour: {colour}"
+    assert found, f"not an opaque colour: {colour}"
     red, green, blue = (_linear(int(part) / 255) for part in found.groups())
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -1,4 +1,4 @@
-"""A command of `plaudit` by itself."""
+"""A single `plaudit` command."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from tests.support.forks import run_forked
 
 
 def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command, which must end with this exit code, on a machine where nothing is configured but this."""
+    """Run a command with only this environment configured, and assert its exit code."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
     ended = run_forked(*command, environment={**bare, **environment}, folder=folder)
     assert ended.returncode == code, ended.stdout + ended.stderr

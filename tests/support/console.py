@@ -1,4 +1,4 @@
-"""The console as a browser without JavaScript uses it."""
+"""The console in a browser without JavaScript."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from .patience import settled
 
 
 async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
-    """A page that must be there."""
+    """The HTML of a page that must exist."""
     response = await http.get(unescape(path), params=query or None)
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("text/html")
@@ -20,8 +20,8 @@ async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
     return response.text
 
 
-async def sent(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
-    """The answer to a form of a page, which must be on it, sent with its key until its command was decided upon."""
+async def send_form(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
+    """Send a form that must be on a page. Returns the response once the command has its outcome."""
     text = await page_of(http, page)
     forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)
     assert forms, f"no form for {action} on {page}"

@@ -1,4 +1,4 @@
-"""Pages of the console as a browser without JavaScript has them: forms are filled and sent."""
+"""Pages of the console in a browser without JavaScript: forms are filled in and sent."""
 
 import html
 import re
@@ -15,13 +15,13 @@ from .patience import settled
 
 @dataclass
 class PageForm:
-    """A form: where it goes, and its fields with what they hold; buttons and unchecked boxes have no part in it."""
+    """A form: its target, and its fields with their values, without buttons and unchecked boxes."""
 
     method: str
     action: str
     fields: dict[str, str] = field(default_factory=dict)
     buttons: dict[str, str] = field(default_factory=dict)
-    """The addresses of the buttons, by the value of their `step` or `action`."""
+    """The `formaction` of each button, by its value."""
 
 
 @dataclass
@@ -31,12 +31,11 @@ class Console:
     http: httpx.AsyncClient
 
     async def open(self, path: str, status: int = 200) -> str:
-        """A page that must be answered with this status; nothing in it may run by itself, or come from elsewhere."""
+        """A page with this status. Nothing in it may be inline script or style, or load from another origin."""
         return self._page(await self.http.get(path), status)
 
     async def send(self, page: str, action: str, typed: Mapping[str, str | None], *, status: int = 200) -> str:
-        """Fill the form of a page that goes to this path, send it, and follow to the next page. A field that is None is
-        not sent."""
+        """Fill in the form with this action, send it, and follow the redirect. A field of None is left out."""
         form = next(each for each in forms(page) if urlsplit(each.action).path == action)
         given = {name: value for name, value in {**form.fields, **typed}.items() if value is not None}
         where = form.buttons.get(given.get("step", "")) or form.action
@@ -95,7 +94,7 @@ class _Forms(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea" and self._form is not None and self._text is not None:
-            # A browser drops the line end with which the content begins.
+            # Browsers drop a leading newline of the content.
             self._form.fields[self._text] = self._form.fields[self._text].removeprefix("\n")
             self._text = None
         elif tag == "select":
@@ -112,5 +111,5 @@ def forms(page: str) -> list[PageForm]:
 
 
 def text_of(page: str) -> str:
-    """The words of a page, without its tags."""
+    """The text of a page without tags."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())

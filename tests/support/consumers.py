@@ -1,4 +1,4 @@
-"""Consumers in the event loop of a test, on a database of its own, before a Kafka that only notes."""
+"""Consumers in the event loop of the test, with a database of their own and a fake Kafka."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -47,8 +47,8 @@ from .service import Json, Servers, own_database
 TOPICS: Final = TopicNames("test.")
 
 
-class NotingKafka(Publisher):
-    """Notes what is published; fails as told, once for each."""
+class RecordingKafka(Publisher):
+    """Records published messages. Each exception in `failures` is raised by one call."""
 
     def __init__(self) -> None:
         super().__init__(KafkaConnection(NOWHERE))
@@ -63,16 +63,16 @@ class NotingKafka(Publisher):
 
 @dataclass
 class Desk:
-    """The consumers of one worker, and what they have stored and told. Records stand in one partition of each topic."""
+    """The consumers of one worker, with what they store and publish. All records are in one partition per topic."""
 
     database: Database
     services: Services
-    kafka: NotingKafka
+    kafka: RecordingKafka
     product: str = field(default_factory=new_id)
     offset: int = 0
 
     def records(self, *values: Any, at: int | None = None) -> list[Record]:
-        """Records with these values, behind all that there were, at a time in milliseconds; by default now."""
+        """New records with these values after all earlier ones, with a timestamp in milliseconds; default: now."""
         found = []
         for value in values:
             self.offset += 1
@@ -82,7 +82,7 @@ class Desk:
         return found
 
     async def open_store(self, id: str | None = None, **settings: Any) -> str:
-        """A store that takes reviews of everybody, unless its settings say otherwise."""
+        """A store that accepts reviews from everyone unless the settings differ. Returns its id."""
         store = id or new_id("store")
         rules = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
         inbox = self._inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, StoreConsumer(self.services))
@@ -90,12 +90,12 @@ class Desk:
         return store
 
     def review(self, **fields: Any) -> Json:
-        """A submission about the object of this desk."""
+        """A submission about this desk's object."""
         return submission(self.product, **{"id": new_id("review"), **fields})
 
     @property
     def parked(self) -> ParkedCommands:
-        """The commands that wait for their review."""
+        """The handler of commands that wait for their review."""
         services = self.services
         router = CommandRouter(services, Handover(KafkaConnection(NOWHERE), TOPICS))
         images = ImageCommandConsumer(services)
@@ -111,7 +111,7 @@ class Desk:
         await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
 
     async def moderate(self, *changes: tuple[str, str], sent: int = 0, **fields: Any) -> None:
-        """Deliver changes of reviews in one batch, each an action and a review, sent then (milliseconds)."""
+        """Deliver moderation changes in one batch, each an action and a review id, sent at `sent` (milliseconds)."""
         consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
         values = [
             {
@@ -126,10 +126,10 @@ class Desk:
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
 
     def verdicts(self, review: Json, *verdicts: str) -> list[Record]:
-        """Records with a classifier's verdicts about a review."""
+        """Records with a classifier's verdicts on a review."""
         hash = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
-        told = {"reviewId": review["id"], "textHash": hash, "source": "ai"}
-        return self.records(*({**told, "verdict": each} for each in verdicts))
+        verdict = {"reviewId": review["id"], "textHash": hash, "source": "ai"}
+        return self.records(*({**verdict, "verdict": each} for each in verdicts))
 
     async def judge(self, records: Sequence[Record]) -> None:
         """Deliver verdicts in one batch."""
@@ -137,17 +137,17 @@ class Desk:
         await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(records)
 
     async def order(self, order: Json) -> None:
-        """Deliver the event of an order."""
+        """Deliver an order event."""
         consumer = OrderConsumer(self.services, ReturnConsumer(self.services))
         await self._inbox(Topic.ORDER_EVENTS, order_event, consumer).deliver(self.records(order))
 
     async def command_returns(self, records: Sequence[Record]) -> None:
-        """Deliver commands about returns in one batch."""
+        """Deliver return commands in one batch."""
         consumer = ReturnConsumer(self.services)
         await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
 
     async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
-        """Keep an upload and deliver its message, written at that time in milliseconds; returns the image's id."""
+        """Store an upload and deliver its message, written at `at` (milliseconds). Returns the image's id."""
         id, digest = str(fields.pop("id", None) or uuid4()), upload_digest(content)
         await self.services.image_files.put_upload(id, digest, content)
         await self.read_uploads(self.records({"id": id, "digest": digest, **fields}, at=at))
@@ -159,16 +159,16 @@ class Desk:
         await self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, consumer).deliver(records)
 
     async def command_images(self, records: Sequence[Record]) -> None:
-        """Deliver commands about images in one batch."""
+        """Deliver image commands in one batch."""
         consumer = ImageCommandConsumer(self.services)
         await self._inbox(Topic.IMAGE_COMMANDS, IMAGE_COMMAND.validate_json, consumer).deliver(records)
 
     async def stored(self, id: str) -> Json:
-        """The document under the id of a review."""
+        """The stored document of a review; empty without one."""
         return await self.database["reviews"].find_one({"_id": id}) or {}
 
     def events(self) -> list[tuple[str, Json]]:
-        """The kinds and data of all events in the order in which they were published, each once."""
+        """Type and data of all published events in order, without repeats."""
         found: dict[bytes | None, tuple[str, Json]] = {}
         for message in self.kafka.published:
             if message.topic == TOPICS.name(Topic.EVENTS):
@@ -177,8 +177,8 @@ class Desk:
                 found.setdefault(headers["ce_id"], (kind, json.loads(message.value or b"")))
         return list(found.values())
 
-    def told(self, id: str) -> list[str]:
-        """The kinds of the events about a review, in their order."""
+    def event_kinds(self, id: str) -> list[str]:
+        """Types of the events about a review, in order."""
         return [kind for kind, data in self.events() if data.get("reviewId") == id]
 
     def _inbox(self, topic: Topic, read: Any, handler: Handler[Any]) -> Inbox[Any]:
@@ -187,7 +187,7 @@ class Desk:
 
 @asynccontextmanager
 async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
-    """Consumers on a database of their own, which is gone after the block."""
+    """Consumers on a database of their own, which is dropped after the block."""
     async with own_database(servers) as database:
-        kafka = NotingKafka()
+        kafka = RecordingKafka()
         yield Desk(database, Services(database, kafka, TOPICS).with_patience(partial(retry, "outbox")), kafka)

@@ -22,7 +22,7 @@ COMPOSE: Final = Path(__file__).parents[2] / "docker-compose.yml"
 
 
 def require_engine() -> None:
-    """Raise UsageError with what to do where no Docker engine answers."""
+    """Raise UsageError with advice if no Docker engine responds."""
     try:
         docker.from_env().ping()
     except DockerException as error:
@@ -32,7 +32,7 @@ def require_engine() -> None:
 
 @asynccontextmanager
 async def containers() -> AsyncIterator[Servers]:
-    """Both servers, ready; gone when the block ends."""
+    """Both servers, ready; removed after the block."""
     services = yaml.safe_load(COMPOSE.read_text())["services"]
     with ExitStack() as stack:
         kafka_port, mongo_port = free_port(), free_port()
@@ -47,20 +47,20 @@ def _kafka(service: dict[str, Any], port: int) -> DockerContainer:
         name: value.replace("${KAFKA_PORT:-29092}", str(port)) for name, value in service["environment"].items()
     }
     check = {"test": service["healthcheck"]["test"], "interval": 1_000_000_000, "retries": START_S}
-    # Alone on its network, so it has to know itself by the name that the settings have.
+    # Without other services on its network, the broker itself must have the host name in the settings.
     kafka = DockerContainer(service["image"], env=environment, hostname="kafka", healthcheck=check)
     strategy = HealthcheckWaitStrategy().with_startup_timeout(START_S)
     return kafka.with_bind_ports(29_092, port).waiting_for(strategy)
 
 
 def _mongo(service: dict[str, Any], port: int) -> DockerContainer:
-    # The same port inside as outside: the set tells clients the address that its member has for itself.
+    # The same port inside and outside: clients connect to the address in the replica set's configuration.
     command = [*service["command"], "--port", str(port)]
     return DockerContainer(service["image"]).with_command(command).with_bind_ports(port, port)
 
 
 async def _replica_set(port: int) -> str:
-    """Initiate it and wait for its primary; returns the URI for clients."""
+    """Initiate the replica set and wait for its primary. Returns the URI for clients."""
     member = f"localhost:{port}"
     async with AsyncMongoClient[Json](
         f"mongodb://{member}", directConnection=True, serverSelectionTimeoutMS=START_S * 1_000

@@ -1,4 +1,4 @@
-"""`plaudit doctor` on a machine that is busy."""
+"""`plaudit doctor` on a busy machine."""
 
 from typing import Final
 
@@ -6,13 +6,14 @@ from .service import Service
 from .waiting import eventually
 
 _BUSY: Final = ("not examined to the end", "does not answer")
+"""Texts about servers that responded too slowly for the check."""
 
 
 async def examined(service: Service, *, code: int | None = None) -> str:
-    """The words of the doctor, who must end with this exit code, or any where it is None: asked again where a server
-    took longer than the seconds that he gives it."""
+    """The output of `plaudit doctor` with single spaces. Runs again while a server is too slow; the exit code must
+    be `code`, if given."""
 
-    async def said() -> str:
+    async def output() -> str:
         return " ".join((await service.run("doctor", code=code)).stdout.split())
 
-    return await eventually(said, lambda words: not any(each in words for each in _BUSY))
+    return await eventually(output, lambda text: not any(each in text for each in _BUSY))

@@ -1,11 +1,11 @@
-"""The blocks of README and docs, and how they are compared with what really happens.
+"""The blocks of README and docs, and their comparison with reality.
 
-The first word of a block's info string is its language; GitHub shows no more of it. What follows is for the tests:
+The first word of a block's info string is its language, the only one that GitHub uses. The rest is for the tests:
 
-- `sh`, `http`, `json <topic> <key>`: run in the order of the document (tests/integration/test_documents.py);
-- `service`: the command that the tests start the service with;
-- `output`: what the block before it says, `json` or `text`;
-- `run-by: <test>`: the test of that module that runs it;
+- `sh`, `http`, `json <topic> <key>`: run in the order of the page (tests/integration/test_documents.py);
+- `service`: the command that starts the service of the tests;
+- `output`: the output of the block before it, `json` or `text`;
+- `run-by: <test>`: the test of that module runs the block;
 - `not-run: <reason>`.
 """
 
@@ -21,17 +21,17 @@ from messaging.topics import Topic
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PICTURES: Final = frozenset({"mermaid"})
-"""Languages that nothing can run."""
+"""Languages that can't be run."""
 
 _FENCE: Final = re.compile(r"^( *)```(\S*) *(.*?)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = re.compile(r"(not-run|run-by): *(\S.*)")
 _ANYTHING: Final = "..."
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NAMES: Final = (re.compile(_UUID), re.compile(r"RET\d{6}-\d{5}"))
-"""Ids and numbers that differ between runs, and stay the same within one."""
+"""Ids and numbers that differ between runs but are consistent within one."""
 
 _MILLISECONDS: Final = range(10**12, 10**13)
-"""Moments from 2001 to 2286, since 1970: they differ between runs."""
+"""Timestamps from 2001 to 2286, which differ between runs."""
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -48,18 +48,18 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Its page and line, for messages."""
+        """Page and line, for messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
     def mark(self) -> tuple[str, str] | None:
-        """`not-run` with the reason, or `run-by` with the test."""
+        """`not-run` with the reason, or `run-by` with the test; None without either."""
         found = _MARK.fullmatch(self.words)
         return (found[1], found[2]) if found else None
 
     @property
     def is_run_in_order(self) -> bool:
-        """True if the walk through its page runs it."""
+        """True if the walk through its page runs or compares it."""
         if self.mark:
             return False
         match self.language:
@@ -74,7 +74,7 @@ class Block:
 
 
 def blocks_of(page: Path, text: str | None = None) -> list[Block]:
-    """All fenced blocks of a page, in their order."""
+    """All fenced blocks of a page, in order."""
     text = page.read_text() if text is None else text
     return [
         Block(page, text.count("\n", 0, found.start()) + 1, found[2], found[3], _dedented(found[4], len(found[1])))
@@ -88,7 +88,7 @@ def _dedented(text: str, indent: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HttpMessage:
-    """A request or an answer as a page shows it."""
+    """A request or response as shown on a page."""
 
     start: list[str]
     headers: dict[str, str]
@@ -96,7 +96,7 @@ class HttpMessage:
 
     @classmethod
     def of(cls, text: str) -> "HttpMessage":
-        """Read the text of an `http` block."""
+        """Parse the text of an `http` block."""
         head, _, body = text.partition("\n\n")
         start, *lines = head.strip().splitlines()
         headers = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -104,26 +104,26 @@ class HttpMessage:
 
     @property
     def is_answer(self) -> bool:
-        """True for an answer, False for a request."""
+        """True for a response, False for a request."""
         return self.start[0].startswith("HTTP/")
 
 
 @dataclass(slots=True)
 class Names:
-    """The real id for each id that a page shows."""
+    """The real id for each id shown on a page."""
 
     real: dict[str, str] = field(default_factory=dict)
 
     def in_place(self, text: str) -> str:
-        """The text with the real ids."""
+        """The text with real ids."""
         for shown, real in self.real.items():
             text = text.replace(shown, real)
         return text
 
     def check(self, shown: Any, actual: Any) -> None:
-        """Compare JSON: keys, sizes and values, but for what differs in each run: ids, numbers of returns, moments.
+        """Compare JSON: keys, sizes and values, except ids, return numbers and timestamps, which differ between runs.
 
-        Raises AssertionError with the place of the first difference, and learns no name then.
+        Raises AssertionError with the place of the first difference; then no ids are learnt.
         """
         learnt = Names(dict(self.real))
         learnt._check(shown, actual, "")
@@ -132,12 +132,12 @@ class Names:
     def _check(self, shown: Any, actual: Any, place: str) -> None:
         match shown:
             case dict():
-                assert isinstance(actual, dict), f"{place}: {actual!r} is no object"
+                assert isinstance(actual, dict), f"{place}: {actual!r} isn't an object"
                 assert shown.keys() == actual.keys(), f"{place}: {sorted(shown)} != {sorted(actual)}"
                 for key, value in shown.items():
                     self._check(value, actual[key], f"{place}/{key}")
             case list():
-                assert isinstance(actual, list), f"{place}: {actual!r} is no array"
+                assert isinstance(actual, list), f"{place}: {actual!r} isn't an array"
                 assert len(shown) == len(actual), f"{place}: {len(shown)} != {len(actual)} items: {actual!r}"
                 for index, value in enumerate(shown):
                     self._check(value, actual[index], f"{place}/{index}")
@@ -154,14 +154,14 @@ class Names:
             return
         for form in _NAMES:
             if form.fullmatch(shown) and form.fullmatch(actual):
-                assert self.real.setdefault(shown, actual) == actual, f"{place}: {shown} was {self.real[shown]}"
+                assert self.real.setdefault(shown, actual) == actual, f"{place}: {shown} was already {self.real[shown]}"
                 assert list(self.real.values()).count(actual) == 1, f"{place}: {actual} has two names"
                 return
         assert self.in_place(shown) == actual, f"{place}: {shown!r} != {actual!r}"
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """The JSON values that follow one another in an output, with anything between them."""
+    """All JSON objects and arrays in an output, in order."""
     decoder, at = json.JSONDecoder(), 0
     while found := re.compile(r"[\[{]").search(text, at):
         try:

@@ -10,7 +10,7 @@ NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def order_of(lines: Iterable[OrderLine] = (), **fields: Any) -> Order:
-    """An order of one store and customer, of noon unless the fields say otherwise."""
+    """An order of one store and customer, modified at `NOON` unless `fields` differ."""
     given = {"id": "o", "number": "CO1", "status": "New", "is_cancelled": False, "store_id": "shop"}
     return Order(
         **{**given, "customer": Customer("anna"), "modified": NOON, "lines": tuple(lines), "body": NO_BODY, **fields}

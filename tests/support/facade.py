@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 REVIEWS = "/api/customerReviews"
 WAIT = {"Prefer": "wait=30"}
-"""As long as a service waits at most."""
+"""The longest wait that the service allows."""
 
 
 def new_id(kind: str = "camera") -> str:
-    """An id that no other test has."""
+    """A unique id."""
     return f"{kind}-{uuid4().hex[:10]}"
 
 
 def submission(entity_id: str, rating: float = 4, **fields: Any) -> Json:
-    """A review as it is submitted."""
+    """The body of a submission."""
     return {
         "userId": "anna",
         "userName": "Anna Berg",
@@ -43,7 +43,7 @@ def submission(entity_id: str, rating: float = 4, **fields: Any) -> Json:
 
 
 def body_of(response: httpx.Response, kind: type[T], status: int = 200) -> T:
-    """The JSON of an answer with this status: an object or an array, as `kind` says."""
+    """The JSON of a response with this status: an object or array as `kind` says."""
     assert response.status_code == status, response.text
     body = response.json()
     assert isinstance(body, kind)
@@ -51,7 +51,7 @@ def body_of(response: httpx.Response, kind: type[T], status: int = 200) -> T:
 
 
 def problem_of(response: httpx.Response, status: int) -> Json:
-    """The body of an answer that must be a problem of RFC 9457."""
+    """The body of a response that must be a problem (RFC 9457)."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     problem: Json = response.json()
@@ -64,62 +64,62 @@ def problem_of(response: httpx.Response, status: int) -> Json:
 
 
 def errors_of(response: httpx.Response, status: int = 422) -> list[tuple[str, str]]:
-    """Pointers and codes of the errors of an answer that is a problem."""
+    """Pointer and code of each error of a problem."""
     return [(error["pointer"], error["code"]) for error in problem_of(response, status)["errors"]]
 
 
 def once() -> dict[str, str]:
-    """Headers of a command that is applied once, however often it is sent; each is waited for."""
+    """Headers of a command that may be repeated without a second effect and is waited for."""
     return {"Idempotency-Key": new_id("key"), **WAIT}
 
 
 @dataclass(frozen=True, slots=True)
 class Facade:
-    """Requests that must succeed, and what is of interest in their answers."""
+    """Requests that must succeed, with the relevant parts of their responses."""
 
     http: httpx.AsyncClient
 
     async def command(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> list[Json]:
-        """Send a command, wait until it has been decided upon, and return its results."""
+        """Send a command, wait for its outcome, and return its results."""
         send = partial(self.http.request, method, path, json=body, headers={**WAIT, **(headers or {})})
         return await self.results(await served(send))
 
     async def results(self, response: httpx.Response) -> list[Json]:
-        """The results of a command by its answer, once it has been decided upon."""
+        """The results of a command by its response, once it has its outcome."""
         if response.status_code == 409:
             return list(problem_of(response, 409)["results"])
         if response.status_code == 202 and "results" not in response.json():
-            return await self._results_in_the_end(body_of(response, dict, 202))  # a busy machine
+            return await self._eventual_results(body_of(response, dict, 202))  # a busy machine
         return list(body_of(response, dict)["results"])
 
     async def approve_early(self, id: str, headers: Mapping[str, str] | None = None) -> None:
-        """Approve a review that isn't there yet; the command is parked when this returns."""
+        """Approve a review that doesn't exist yet; the command is parked when this returns."""
         response = await self.http.post(f"{REVIEWS}/approve", json=[id], headers=headers)
         command = partial(self.get, f"/api/commands/{body_of(response, dict, 202)['commandId']}")
         await eventually(command, lambda state: state.get("results") == [{"id": id, "outcome": "not-found"}])
 
-    async def _results_in_the_end(self, accepted: Json) -> list[Json]:
-        """The results of a command that took longer than it was waited for, in the order of its ids."""
+    async def _eventual_results(self, accepted: Json) -> list[Json]:
+        """The results of a command whose wait timed out, in the order of its ids."""
         path = f"/api/commands/{accepted['commandId']}"
 
         async def results() -> dict[str, Json]:
             return {result["id"]: result for result in (await self.get(path))["results"]}
 
-        # Not by its outcome: while a review isn't there, that of its moderation is open.
+        # Don't wait for the command's outcome: the moderation of a missing review stays open.
         found = await eventually(results, lambda results: results.keys() >= set(accepted["ids"]))
-        await asyncio.sleep(1)  # a facade that didn't hear of it remembers stores and settings for a second
+        await asyncio.sleep(1)  # other facades cache stores and settings for a second
         return [found[id] for id in accepted["ids"]]
 
     async def submit(self, *reviews: Json) -> list[str]:
-        """Submit reviews; they are in the list when this returns."""
+        """Submit reviews. They are listed when this returns their ids."""
         results = await self.command("POST", REVIEWS, list(reviews))
         assert {result["outcome"] for result in results} == {"applied"}
         return [result["id"] for result in results]
 
     async def moderate(self, action: str, *ids: str) -> list[str]:
-        """Moderate reviews; the ratings have followed when this returns. Returns the outcomes."""
+        """Moderate reviews. The ratings are updated when this returns the outcomes."""
         if action == "delete":
             results = await self.command("DELETE", REVIEWS, {"ids": list(ids)})
         else:
@@ -128,13 +128,13 @@ class Facade:
         return [result["outcome"] for result in results]
 
     async def submit_approved(self, *reviews: Json) -> list[str]:
-        """Submit reviews and approve them; the ratings have followed when this returns."""
+        """Submit and approve reviews. The ratings are updated when this returns their ids."""
         ids = await self.submit(*reviews)
         assert await self.moderate("approve", *ids) == ["applied"] * len(ids)
         return ids
 
     async def get(self, path: str, **query: str) -> Any:
-        """The object or array at a path."""
+        """The JSON at a path."""
         return body_of(await served(partial(self.http.get, path, params=query)), object)
 
     async def review(self, id: str) -> Json:
@@ -150,29 +150,29 @@ class Facade:
         return [row[field] for row in (await self.page(**search))["results"]]
 
     async def ratings(self, *entity_ids: str) -> list[Json]:
-        """The ratings of products."""
+        """Ratings of products."""
         wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
         return body_of(await served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
 
     async def rating(self, entity_id: str) -> tuple[float, int]:
-        """Value and count of a product that is rated at most once: in one store, or without one."""
+        """Value and count of a product with reviews in one store or without a store; zeros without reviews."""
         found = [(rating["value"], rating["reviewCount"]) for rating in await self.ratings(entity_id)]
         assert len(found) <= 1
         return found[0] if found else (0, 0)
 
     async def histogram(self, entity_id: str) -> dict[str, int] | None:
-        """The number of reviews by stars of a product that is rated once; None where it isn't known."""
+        """Number of reviews by stars of a product that is rated once; None if unknown."""
         wanted = {"entityIds": [entity_id], "entityType": "Product", "histogram": True}
         (rating,) = body_of(await self.http.post("/api/rating/entityRating", json=wanted), list)
         histogram: dict[str, int] | None = rating["histogram"]
         return histogram
 
     async def until_rated(self, entity_id: str, value: float, count: int) -> None:
-        """Wait for the rating of a product."""
+        """Wait until a product has this rating."""
         await eventually(partial(self.rating, entity_id), lambda rating: rating == (value, count))
 
     async def until_listed(self, entity_id: str, count: int) -> list[Json]:
-        """Wait until a product has so many reviews, and no more."""
+        """Wait until a product has this many reviews, and assert that it has no more."""
         search = partial(self.page, entityIds=[entity_id], take=1_000)
         page = await eventually(search, lambda page: page["totalCount"] >= count)
         assert page["totalCount"] == count
@@ -180,7 +180,7 @@ class Facade:
         return rows
 
     async def open_store(self, id: str | None = None, **settings: Any) -> str:
-        """Register a store that takes reviews of everyone, unless the settings say otherwise."""
+        """Register a store that accepts reviews from everyone unless the settings differ. Returns its id."""
         id = id or new_id("store")
         everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
         await self.command("PUT", f"/api/stores/{id}", {"settings": {**everyone, **settings}})
@@ -189,6 +189,6 @@ class Facade:
 
 @asynccontextmanager
 async def facade_of(service: Service) -> AsyncIterator[Facade]:
-    """The facade of a service, by a client of its own."""
+    """The facade of a service, with a client of its own."""
     async with service.client() as http:
         yield Facade(http)

@@ -1,4 +1,4 @@
-"""A console over an interface that is none: it gives the answers that a test wants, and knows the questions."""
+"""A console on a fake API with canned responses, which records the requests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from console.app import add_console
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to the interface: its path without `/api/`, and its body, None where it has none."""
+    """A request to the API: its path without `/api/`, and its JSON body, None without one."""
 
     method: str
     path: str
@@ -31,8 +31,10 @@ def faked(
     asked: list[Asked] | None = None,
     stores: list[str] | None = None,
 ) -> FastAPI:
-    """A console for a visitor with these permissions, over an interface with these answers by path: each a status and a
-    body, or what makes them of the question. The questions are put into `asked`."""
+    """A console for a visitor with these permissions on an API with these responses by path.
+
+    A response is a status and a body, or a function of the request. Requests are appended to `asked`.
+    """
     app = FastAPI()
     me = {"subject": "anna", "permissions": [*permissions], "stores": stores}
 
@@ -62,3 +64,4 @@ ROW: dict[str, Any] = {
     **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
     **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
 }
+"""A complete row of a list of reviews."""

@@ -1,6 +1,6 @@
-"""Processes that start fast: forked from one that has everything imported, which takes most of a second each time.
+"""Processes that start fast, forked from one with all imports, which otherwise take most of a second each time.
 
-What runs in them is what `python -m plaudit` runs, and they are killed and stopped like any other.
+They run the same code as `python -m plaudit`, and can be killed and stopped like any process.
 """
 
 import multiprocessing
@@ -24,14 +24,14 @@ FORKS.set_forkserver_preload(
 )
 
 
-_TURNS: Final = threading.Lock()
-"""A start looks how others have ended, too; an exit code can be read but once, so threads would rob each other."""
+_PROCESS_LOCK: Final = threading.Lock()
+"""Serializes starts and polls: both reap children, and an exit code can be read only once."""
 
 
 class ForkedCommand:
-    """A `plaudit` command under way, with the part of `subprocess.Popen` that tests use.
+    """A running `plaudit` command with the part of `subprocess.Popen` that tests use.
 
-    What it says, on both ways, is appended to `log`; its errors to `errors` where that is given.
+    Standard output and standard error are appended to `log`, or standard error to `errors` if given.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class ForkedCommand:
         outputs = log, errors or log
         for output in outputs:
             output.touch()
-        # A daemon: it ends with the tests, whatever becomes of them.
+        # A daemon ends with the test process, however that ends.
         self._process = FORKS.Process(target=_run, args=(command, dict(environment), folder, outputs), daemon=True)
-        with _TURNS:
+        with _PROCESS_LOCK:
             self._process.start()
 
     @property
@@ -51,8 +51,8 @@ class ForkedCommand:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, None while it runs."""
-        with _TURNS:
+        """The exit code; None while it runs."""
+        with _PROCESS_LOCK:
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -77,9 +77,9 @@ class ForkedCommand:
 def run_forked(
     *command: str, environment: Mapping[str, str], folder: Path, limit_s: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run a `plaudit` command to its end. Raises TimeoutExpired after so many seconds."""
-    with tempfile.TemporaryDirectory() as said:
-        log, errors = Path(said, "out"), Path(said, "err")
+    """Run a `plaudit` command to its end. Raises TimeoutExpired after `limit_s` seconds."""
+    with tempfile.TemporaryDirectory() as logs:
+        log, errors = Path(logs, "out"), Path(logs, "err")
         process = ForkedCommand(*command, environment=environment, folder=folder, log=log, errors=errors)
         try:
             code = process.wait(limit_s)
@@ -97,9 +97,9 @@ def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path, o
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["plaudit", *command]
-    # As in a terminal: tests that run in the background of a shell would hand on that it is ignored.
+    # As in a terminal: a shell's background jobs ignore SIGINT, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from plaudit.cli.main import main  # where it is imported already: in the forked process
+    from plaudit.cli.main import main  # already imported in the forked process
     from tests.support.targeting import listen
 
     listen()

@@ -1,4 +1,4 @@
-"""An application that asks who somebody is, without a sign-in: by tokens of one issuer, in a header."""
+"""Authentication by tokens of one issuer in a header, without signing in."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ AUTHENTICATOR: Final = Tokens(
 
 
 class HeaderDoor(Door):
-    """A door that takes the credential from a header, so that screens are tried without a sign-in."""
+    """A door that reads the credential from a header, to test pages without signing in."""
 
     is_open = False
     routes = ()

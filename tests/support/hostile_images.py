@@ -1,4 +1,4 @@
-"""Files that were made to harm whoever opens them, or that tell more than their pixels."""
+"""Files made to attack image decoders, or with more content than their pixels."""
 
 import random
 import struct
@@ -13,7 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 from .images import picture
 
 MARKERS: Final = (b"GPS-48.8583", b"XMP-secret", b"IPTC-secret", b"comment-secret", b"<script>", b"PK\x03\x04", b"%PDF")
-"""What no rebuilt image may hold."""
+"""Byte strings that no rebuilt image may contain."""
 
 EXIF: Final = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x0e\x01\x02\0\x0c\0\0\0\x1a\0\0\0\0\0\0\0GPS-48.8583\0"
 XMP: Final = b'<?xpacket begin=""?><x:xmpmeta xmlns:x="adobe:ns:meta/">XMP-secret</x:xmpmeta>'
@@ -25,7 +25,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def png(width: int, height: int, data: bytes, *more: bytes, colour: int = 2) -> bytes:
-    """A PNG file that says that it has this size, with these compressed pixels and chunks before them."""
+    """A PNG file whose header states this size, with this pixel data and `more` chunks before it."""
     head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     parts = [chunk(b"IHDR", head), *more, chunk(b"IDAT", data), chunk(b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
@@ -37,12 +37,12 @@ def segment(marker: int, data: bytes) -> bytes:
 
 
 def with_segments(jpeg: bytes, *segments: bytes) -> bytes:
-    """A JPEG file with these segments behind its beginning."""
+    """A JPEG file with these segments after its start marker."""
     return jpeg[:2] + b"".join(segments) + jpeg[2:]
 
 
 def animation(kind: str, frames: int = 3) -> bytes:
-    """A moving picture."""
+    """An animated image."""
     pictures = [Image.new("RGB", (20, 20), colour) for colour in ("red", "green", "blue")] * frames
     out = BytesIO()
     pictures[0].save(out, kind, save_all=True, append_images=pictures[1:frames], duration=50)
@@ -50,14 +50,14 @@ def animation(kind: str, frames: int = 3) -> bytes:
 
 
 def jpeg_of_size(width: int, height: int) -> bytes:
-    """A JPEG file that says that it has this size."""
+    """A small JPEG file whose header states this size."""
     small = picture((16, 16), "JPEG")
     at = small.index(b"\xff\xc0") + 5
     return small[:at] + struct.pack(">HH", height, width) + small[at + 4 :]
 
 
-def telling() -> Iterator[tuple[str, bytes]]:
-    """Good images that tell more than their pixels, or are something else as well."""
+def files_with_metadata() -> Iterator[tuple[str, bytes]]:
+    """Valid images with metadata, or with another file format in them."""
     jpeg, info = picture((60, 40), "JPEG"), PngInfo()
     info.add_text("Comment", "comment-secret")
     info.add_itxt("XML:com.adobe.xmp", XMP.decode())
@@ -78,7 +78,7 @@ def telling() -> Iterator[tuple[str, bytes]]:
 
 
 def bombs() -> Iterator[tuple[str, bytes]]:
-    """Small files that would take much memory or time."""
+    """Small files whose decoding would take much memory or time."""
     for width, height in ((30_000, 30_000), (65_500, 65_500), (2**31 - 1, 2**31 - 1), (1, 2**31 - 1), (5_001, 5_000)):
         yield f"{width}x{height}.png", png(width, height, zlib.compress(bytes(1_000_000), 9))
         yield f"{width}x{height}.jpg", jpeg_of_size(width & 0xFFFF, height & 0xFFFF)
@@ -99,7 +99,7 @@ def bombs() -> Iterator[tuple[str, bytes]]:
 
 
 def foreign() -> Iterator[tuple[str, bytes]]:
-    """Files of other kinds, which say that they are images."""
+    """Files of other formats, also with the beginning of an image file."""
     beginnings = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\x10\0\0\0WEBP")
     for kind in ("GIF", "BMP", "TIFF", "ICO", "PPM", "TGA", "PDF", "EPS", "PCX", "SGI"):
         yield kind, picture((10, 10), kind)
@@ -112,7 +112,7 @@ def foreign() -> Iterator[tuple[str, bytes]]:
 
 
 def broken(count: int) -> Iterator[tuple[str, bytes]]:
-    """Images that are cut off, or in which bytes were changed."""
+    """Truncated images, and images with changed bytes."""
     draw = random.Random(32)
     samples = [picture((64, 64), kind) for kind in ("JPEG", "PNG", "WEBP")]
     for number in range(count):
@@ -126,6 +126,6 @@ def broken(count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def hostile_files() -> list[tuple[str, bytes]]:
-    """All of them, at least 200."""
-    found = [*telling(), *bombs(), *foreign()]
+    """All of these files, at least 200."""
+    found = [*files_with_metadata(), *bombs(), *foreign()]
     return [*found, *broken(max(60, 200 - len(found)))]

@@ -1,11 +1,11 @@
-"""Templates that try to take time or memory, each with the sentence by which it ends: none gets far."""
+"""Templates that try to use up time or memory, each with the part of the error that must stop it."""
 
 from typing import Final
 
 _NAMES = "items | map: 'name'"
 
 
-def _often(statement: str, times: int) -> str:
+def _repeat(statement: str, times: int) -> str:
     return statement * times
 
 
@@ -14,17 +14,17 @@ def _loops(depth: int, body: str, over: str = "items") -> str:
     return f"{opened}{body}{'{% endfor %}' * depth}"
 
 
-_BY_END: Final = {
+_BY_ERROR: Final = {
     "it takes more than 25000 steps": {
         "nested loops": _loops(5, "x"),
         "nested loops that write nothing": _loops(6, "{% if order.id %}{% endif %}", "(1..1000)"),
         "nested loops of literals": _loops(3, "{% if 1 == 2 %}{% endif %}" * 100),
-        "empty loops one after the other": _often("{% for i in (1..1000) %}{% endfor %}", 490),
-        "reversed ranges": _often("{% for i in (1..1000) reversed %}{% endfor %}", 490),
+        "empty loops one after the other": _repeat("{% for i in (1..1000) %}{% endfor %}", 490),
+        "reversed ranges": _repeat("{% for i in (1..1000) reversed %}{% endfor %}", 490),
         "a huge range joined": "{{ (1..1000) | join: ',' | split: ',' | join: ', ' }}" * 200,
         "sorts in a loop": "{% for i in items %}" + "{% assign s = items | sort: 'name' %}" * 280 + "{% endfor %}",
-        "natural sorts": _often("{% assign s = items | sort_natural: 'name' %}", 700),
-        "sorts in a chain": _often("{% assign s = items" + " | sort: 'name'" * 60 + " %}", 31),
+        "natural sorts": _repeat("{% assign s = items | sort_natural: 'name' %}", 700),
+        "sorts in a chain": _repeat("{% assign s = items" + " | sort: 'name'" * 60 + " %}", 31),
         "doubling by append": "{% assign a = 'xxxxxxxxxx' %}" + "{% assign a = a | append: a %}" * 500,
         "doubling by concat": "{% assign a = items %}" + "{% assign a = a | concat: a %}" * 500,
         "growth by replace": (
@@ -35,7 +35,7 @@ _BY_END: Final = {
         "append in a loop": _loops(3, "{% assign a = a | append: v2.name %}"),
         "growth by escape": "{% assign a = store.name %}" + "{% assign a = a | escape | append: a %}" * 200,
         "growth by url_encode": "{% assign a = store.name %}" + "{% assign a = a | url_encode | append: a %}" * 200,
-        "filters in chains": _often("{{ store.name" + " | upcase | downcase" * 45 + " }}", 31),
+        "filters in chains": _repeat("{{ store.name" + " | upcase | downcase" * 45 + " }}", 31),
         "truncatewords in a loop": _loops(2, "{{ v0.name | truncatewords: 5 | strip_newlines }}"),
         "split and sort in a loop": _loops(2, "{{ v0.name | split: '' | sort | join: '' }}"),
         "map and where in loops": _loops(2, "{% assign w = items | where: 'name', v0.name | map: 'name' %}"),
@@ -58,11 +58,11 @@ _BY_END: Final = {
         "cases in cases": "{% case 1 %}{% when 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 %}" * 9 + "x" + "{% endcase %}" * 9,
         "many variables": "".join(f"{{% assign a{n} = items %}}" for n in range(990)),
         "filters of the whole order": (
-            _often("{% assign x = " + _NAMES + " | join: ',' | upcase | split: ',' %}", 400)
+            _repeat("{% assign x = " + _NAMES + " | join: ',' | upcase | split: ',' %}", 400)
         ),
     },
     "it writes more than 200000 bytes": {
-        "loops one after the other": _often("{% for i in items %}{{ i.name }}{% endfor %}", 300),
+        "loops one after the other": _repeat("{% for i in items %}{{ i.name }}{% endfor %}", 300),
         "doubling by capture": "{% assign a = 'x' %}" + "{% capture a %}{{ a }}{{ a }}{% endcapture %}" * 200,
         "url_encode in a loop": _loops(2, "{{ v0.name | url_encode }}"),
         "cycles": _loops(2, "{% cycle " + ", ".join(["items"] * 100) + " %}"),
@@ -87,11 +87,11 @@ _BY_END: Final = {
     },
     "a statement may have 20 brackets": {
         "deep brackets": "{{ " + "items[" * 100 + "0" + "]" * 100 + " }}",
-        "brackets of ranges": _often("{{ " + "(" * 990 + " }}", 90),
-        "names in brackets": _often("{{ " + "['" * 490 + " }}", 90),
+        "brackets of ranges": _repeat("{{ " + "(" * 990 + " }}", 90),
+        "names in brackets": _repeat("{{ " + "['" * 490 + " }}", 90),
     },
     "it comes out empty": {
-        "long conditions": _often("{% if order.id" + " and order.id" * 70 + " %}{% endif %}", 29),
+        "long conditions": _repeat("{% if order.id" + " and order.id" * 70 + " %}{% endif %}", 29),
     },
     "1000 statements, with 30000 characters in all": {
         "many statements": "{{ order.id }}" * 7_000,
@@ -114,13 +114,14 @@ _BY_END: Final = {
         "doc that is not closed": "{% doc %}" * 990,
     },
     'unexpected "\'"': {
-        "quotes that are not closed": _often("{{ " + " 'a\" " * 190 + " }}", 31),
+        "quotes that are not closed": _repeat("{{ " + " 'a\" " * 190 + " }}", 31),
     },
     "expected end of expression, found '.'": {
-        "dots and digits": _often("{{ " + "1." * 490 + " }}", 30),
+        "dots and digits": _repeat("{{ " + "1." * 490 + " }}", 30),
     },
 }
-"""By a part of the sentence: each ends by what it attacks, not by a bound before that. Under "" they are rendered."""
+"""By a part of the error message: each template must be stopped by the limit it attacks, not by an earlier one.
+Those under "" are rendered."""
 
-HOSTILE: Final = {name: source for sources in _BY_END.values() for name, source in sources.items()}
-ENDS: Final = {name: end for end, sources in _BY_END.items() for name in sources}
+HOSTILE: Final = {name: source for sources in _BY_ERROR.values() for name, source in sources.items()}
+ENDS: Final = {name: end for end, sources in _BY_ERROR.items() for name in sources}

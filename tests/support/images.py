@@ -16,14 +16,14 @@ AS_FILE = {"Content-Type": "application/octet-stream"}
 
 
 def picture(size: tuple[int, int] = (40, 30), kind: str = "PNG", colour: str = "red", **options: Any) -> bytes:
-    """A file of this kind and size."""
+    """An image file of this format and size."""
     out = BytesIO()
     Image.new("RGB", size, colour).save(out, kind, **options)
     return out.getvalue()
 
 
 def shades(seed: int, size: tuple[int, int], **options: Any) -> bytes:
-    """A JPEG file of this size that is another one each time it is rebuilt."""
+    """A JPEG file of this size whose bytes change each time it is rebuilt."""
     out = BytesIO()
     corners = Image.frombytes("RGB", (8, 8), Random(seed).randbytes(192))
     corners.resize(size, Image.Resampling.BICUBIC).save(out, "JPEG", **options)
@@ -31,7 +31,7 @@ def shades(seed: int, size: tuple[int, int], **options: Any) -> bytes:
 
 
 def opened(file: bytes) -> Image.Image:
-    """A file that must be a whole image."""
+    """The image in a file, which must be complete."""
     image = Image.open(BytesIO(file))
     image.load()
     return image
@@ -44,13 +44,13 @@ class Images:
     http: httpx.AsyncClient
 
     async def upload(self, content: bytes | None = None, **query: str) -> str:
-        """Upload an image; it is ready when this returns."""
+        """Upload an image. It is ready when this returns its id."""
         (result,) = await self._results(await self.send(content, **query))
         assert result["outcome"] == "applied", result
         return str(result["id"])
 
     async def refused(self, content: bytes) -> str:
-        """The reason for which no image is made of an upload."""
+        """The reason why an upload is refused."""
         (result,) = await self._results(await self.send(content))
         assert result["outcome"] == "refused", result
         return str(result["reason"])
@@ -60,11 +60,11 @@ class Images:
         return await self.http.post(IMAGES, content=content or picture(), headers=headers, params=query)
 
     async def status(self, id: str, **query: str) -> int:
-        """The status with which an image is answered."""
+        """The HTTP status of an image."""
         return (await self.http.get(f"{IMAGES}/{id}", params=query)).status_code
 
     async def moderate(self, action: str, review_id: str, id: str) -> Json:
-        """Hide or show an image; returns the outcome of the command."""
+        """Hide or show an image. Returns the result of the command."""
         response = await self.http.post(f"{REVIEWS}/{review_id}/images/{id}/{action}", headers=WAIT)
         (result,) = await self._results(response)
         return result

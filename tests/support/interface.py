@@ -1,4 +1,4 @@
-"""A body for each operation that has one, and messages for each topic that is read: as they should be, and whole."""
+"""A valid, complete body for each operation that has one, and valid, complete messages for each consumed topic."""
 
 from typing import Any, Final
 
@@ -256,4 +256,4 @@ MESSAGES: Final[dict[Topic, list[Any]]] = {
         {"place": "mail-commands/0/1", "value": "{}", "moderator": "eve", "commandId": "c"},
     ],
 }
-"""Messages with all their fields for each topic that is read."""
+"""Messages with all their fields for each consumed topic."""

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer: it signs tokens, and tells its public keys, as well or as badly as a test wants."""
+"""An OpenID Connect issuer that signs tokens and publishes its keys, or fails to, as the test wants."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def ec_key() -> ec.EllipticCurvePrivateKey:
 
 
 def pem(key: PrivateKey) -> bytes:
-    """The public half."""
+    """The public key."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -44,7 +44,7 @@ def jwk(id: str, key: PrivateKey) -> dict[str, Any]:
 
 @dataclass
 class Issuer:
-    """Signs with any of its keys; `published` are those that it tells."""
+    """Signs with any of its keys. `published` names those in its key set."""
 
     keys: dict[str, PrivateKey] = field(default_factory=lambda: {"first": rsa_key()})
     published: list[str] = field(default_factory=lambda: ["first"])
@@ -52,7 +52,7 @@ class Issuer:
     mood: Mood = "answers"
     asked: int = 0
     oddities: list[Any] = field(default_factory=list)
-    """Told beside the keys."""
+    """Other entries, published before the keys."""
 
     @property
     def jwks_url(self) -> str:
@@ -70,9 +70,9 @@ class Issuer:
         headers: dict[str, Any] | None = None,
         **claims: Any,
     ) -> str:
-        """A token; a claim that is None is left out."""
+        """A token; claims that are None are left out."""
         now = int(time.time())
-        said: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "iss": ISSUER,
             "aud": AUDIENCE,
             "sub": subject,
@@ -84,13 +84,13 @@ class Issuer:
         }
         key = key if key is not None else self.keys[kid or "first"]
         algorithm = algorithm or ("ES256" if isinstance(key, ec.EllipticCurvePrivateKey) else "RS256")
-        said = {name: value for name, value in said.items() if value is not None}
-        return jwt.encode(said, key, algorithm, {**({"kid": kid} if kid else {}), **(headers or {})})
+        payload = {name: value for name, value in payload.items() if value is not None}
+        return jwt.encode(payload, key, algorithm, {**({"kid": kid} if kid else {}), **(headers or {})})
 
     def claiming(self, **claims: Any) -> str:
-        """A token with these claims as they are, null included."""
-        said = jwt.decode(self.token(), options={"verify_signature": False})
-        return jwt.encode({**said, **claims}, self.keys["first"], "RS256", {"kid": "first"})
+        """A token with exactly these claims, nulls included."""
+        payload = jwt.decode(self.token(), options={"verify_signature": False})
+        return jwt.encode({**payload, **claims}, self.keys["first"], "RS256", {"kid": "first"})
 
     def published_keys(self) -> dict[str, Any]:
         return {"keys": [*self.oddities, *(jwk(id, self.keys[id]) for id in self.published)]}

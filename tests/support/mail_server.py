@@ -1,4 +1,4 @@
-"""A mail server for tests, in the event loop of the test."""
+"""A mail server in the event loop of the test."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ OK = "250 OK"
 
 @dataclass
 class MailServer:
-    """Keeps what it gets. `answers` are what it says to the next mails for an address, instead of taking them."""
+    """Stores received mails. `answers` are replies to the next mails for an address, instead of accepting them."""
 
     tls: ssl.SSLContext | None = None
     implicit_tls: ssl.SSLContext | None = None
@@ -32,11 +32,11 @@ class MailServer:
     attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     connections: int = 0
     greeted_by: list[str] = field(default_factory=list)
-    """The names that clients said they have."""
+    """Host names in clients' greetings."""
     looks_s: float = 0
-    """Seconds that it looks into a mail that it has taken, before it says so."""
+    """Seconds between storing a mail and replying."""
     says: dict[str, str | None] = field(default_factory=dict)
-    """What it says to a command (EHLO, HELO, MAIL, RSET) instead; None: nothing."""
+    """Reply to a command (EHLO, HELO, MAIL, RSET) by its name; None: no reply."""
     open: set[SMTP] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -46,16 +46,16 @@ class MailServer:
         self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port, ssl=self.implicit_tls)
 
     async def stop(self) -> None:
-        """Go away: who has a connection keeps it."""
+        """Stop listening; open connections stay."""
         assert self._server is not None
         self._server.close()
 
     async def until_left(self) -> None:
-        """Wait until nobody has a connection."""
+        """Wait until no connection is open."""
         await eventually(lambda: not self.open)
 
     def to(self, address: str) -> list[EmailMessage]:
-        """The mails that an address got."""
+        """The mails that an address received."""
         return [mail for mail in self.mails if mail["To"].addresses[0].addr_spec == address]
 
     async def handle_EHLO(  # noqa: N802
@@ -104,11 +104,11 @@ class MailServer:
     async def _answer(self, command: str) -> str:
         answer = self.says.get(command, OK)
         if answer is None:
-            await asyncio.Event().wait()  # until the client goes
+            await asyncio.Event().wait()  # until the client disconnects
         return answer or OK
 
     def protocol(self) -> SMTP:
-        """The protocol of one connection."""
+        """The protocol of a new connection."""
         self.connections += 1
         with_login: dict[str, Any] = {
             "tls_context": self.tls,
@@ -120,7 +120,7 @@ class MailServer:
 
 
 class _Connection(SMTP):
-    """A connection, which its server knows while it is open."""
+    """A connection that its server tracks while it is open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.event_handler.open.add(self)

@@ -1,4 +1,4 @@
-"""Manifests of Kubernetes: those that are kept, and those that the chart makes of a file with values."""
+"""Kubernetes manifests: those in the repository, and those that the Helm chart renders."""
 
 import shutil
 import subprocess
@@ -28,31 +28,31 @@ class Manifests:
     documents: Sequence[Document]
 
     def of(self, *kinds: str) -> list[Document]:
-        """Those of some kinds, in their order."""
+        """Documents of these kinds, in order."""
         return [document for document in self.documents if document["kind"] in kinds]
 
     def named(self, kind: str, name: str) -> Document:
-        """The only one of a kind and a name."""
+        """The only document of this kind and name."""
         (found,) = (document for document in self.of(kind) if document["metadata"]["name"] == name)
         return found
 
     def pods(self) -> list[Document]:
-        """The templates of all pods."""
+        """The pod templates of all workloads."""
         running = [document["spec"]["template"] for document in self.of("Deployment", "Job")]
         return running + [document["spec"]["jobTemplate"]["spec"]["template"] for document in self.of("CronJob")]
 
     def settings(self) -> dict[str, str]:
-        """The settings of every process."""
+        """The settings of all processes."""
         return dict(self.named("ConfigMap", RELEASE)["data"])
 
 
 def containers(pod: Document) -> list[Document]:
-    """The containers of a pod, in the order in which they are started."""
+    """The containers of a pod in the order in which they start."""
     return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """What Helm says; skips the test where it isn't installed."""
+    """Run Helm; skips the test where it isn't installed."""
     if shutil.which("helm") is None:
         pytest.skip("helm isn't installed")
     return subprocess.run(["helm", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True)
@@ -60,14 +60,15 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @cache
 def rendered(values: Path, *others: str) -> Manifests:
-    """The manifests that the chart makes of values, and of others as `a.b=1`; skips where Helm isn't installed."""
-    said = [part for other in others for part in ("--set", other)]
-    made = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *said)
-    assert made.returncode == 0, made.stderr
-    return Manifests([document for document in yaml.safe_load_all(made.stdout) if document])
+    """The manifests that the chart renders from a values file and `others`, each as `a.b=1`. Skips where Helm isn't
+    installed."""
+    overrides = [part for other in others for part in ("--set", other)]
+    result = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *overrides)
+    assert result.returncode == 0, result.stderr
+    return Manifests([document for document in yaml.safe_load_all(result.stdout) if document])
 
 
 @cache
 def kept() -> Manifests:
-    """The manifests of deploy/kubernetes."""
+    """The manifests in deploy/kubernetes."""
     return Manifests(list(yaml.safe_load_all(KEPT.read_text())))

@@ -1,10 +1,10 @@
-"""The memory of processes that tests look at."""
+"""Memory of processes under test."""
 
 from pathlib import Path
 
 
 class Memory:
-    """The memory of a process, from now on."""
+    """The memory of a process since this object was created."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}")
@@ -12,11 +12,11 @@ class Memory:
         self._before = self._of("VmRSS")
 
     def growth(self) -> int:
-        """The bytes by which it has been larger, at most."""
+        """Maximum growth of resident memory, in bytes."""
         return self.peak() - self._before
 
     def peak(self) -> int:
-        """The bytes that it has had, at most."""
+        """Peak resident memory, in bytes."""
         return self._of("VmHWM")
 
     def _of(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""A folder in the machine's memory, for servers whose data nobody needs when the tests are over."""
+"""A folder in memory, for servers whose data isn't needed after the tests."""
 
 import fcntl
 import shutil
@@ -12,16 +12,16 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - each folder in it is made by m
 _PREFIX: Final = "plaudit-tests-"
 _LOCK: Final = "in-use"
 
-_ROOM: Final = 4 * 1024**3
-"""What has to be free: a run writes a part of it, and the 64 MiB that containers usually have are too few."""
+_MIN_FREE: Final = 4 * 1024**3
+"""Free bytes required: a run writes only a part of it, but the usual 64 MiB of containers are too few."""
 
 
 @contextmanager
-def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _ROOM) -> Iterator[Path]:
-    """A folder that is gone after the block: in the memory if there is room, else this one, which is made.
+def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _MIN_FREE) -> Iterator[Path]:
+    """A folder in memory if there is room, else `otherwise`, which is created; removed after the block.
 
-    No disk is waited for there, however often a server syncs its files. What it has written outlives its process as
-    on a disk, so tests kill it just as well. Folders that were left by killed runs go first.
+    Syncing files takes no time there, and data survives the death of its process as on a disk, so tests may kill it.
+    Folders left behind by killed runs are removed first.
     """
     _sweep(memory)
     if not memory.is_dir() or shutil.disk_usage(memory).free < room:
@@ -32,13 +32,13 @@ def memory_folder(otherwise: Path, memory: Path = _MEMORY, room: int = _ROOM) ->
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=memory))
     try:
         with (folder / "new").open("w") as lock:
-            # No child inherits it, so it ends with this process; and it has its name once it is held.
+            # Not inherited by children, so the lock ends with this process. The file gets its name once it is locked.
             fcntl.flock(lock, fcntl.LOCK_EX)
             (folder / "new").rename(folder / _LOCK)
             try:
                 yield folder
             finally:
-                # While it is held: another run would remove the folder, too.
+                # While the lock is held: otherwise another run would remove the folder, too.
                 shutil.rmtree(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -51,4 +51,4 @@ def _sweep(memory: Path) -> None:
                 fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent)
         except OSError:
-            continue  # in use, another user's, or somebody else removes it
+            continue  # in use, another user's, or being removed by another run

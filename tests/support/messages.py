@@ -8,7 +8,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Message(NamedTuple):
-    """Any key, any value, any headers, and any time in milliseconds; None: now."""
+    """Key, value, headers, and timestamp in milliseconds; None: now."""
 
     key: str | None
     value: bytes | None
@@ -17,15 +17,15 @@ class Message(NamedTuple):
 
 
 def message(value: Any, key: str | None = None, headers: Headers = ()) -> Message:
-    """A value as JSON."""
+    """A message with a JSON value."""
     return Message(key, json.dumps(value).encode(), headers)
 
 
 def review_message(review: dict[str, Any]) -> Message:
-    """A submission with the key of its object."""
+    """A submission with its object as key."""
     return message(review, f"{review.get('EntityType')}:{review.get('EntityId')}")
 
 
 def moderation(action: str, *ids: str, key: str | None = None, **more: Any) -> Message:
-    """A moderation command, by default with the key of its first review."""
+    """A moderation command; by default its first review is the key."""
     return message({"action": action, "ids": ids, **more}, key or ids[0])

@@ -1,4 +1,4 @@
-"""A catalog that tells names over HTTP, as well or as badly as a test wants."""
+"""A catalogue that returns names over HTTP, or fails to, as the test wants."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ Mood = Literal["answers", "hangs", "fails", "redirects", "redirects away", "floo
 
 @dataclass
 class NameServer:
-    """Answers `GET /<anything>/<id>` with the product of that id, while it is in the mood to."""
+    """Answers `GET /<anything>/<id>` with the product of that id, or misbehaves according to its mood."""
 
     port: int = 0
     mood: Mood = "answers"
@@ -41,7 +41,7 @@ class NameServer:
             self.asked[target] += 1
             if self.mood == "hangs":
                 self.hanging.add(writer)
-                await reader.read()  # until the client gives up, or the test lets go
+                await reader.read()  # until the client gives up, or `let_go` is called
                 return
             status, body, more = self.answer(target)
             writer.write(
@@ -56,7 +56,7 @@ class NameServer:
             writer.close()
 
     def let_go(self) -> None:
-        """End the connections that hang."""
+        """Close the hanging connections."""
         for writer in self.hanging:
             writer.close()
 

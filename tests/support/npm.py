@@ -1,4 +1,4 @@
-"""Packages of npm, installed once into the user's cache."""
+"""npm packages, installed once into the user's cache."""
 
 import fcntl
 import os
@@ -14,8 +14,10 @@ _INSTALL_S = 300
 
 
 def npm_installed(name: str, files: Sequence[Path], *, needed_for: str) -> Path:
-    """A folder with these files, of which one is `package-lock.json`, and with what that one names. Skips the test
-    where it can't be installed."""
+    """A folder with these files, one of them `package-lock.json`, and the packages locked there.
+
+    Skips the test if they can't be installed.
+    """
     missing = [program for program in ("node", "npm") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"needs {' and '.join(missing)} for {needed_for}")
@@ -31,12 +33,14 @@ def npm_installed(name: str, files: Sequence[Path], *, needed_for: str) -> Path:
             partial.mkdir()
             for file in files:
                 shutil.copy(file, partial)
-            # Scripts of packages have no business here.
+            # Install scripts of packages aren't needed.
             command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
             try:
                 installed = subprocess.run(command, cwd=partial, capture_output=True, text=True, timeout=_INSTALL_S)
             except subprocess.TimeoutExpired:
-                pytest.skip(f"npm hasn't installed {needed_for} in {_INSTALL_S} s: its registry is slow, or away")
+                pytest.skip(
+                    f"npm didn't install {needed_for} within {_INSTALL_S} s: its registry may be slow or unavailable"
+                )
             if installed.returncode != 0:
                 pytest.skip(f"npm can't install {needed_for}: {installed.stderr[-500:]}")
             partial.rename(folder)

@@ -41,7 +41,7 @@ class OpenIdServer:
 
 @asynccontextmanager
 async def openid_server(callback: str, permissions: str, log: Path) -> AsyncIterator[OpenIdServer]:
-    """A provider that sends visitors back to this address. Skips the test where it can't be installed."""
+    """A provider that redirects visitors back to `callback`. Skips the test if it can't be installed."""
     folder, port = await asyncio.to_thread(_installed), free_port()
     environment = {
         **{"PATH": os.environ["PATH"], "PORT": str(port), "CALLBACK": callback},
@@ -70,6 +70,6 @@ async def openid_server(callback: str, permissions: str, log: Path) -> AsyncIter
 
 
 def _installed() -> Path:
-    """The folder of the provider with all that it needs, for these versions."""
+    """The folder of the provider and its locked packages."""
     files = [file for file in SOURCES.iterdir() if file.is_file()]
     return npm_installed("oidc", files, needed_for="a real OpenID provider")

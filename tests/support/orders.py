@@ -1,4 +1,4 @@
-"""Orders as upstream systems tell of them, and returns as clients of the facade have them."""
+"""Orders as upstream systems publish them, and returns as clients of the facade see them."""
 
 import json
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ def an_order(id: str, quantities: dict[str, int], **fields: Any) -> Json:
 
 
 def order_event(order: Json) -> Message:
-    """The event that tells of an order as it is."""
+    """The event for the current state of an order."""
     return message(order, order["id"])
 
 
 def wanted_return(order_id: str, quantities: dict[str, int], **fields: Any) -> Json:
-    """A return as it is asked for."""
+    """The body that requests a return."""
     return {"orderId": order_id, "lineItems": lines_of(quantities), **fields}
 
 
@@ -47,7 +47,7 @@ def lines_of(quantities: dict[str, int]) -> list[Json]:
 
 
 def return_command(action: str, wanted: Json, key: str | None = None, **fields: Any) -> Message:
-    """A command about a return."""
+    """A command on a return."""
     return message({"action": action, "return": wanted, **fields}, key or wanted.get("orderId"))
 
 
@@ -59,22 +59,22 @@ class Returns:
     http: httpx.AsyncClient
 
     async def ordered(self, quantities: dict[str, int], **fields: Any) -> str:
-        """An order that the service knows. Returns its id."""
+        """Publish an order and wait until it is known. Returns its id."""
         id = fields.pop("id", None) or new_id("order")
         await self.service.publish("order-events", order_event(an_order(id, quantities, **fields)))
         await eventually(partial(self.available, id), lambda known: known is not None)
         return id
 
     async def available(self, order_id: str) -> dict[str, int] | None:
-        """The quantities that can still be returned of an order, None when it is unknown."""
+        """Quantities of an order that can still be returned, by line; None if the order is unknown."""
         return await self._known(f"{RETURNS}/available-quantities/{order_id}")
 
     async def create(self, order_id: str, quantities: dict[str, int], **fields: Any) -> str:
-        """Store a return; it is there when this returns its id."""
+        """Create a return. It is stored when this returns its id."""
         return await self._applied("POST", wanted_return(order_id, quantities, **fields))
 
     async def change(self, id: str, **changes: Any) -> None:
-        """Change a return; it has changed when this returns."""
+        """Change a return. The change is stored when this returns."""
         await self._applied("PUT", {"id": id, **changes})
 
     async def _applied(self, method: str, body: Json) -> str:
@@ -84,7 +84,7 @@ class Returns:
         return id
 
     async def get(self, id: str) -> Json | None:
-        """One return, None when it is unknown."""
+        """One return; None if it is unknown."""
         return await self._known(f"{RETURNS}/{id}")
 
     async def _known(self, path: str) -> Json | None:
@@ -92,7 +92,7 @@ class Returns:
         return None if response.status_code == 404 else body_of(response, dict)
 
     async def existing(self, id: str) -> Json:
-        """One return that must be known."""
+        """One return that must exist."""
         return body_of(await served(partial(self.http.get, f"{RETURNS}/{id}")), dict)
 
     async def search(self, **search: Any) -> Json:
@@ -113,8 +113,8 @@ class Returns:
             if (data := json.loads(record.value)).get("returnId") in return_ids
         ]
 
-    async def told(self, id: str, *kinds: str) -> list[Json]:
-        """Wait until events of these types, in this order, have been told of a return. Returns their data."""
-        told = await eventually(partial(self.events, id), lambda events: len(events) >= len(kinds))
-        assert [kind for kind, _ in told] == list(kinds)
-        return [data for _, data in told]
+    async def wait_for_events(self, id: str, *kinds: str) -> list[Json]:
+        """Wait until a return has exactly these events, in this order. Returns their data."""
+        events = await eventually(partial(self.events, id), lambda events: len(events) >= len(kinds))
+        assert [kind for kind, _ in events] == list(kinds)
+        return [data for _, data in events]

@@ -1,5 +1,4 @@
-"""Answers to requests as a client gets them in the end: a busy machine makes a service say that it should try again, or
-that a command has yet to take effect."""
+"""Final responses: on a busy machine the service may first ask to retry, or report that a command has no effect yet."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,22 +10,22 @@ Send = Callable[[], Awaitable[httpx.Response]]
 
 
 async def served(send: Send) -> httpx.Response:
-    """The answer to a request that is sent again while the database is too slow for it: nothing of it is taken then.
+    """The response to a request that is repeated while the database is too slow; such a refused request has no effect.
 
-    A facade gives the database a second to tell the rules of a store, and some to answer a query.
+    A facade gives the database a second to look up a store's rules, and a few seconds to answer a query.
     """
     return await eventually(send, lambda answer: not _is_refused_by_database(answer))
 
 
 async def decided(send: Send) -> httpx.Response:
-    """The answer to a command that is waited for, sent again with its `Idempotency-Key` until it was decided upon."""
+    """The response to a command that is waited for, repeated with its `Idempotency-Key` until it has its outcome."""
     return await eventually(send, lambda answer: answer.status_code != 202 and not _is_refused_by_database(answer))
 
 
 async def settled(send: Send) -> httpx.Response:
-    """The answer to a form of the console, sent again with its key until its command was decided upon.
+    """The response to a console form, sent again with its key until its command has its outcome.
 
-    A page waits for some seconds, and says then that it takes effect in a moment.
+    A page waits for a few seconds, then reports that the command is accepted.
     """
 
     def is_settled(answer: httpx.Response) -> bool:

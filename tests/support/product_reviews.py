@@ -1,4 +1,4 @@
-"""Google's feed of product reviews, as Google reads it."""
+"""Google's product review feed, as Google reads it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +10,17 @@ SCHEMA: Final = etree.XMLSchema(etree.parse(Path(__file__).with_name("product_re
 
 
 class FeedReader:
-    """Takes a feed in pieces and gives its reviews, each once it is whole; memory holds hardly more than one.
+    """Parses a feed in pieces and yields each review once it is complete, keeping little more than one in memory.
 
-    Raises etree.XMLSyntaxError for what isn't XML or isn't by the schema.
+    Raises etree.XMLSyntaxError for invalid XML or a violation of the schema.
     """
 
     def __init__(self) -> None:
         self._parser = etree.XMLPullParser(("end",), tag="review", schema=SCHEMA)
 
-    def reviews(self, piece: bytes) -> Iterator[etree._Element]:
-        """The reviews that end in this piece."""
-        self._parser.feed(piece)
+    def reviews(self, chunk: bytes) -> Iterator[etree._Element]:
+        """The reviews that end in this chunk."""
+        self._parser.feed(chunk)
         for _, review in self._parser.read_events():
             yield review
             review.clear()
@@ -33,7 +33,7 @@ class FeedReader:
 
 
 def reviews_in(feed: bytes) -> list[dict[str, str]]:
-    """The texts of each review's elements by their paths, of a feed that must be by the schema."""
+    """Texts of each review's elements by path. The feed must match the schema."""
     root = etree.fromstring(feed)
     SCHEMA.assertValid(root)
     return [_texts(review) for review in root.iterfind("reviews/review")]

@@ -1,4 +1,4 @@
-"""Commands to MongoDB that look at a whole collection at once: on a large one each would be given up."""
+"""MongoDB queries over a whole collection: on a large one each would time out."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -12,15 +12,15 @@ from tests.support.service import Json, Servers
 from tests.support.targeting import conditions, questions
 
 
-class Questions(monitoring.CommandListener):
-    """The filters that are sent to these collections, but of what ends at its first document."""
+class FilterRecorder(monitoring.CommandListener):
+    """Filters of commands to these collections, except those that stop at their first document."""
 
     def __init__(self, collections: Collection[str]) -> None:
         self.filters: list[tuple[str, Json]] = []
         self._collections = collections
 
     def unbounded(self) -> list[tuple[str, Json]]:
-        """Those that name neither ids nor a part of their range."""
+        """Filters that name neither ids nor a part of the id range."""
         return [each for each in self.filters if not _is_bounded(each[1])]
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
@@ -29,15 +29,15 @@ class Questions(monitoring.CommandListener):
             self.filters += [(str(command[name]), dict(each.filter)) for each in questions(name, command)]
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        """Its filter is known by then."""
+        """The filter was recorded when the command started."""
 
     def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        """The same."""
+        """The filter was recorded when the command started."""
 
 
 @asynccontextmanager
-async def heard_database(servers: Servers, questions: Questions) -> AsyncIterator[Database]:
-    """A database whose questions are heard; gone after the block."""
+async def recorded_database(servers: Servers, questions: FilterRecorder) -> AsyncIterator[Database]:
+    """A database whose queries are recorded; dropped after the block."""
     client: AsyncMongoClient[Any] = AsyncMongoClient(servers.mongo, tz_aware=True, event_listeners=[questions])
     async with client:
         database = client[f"test_{uuid4().hex[:8]}"]
@@ -46,5 +46,5 @@ async def heard_database(servers: Servers, questions: Questions) -> AsyncIterato
 
 
 def _is_bounded(filter: Json) -> bool:
-    """True for some ids, or a range of them that doesn't begin with the first one and end with the last one."""
+    """True for a filter on ids, or on an id range that excludes the first or the last one."""
     return any(name == "_id" and not {"$in", "$lte", "$gt"}.isdisjoint(asked) for name, asked in conditions(filter))

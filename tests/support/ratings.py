@@ -1,4 +1,4 @@
-"""Rating values by the formulas of the contract, in decimals and from the ratings themselves."""
+"""Rating values by the contract's formulas, in decimal arithmetic directly from the ratings."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ Z = Decimal("1.64485")
 
 
 def average(ratings: Sequence[float]) -> float:
-    """The mean with two decimals, halves up."""
+    """The mean, rounded half up to two decimals."""
     with localcontext() as context:
         context.prec = 60
         return _rounded(sum(map(_exact, ratings)) / Decimal(len(ratings)))
@@ -25,7 +25,7 @@ def wilson(ratings: Sequence[float]) -> float:
 
 
 def histogram(ratings: Iterable[float]) -> dict[str, int]:
-    """The number of ratings by stars, halves up."""
+    """Number of ratings by stars, each rounded half up."""
     stars = Counter(str(int(_exact(rating).to_integral_value(ROUND_HALF_UP))) for rating in ratings)
     return {number: stars[number] for number in ("1", "2", "3", "4", "5")}
 

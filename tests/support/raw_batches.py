@@ -1,4 +1,4 @@
-"""Record batches made by hand, as no client library makes them, and put into a partition as they are."""
+"""Handmade record batches, as no client library writes them, produced to a partition unchanged."""
 
 import asyncio
 import struct
@@ -28,16 +28,16 @@ def nullable(content: bytes | None) -> bytes:
 def record(
     value: bytes | None, *, delta: int = 0, key: bytes | None = None, headers: Sequence[Header] = (), time: int = 0
 ) -> bytes:
-    """One record of version 2 of the format; `delta` is its place in its batch."""
+    """One record of format version 2; `delta` is its offset within the batch."""
     content = b"\0" + varint(time) + varint(delta) + nullable(key) + nullable(value) + varint(len(headers))
     content += b"".join(varint(len(name)) + name + nullable(text) for name, text in headers)
     return varint(len(content)) + content
 
 
 def batch(payload: bytes, *, count: int = 1, codec: int = PLAIN, time: int | None = None) -> bytes:
-    """A batch of `count` records, whose bytes are `payload`, compressed already or said to be so.
+    """A batch of `count` records with the bytes `payload`, already compressed (or not, in spite of its codec).
 
-    `time` is in milliseconds since 1970; missing: now, since Kafka removes what is older than its retention.
+    `time` is in milliseconds since 1970; by default now, because Kafka removes records older than the retention.
     """
     time = int(clock() * 1000) if time is None else time
     checked = struct.pack(">hiqqqhii", codec, count - 1, time, time, -1, -1, -1, count) + payload
@@ -49,20 +49,21 @@ def text(content: str) -> bytes:
 
 
 class Placed(NamedTuple):
-    """Kafka's answer: its error code, 0 if it took the batch, and the offset of the first record."""
+    """Kafka's response: error code, 0 if it stored the batch, and offset of the first record."""
 
     code: int
     offset: int
 
 
 async def produce(kafka: str, topic: str, partition: int, raw: bytes) -> Placed:
-    """Put a batch into a partition, acknowledged by all replicas; the addresses of `kafka` are tried in turns."""
+    """Produce a batch with acks from all replicas. The addresses in `kafka` are tried in turn while the leader is
+    unknown."""
     placed = Placed(_NOT_LEADER[0], -1)
     for address in kafka.split(",") * 50:
         placed = await _produce_to(address, topic, partition, raw)
         if placed.code not in _NOT_LEADER:
             break
-        await asyncio.sleep(0.1)  # a partition that is new has no leader yet
+        await asyncio.sleep(0.1)  # a new partition has no leader yet
     return placed
 
 
@@ -79,5 +80,5 @@ async def _produce_to(address: str, topic: str, partition: int, raw: bytes) -> P
         answer = await reader.readexactly(length)
     finally:
         writer.close()
-    # Correlation, one topic with its name, one partition with its number: behind them stand code and offset.
+    # Code and offset follow the correlation id, the topic count and name, and the partition count and number.
     return Placed(*struct.unpack_from(">hq", answer, 4 + 4 + 2 + len(topic.encode()) + 4 + 4))

@@ -1,4 +1,4 @@
-"""Variants of JSON values, made from the shapes of their types: other letter cases, misspelt, null, twice."""
+"""Variants of JSON values derived from the shapes of their types: other letter case, misspelt, null, duplicated."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class KnownField:
-    """A field in a sample: its place, its shape, the object that it belongs to, and the names it could have."""
+    """A field in a sample: its path, its shape, the object it belongs to, and the names it could have."""
 
     place: Place
     known: Field
@@ -26,13 +26,13 @@ class KnownField:
 
 
 class Twice(dict[str, Any]):
-    """An object that is written with one more field, whose name it may have already."""
+    """An object that is serialized with one more field, whose name may be a duplicate."""
 
     more: tuple[str, Any]
 
 
 def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownField]:
-    """Every field of a sample, at every depth."""
+    """Every field of a sample at every depth."""
     if isinstance(sample, list) and shape.items:
         for index, item in enumerate(sample):
             yield from fields_in(item, shape.items, (*place, index))
@@ -49,7 +49,7 @@ def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownFie
 
 
 def objects_in(shape: Shape) -> Iterator[ObjectShape]:
-    """Every object that a value of the type can hold."""
+    """Every object shape that a value of the type can contain."""
     for each in shape.objects:
         yield each
         for known in each.fields.values():
@@ -73,32 +73,32 @@ def changed(sample: Any, place: Place, change: Callable[[dict[str, Any], str], d
 
 def renamed(sample: Any, place: Place, new: str) -> Any:
     """The sample with a field under another name."""
-    return changed(sample, place, lambda told, name: {new if n == name else n: value for n, value in told.items()})
+    return changed(sample, place, lambda parent, name: {new if n == name else n: value for n, value in parent.items()})
 
 
 def with_value(sample: Any, place: Place, value: Any) -> Any:
     """The sample with another value in a field."""
-    return changed(sample, place, lambda told, name: {**told, name: value})
+    return changed(sample, place, lambda parent, name: {**parent, name: value})
 
 
 def without(sample: Any, place: Place) -> Any:
     """The sample without a field."""
-    return changed(sample, place, lambda told, name: {n: value for n, value in told.items() if n != name})
+    return changed(sample, place, lambda parent, name: {n: value for n, value in parent.items() if n != name})
 
 
 def twice(sample: Any, place: Place, other_name: str) -> Any:
-    """The sample with a field that comes once more, under this name."""
+    """The sample with a field's value once more, under this name."""
 
-    def change(told: dict[str, Any], name: str) -> dict[str, Any]:
-        written = Twice(told)
-        written.more = (other_name, told[name])
+    def change(parent: dict[str, Any], name: str) -> dict[str, Any]:
+        written = Twice(parent)
+        written.more = (other_name, parent[name])
         return written
 
     return changed(sample, place, change)
 
 
 def written(value: Any) -> bytes:
-    """The JSON of a value, with fields that come twice."""
+    """A value as JSON, with duplicate fields."""
     return _text(value).encode()
 
 
@@ -112,12 +112,12 @@ def _text(value: Any) -> str:
 
 
 def letter_cases(word: str) -> set[str]:
-    """The word in other letter cases; `É` is no case of `e`."""
+    """The word in other letter cases; `É` isn't a case of `e`."""
     return {word.upper(), word.lower(), word.swapcase(), word[:1].swapcase() + word[1:]} - {word}
 
 
 def misspelt(known: KnownField) -> Iterator[str]:
-    """The name with one letter wrong, too many or too few, as long as it isn't the name of another field."""
+    """The field's name with one letter wrong, added or missing, unless that is another field's name."""
     name = known.name
     for wrong in (name[:-1], name + name[-1], name[:1] + "q" + name[2:]):
         if wrong and folded_name(wrong) not in known.parent.fields:

@@ -1,4 +1,4 @@
-"""Records as consumers get them."""
+"""Records as consumers receive them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Record:
-    """A record of any topic, with nothing in it that the test doesn't say."""
+    """A record of any topic, empty unless the test fills it."""
 
     offset: int = 0
     headers: Sequence[tuple[str, bytes | None]] = ()

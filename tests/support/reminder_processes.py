@@ -1,4 +1,4 @@
-"""Schedulers as processes that a test can kill, started fast: forked from one that has everything imported."""
+"""Reminder schedulers as processes that a test can kill, started fast by a fork server with all imports."""
 
 import asyncio
 import os
@@ -17,17 +17,17 @@ from .service import Service
 
 
 def start_run(service: Service, now: datetime) -> tuple[ForkServerProcess, Event]:
-    """A process that runs the job once, and an event that is set when it begins."""
+    """A process that runs the job once, and an event that is set when it starts."""
     is_ready = FORKS.Event()
-    return _started(_run, service, now, is_ready), is_ready
+    return _start(_run, service, now, is_ready), is_ready
 
 
 def start_clock(service: Service, lease_s: float) -> ForkServerProcess:
-    """A process that runs the job by the clock; its id is the holder of the lease."""
-    return _started(_keep_time, service, lease_s)
+    """A process that runs the job on schedule; its pid is the holder of the lease."""
+    return _start(_run_clock, service, lease_s)
 
 
-def _started(target: object, service: Service, *arguments: object) -> ForkServerProcess:
+def _start(target: object, service: Service, *arguments: object) -> ForkServerProcess:
     process = FORKS.Process(target=target, args=(replace(service, processes={}), *arguments))  # type: ignore[arg-type]
     process.start()
     return process
@@ -43,10 +43,10 @@ def _run(service: Service, now: datetime, is_ready: Event) -> None:
     asyncio.run(run())
 
 
-def _keep_time(service: Service, lease_s: float) -> None:
-    async def keep_time() -> None:
+def _run_clock(service: Service, lease_s: float) -> None:
+    async def run_clock() -> None:
         async with connected_job(service) as (database, job):
             stores, leases = StoreRepository(database), LeaseRepository(database)
             await ReminderClock(job, stores, leases, holder=str(os.getpid()), lease_s=lease_s).keep()
 
-    asyncio.run(keep_time())
+    asyncio.run(run_clock())

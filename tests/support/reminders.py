@@ -1,4 +1,4 @@
-"""A shop whose customers are reminded, with a clock of its own."""
+"""A shop whose customers are reminded, with its own clock."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ SENDER = "no-reply@shop.example"
 def order_with_products(
     status: str, customer: str, store: str | None, at: datetime, *products: str, **fields: Any
 ) -> Json:
-    """An order event with one of each product, and an address to remind the customer by."""
+    """An order event with one piece of each product and the customer's address."""
     lines = [
         {"id": str(number), "productId": product, "name": product.title(), "quantity": 1, "price": 1}
         for number, product in enumerate(products)
@@ -41,7 +41,7 @@ def order_with_products(
 
 @dataclass
 class Shop:
-    """Orders in a status of their own, so that shops of one database don't disturb each other."""
+    """Orders in a status of their own, so that shops in one database don't affect each other."""
 
     service: Service
     database: Database
@@ -50,7 +50,7 @@ class Shop:
     status: str = field(default_factory=lambda: f"Complete-{uuid4().hex[:8]}")
 
     async def open(self, **settings: Any) -> None:
-        """Switch reminders on for this shop, with these settings."""
+        """Enable reminders for this shop with these settings."""
         limits = {"daysInStatus": 10, "maxEmailsPerCustomer": 2}
         reminder = {"enabled": True, "cron": "0 0 1 1 *", "orderStatus": self.status.upper(), **limits, **settings}
         everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -68,7 +68,7 @@ class Shop:
         await self.service.publish(topic, *(message(value, key) for value in values))
 
     async def orders(self, *orders: Json) -> list[str]:
-        """Tell of orders; they are known, in this state, when this returns."""
+        """Publish orders. They are stored in this state when this returns their ids."""
         await self.service.publish("order-events", *map(order_event, orders))
 
         async def known() -> bool:
@@ -79,24 +79,24 @@ class Shop:
         return [order["id"] for order in orders]
 
     def order(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> Json:
-        """An event of an order, of a camera by default, in the status after which customers are reminded."""
+        """An event of an order, by default of a camera, in the status that reminders look for."""
         products = products or ("camera",)
         return order_with_products(self.status.lower(), customer, self.id, at, *products, **fields)
 
     async def templates(self, *templates: Json) -> None:
-        """Store mail templates; texts that they don't have are an x."""
+        """Store mail templates; missing texts are "x"."""
         written = {"name": "OrderReviewRequest", "text": "x", "html": "x"}
         for each in templates:
             id = template_id(written["name"], each["storeId"], each["languageCode"])
             await self.database["notificationTemplates"].insert_one({"_id": id, **written, **each})
 
     async def bought(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> str:
-        """An order that is complete since then; returns its id."""
+        """An order that is complete since `at`. Returns its id."""
         (id,) = await self.orders(self.order(customer, *products, at=at, **fields))
         return id
 
     async def reviewed(self, customer: str, product: str, kind: str = "Product") -> None:
-        """A review, stored when this returns."""
+        """Publish a review. It is stored when this returns."""
         review = {"storeId": self.id, "userId": customer, "EntityId": product, "EntityType": kind}
         await self.send("review-submissions", f"{kind}:{product}", {**review, "review": "Good", "rating": 5})
 
@@ -107,21 +107,21 @@ class Shop:
         await eventually(stored)
 
     async def run(self, days: float, times: int = 1) -> int:
-        """Run the job so many days after noon, so many times over; returns how many reminders it sent."""
+        """Run the job `times` times, `days` after noon. Returns the number of reminders sent."""
         reports = [await self.job.run(NOON + days * DAY) for _ in range(times)]
         return sum(report.reminders for report in reports)
 
     async def report(self, days: float) -> RunReport:
-        """Run the job once, and say what it did."""
+        """Run the job once. Returns its report."""
         return await self.job.run(NOON + days * DAY)
 
     async def mails(self, *orders: str) -> list[Json]:
-        """The mail commands about these orders, repeats included, as they were sent."""
+        """The published mail commands about these orders, including repeats."""
         return [mail for mail in await self.service.values("mail-commands") if mail["orderId"] in orders]
 
 
 def connection(service: Service) -> KafkaConnection:
-    """The connection to its Kafka."""
+    """The connection settings of its Kafka."""
     return KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu)
 
 
@@ -129,7 +129,7 @@ def connection(service: Service) -> KafkaConnection:
 async def connected_job(
     service: Service, token_keys: Sequence[bytes] = ()
 ) -> AsyncIterator[tuple[Database, ReminderJob]]:
-    """The job on the topics and the database of a service, with these keys of review tokens."""
+    """The job on the topics and database of a service, with these review token keys."""
     client, database = connect(service.servers.mongo, service.database)
     publisher = Publisher(connection(service))
     try:
@@ -141,5 +141,5 @@ async def connected_job(
 
 
 def named(mails: Sequence[Json]) -> list[list[str]]:
-    """The products that each mail names."""
+    """The products in each mail."""
     return [[item["productId"] for item in mail["items"]] for mail in mails]

@@ -1,4 +1,4 @@
-"""A library with one of its names, or texts, changed, as a new version of it could have it."""
+"""A library with one of its names or texts changed, as a new version might have it."""
 
 import importlib.util
 import inspect
@@ -11,7 +11,7 @@ import pytest
 
 
 def rename(patch: pytest.MonkeyPatch, module: str, name: str) -> None:
-    """Run the source of a module anew with another name, and put what it defines in the place of what it defined."""
+    """Execute the source of a module with another name, and replace its definitions wherever they are imported."""
     old = import_module(module)
     source, count = re.subn(rf"\b{re.escape(name)}\b", "renamed", inspect.getsource(old))
     assert count, f"{module} has no {name}"
@@ -24,7 +24,7 @@ def rename(patch: pytest.MonkeyPatch, module: str, name: str) -> None:
 
 
 def loaded_anew(module: str) -> ModuleType:
-    """A copy of one of our modules, which takes its names from the libraries as they are now."""
+    """A copy of one of our modules that imports the libraries in their current state."""
     ours = import_module(module)
     return _copy_of(ours, inspect.getsource(ours))
 

@@ -1,4 +1,4 @@
-"""The compacted topic `reviews`, read as a sink reads it, and what it has to equal."""
+"""The compacted topic `reviews` as a sink reads it, and its expected content."""
 
 import json
 from datetime import datetime
@@ -10,16 +10,16 @@ _STATUSES = ("New", "Approved", "Rejected")
 
 
 async def latest(service: Service) -> dict[str, Json]:
-    """The newest value of each review that isn't gone, by id."""
+    """The newest value of each review that isn't deleted, by id."""
     newest = {record.key.decode(): record.value for record in await service.records("reviews")}
     return {id: json.loads(value) for id, value in newest.items() if value is not None}
 
 
 async def stored(service: Service) -> dict[str, Json]:
-    """What the topic must hold: every field of every review in MongoDB, by id."""
+    """The expected content of the topic: every field of every review in MongoDB, by id."""
     async with service.mongo() as database:
         found = database["reviews"].find({"createdDate": {"$type": "date"}})
-        return {document["_id"]: _told(document) async for document in found}
+        return {document["_id"]: _expected_value(document) async for document in found}
 
 
 async def until_equal(service: Service, *, deadline_s: float = 120) -> None:
@@ -33,7 +33,7 @@ async def until_equal(service: Service, *, deadline_s: float = 120) -> None:
     await eventually(differences, lambda found: not found, deadline_s=deadline_s)
 
 
-def _told(document: Json) -> Json:
+def _expected_value(document: Json) -> Json:
     same = ("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review")
     return {
         "id": document["_id"],
@@ -41,23 +41,23 @@ def _told(document: Json) -> Json:
         "rating": document["ratingHundredths"] / 100,
         "reviewStatus": _STATUSES[document["status"]],
         "reviewStatusId": document["status"],
-        "createdDate": _shown(document["createdDate"]),
-        "modifiedDate": _shown(document["modifiedDate"]),
+        "createdDate": _timestamp(document["createdDate"]),
+        "modifiedDate": _timestamp(document["modifiedDate"]),
         "moderator": document.get("moderator"),
         "moderationReason": document.get("moderationReason"),
         "reasonCode": document.get("reasonCode"),
         **{name: document.get(name, False) for name in ("verifiedPurchase", "incentivized")},
         **{name: document.get(name) for name in ("source", "language")},
-        "reply": _told_reply(document["reply"]) if document.get("reply") else None,
+        "reply": _expected_reply(document["reply"]) if document.get("reply") else None,
         **{name: document.get(name, 0) for name in ("helpful", "notHelpful", "reports")},
         "flags": document.get("flags", []),
         "images": [{"id": i["id"], "hidden": i.get("hidden", False)} for i in document.get("images", [])],
     }
 
 
-def _told_reply(reply: Json) -> Json:
-    return reply | {name: _shown(reply[name]) for name in ("createdDate", "modifiedDate")}
+def _expected_reply(reply: Json) -> Json:
+    return reply | {name: _timestamp(reply[name]) for name in ("createdDate", "modifiedDate")}
 
 
-def _shown(moment: datetime) -> str:
+def _timestamp(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"

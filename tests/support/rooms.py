@@ -1,4 +1,4 @@
-"""The rooms of the product, as the contracts about their imports have them."""
+"""The packages of the product, as the import contracts name them."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real S3 server, for the store of images: fixtures."""
+"""Fixtures: a real S3 server for the image store."""
 
 import asyncio
 import os
@@ -20,17 +20,17 @@ _BUILD_S: Final = 600
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An S3 server, built from its source."""
+    """An S3 server, built from source."""
     if found := shutil.which("versitygw"):
         return Path(found)
     if not (go := shutil.which("go")):
-        pytest.skip("the S3 server is built with Go, which isn't installed")
+        pytest.skip("needs Go to build the S3 server")
     folder = tmp_path_factory.mktemp("go")
     command, environment = [go, "install", GATEWAY], {**os.environ, "GOBIN": str(folder)}
     try:
         built = subprocess.run(command, env=environment, capture_output=True, timeout=_BUILD_S)
     except subprocess.TimeoutExpired:
-        pytest.skip(f"the S3 server isn't built in {_BUILD_S} s: Go's proxy is slow, or away")
+        pytest.skip(f"building the S3 server took more than {_BUILD_S} s: Go's proxy may be slow or unavailable")
     if built.returncode:
         pytest.skip(f"the S3 server can't be built: {built.stderr.decode()[-300:]}")
     return folder / "versitygw"

@@ -1,4 +1,4 @@
-"""An S3 server in memory whose client has bounded rights, or has named a bucket that isn't there."""
+"""An in-memory S3 server whose client has restricted permissions, or configured a bucket that doesn't exist."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ _ERROR = "<Error><Code>{}</Code><Message>no</Message></Error>"
 def strict_s3(
     patch: pytest.MonkeyPatch, *, may_list: bool = False, has_bucket: bool = True, folders: Sequence[str] = ("",)
 ) -> Iterator[str]:
-    """The address of a store at such a server, as long as the block goes on.
+    """The address of an image store on such a server, for the length of the block.
 
-    As Amazon's, it tells that an object is missing only to those who may list. `folders`: those of the store in which
-    objects may be read and written, each with a slash at its end; by default all of it.
+    Like Amazon's, it reports missing objects only to clients that may list; others get 403. `folders`: prefixes in
+    which objects may be read and written, each with a trailing slash; by default all.
     """
     objects: dict[str, bytes] = {}
     ours = tuple(f"/reviews/plaudit/{folder}" for folder in folders)
@@ -47,8 +47,8 @@ def strict_s3(
             deleted = re.findall("<Key>(.*?)</Key>", self._body().decode())
             for key in deleted:
                 objects.pop(f"/reviews/{key}", None)
-            told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
-            self._answer(200, f"<DeleteResult>{told}</DeleteResult>")
+            entries = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
+            self._answer(200, f"<DeleteResult>{entries}</DeleteResult>")
 
         def do_DELETE(self) -> None:
             objects.pop(self.path, None)
@@ -72,7 +72,7 @@ def strict_s3(
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tell nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""The functions of `storage/` whose queries may ask every shard of a cluster, each with its reason."""
+"""The functions of `storage/` whose queries may be sent to every shard, by reason."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "ratings.RatingRepository.count_reviews",
         "feedback_reports.reported_reviews",
     ),
-    "What belongs to one object or review is spread by ids of its own: few ask for it.": (
+    "Data of one object or review that is sharded by its own ids, and rarely queried.": (
         "ratings.RatingRepository.recount",
         "ratings_objects.RatedObjectRepository.trend",
         "feedback_reports.ReportRepository.count",
@@ -28,20 +28,20 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "feedback_reports.ReportRepository.settle_some",
         "reviews.ReviewRepository.fill_names",
     ),
-    "What a deleted review leaves behind, once.": (
+    "Cleanup after a deleted review, once.": (
         "claims.ClaimRepository.free",
         "feedback_reports.ReportRepository.remove_of",
         "images.ImageRepository.give_up_of_reviews",
         "moderation_rules.TextRepository.forget",
     ),
-    "One query for a batch of submissions or orders: what customers have bought or written is spread by its ids.": (
+    "One query for a batch of submissions or orders: a customer's purchases and reviews are sharded by own ids.": (
         "purchases.PurchaseRepository.existing",
         "purchases.PurchaseRepository.reviews_of",
         "review_tokens.ReviewTokenRepository.reviewed",
         "reviews.ReviewRepository.reviewed",
         "reviews.ReviewRepository.written_by",
     ),
-    "Everything of one person, asked for by that person or forgotten.": (
+    "All data of one person, for an export, an erasure or the person's own queries.": (
         "audit.AuditLog.forget_author",
         "audit.AuditLog.of_subject",
         "feedback_reports.ReportRepository.forget_person",
@@ -57,7 +57,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "review_tokens.ReviewTokenRepository.of_customer",
         "reviews.ReviewRepository.by_user",
     ),
-    "What is due, at most every few seconds.": (
+    "Work that is due, queried at most every few seconds.": (
         "images.ImageRepository.are_unused",
         "images.ImageRepository.awaited_before",
         "images.ImageRepository.give_up_unused",
@@ -75,18 +75,18 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.forget_gone",
         "reviews.ReviewRepository.wanted_names",
     ),
-    "A number, or whether there is any, asked for every few seconds at most.": (
+    "A count or an existence check, at most every few seconds.": (
         "backlog._earliest",
         "backlog._estimated_count",
         "checks._overdue_outbox",
         "objects.ObjectRepository.is_any_closed",
         "schema.SchemaMarks._is_fresh",
     ),
-    "Whether there is any, asked by each batch until there is: that spares it a query by all its ids.": (
+    "An existence check, by each batch until there is one: it saves a query by all ids of the batch.": (
         "objects.ObjectRepository._has_any_facts",
     ),
-    "A few of them, asked for until the store of images has its mark.": ("images.ImageRepository.some_ready",),
-    "All of it is read: by a tool, a feed, the relay or a report.": (
+    "A few images, until the image store has its marker file.": ("images.ImageRepository.some_ready",),
+    "A full scan by a tool, a feed, the relay or a report.": (
         "audit.AuditLog.entities_moderated_since",
         "audit_archives.AuditArchives.entries_before",
         "mending.Mender._damaged",

@@ -1,4 +1,4 @@
-"""A service that asks who is there, and clients that say so."""
+"""A service that requires authentication, and clients with tokens."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ class Secured:
     issuer: Issuer = field(default_factory=lambda: Issuer({"first": ec_key()}))
 
     def trust(self) -> None:
-        """Have the service take the issuer's tokens, from its next start."""
+        """Make the service accept the issuer's tokens from its next start on."""
         file = self.service.folder / "issuer.pem"
         file.write_bytes(pem(self.issuer.keys["first"]))
         self.service.environment |= {
@@ -40,7 +40,7 @@ class Secured:
     async def client(
         self, permissions: Iterable[str] = EVERYTHING, stores: Iterable[str] | None = None, **token: Any
     ) -> AsyncIterator[httpx.AsyncClient]:
-        """A client with a token of its own."""
+        """A client with its own token."""
         bearer = self.issuer.token(sorted(permissions), stores, **token)
         headers = {"authorization": f"Bearer {bearer}"}
         address = self.service.address
@@ -51,14 +51,14 @@ class Secured:
     async def facade(
         self, permissions: Iterable[str] = EVERYTHING, stores: Iterable[str] | None = None, **token: Any
     ) -> AsyncIterator[Facade]:
-        """The same, for requests that must succeed."""
+        """A facade with its own token, for requests that must succeed."""
         async with self.client(permissions, stores, **token) as client:
             yield Facade(client)
 
 
 @asynccontextmanager
 async def running_secured(servers: Servers, folder: Path, **environment: str) -> AsyncIterator[Secured]:
-    """A service in mode jwt, ready."""
+    """A ready service in mode jwt."""
     secured = Secured(Service(servers, folder, environment=environment))
     secured.trust()
     async with secured.service.running():

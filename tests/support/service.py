@@ -1,4 +1,4 @@
-"""Plaudit as its users have it: processes of its own, an address, and nothing else."""
+"""Plaudit as its users run it: processes of its own, reached by an address."""
 
 import asyncio
 import json
@@ -31,28 +31,32 @@ from .waiting import eventually, free_port
 
 Json = dict[str, Any]
 STOP_S = 60.0
-"""The 10 s in which every process has to stop, by force if need be, and what it takes on a busy machine until it runs.
-That it does so within its time is shown by tests/unit/test_stops.py."""
+"""Timeout of a stop: the 10 s within which each process must end, by force if necessary, and delays of a busy machine.
+
+tests/unit/test_stops.py shows that processes stop in time.
+"""
 
 BY_FORCE = "not stopped in time; ended by force"
+"""Log text of a process that a stop ended by force."""
 PATIENCE_S = 120.0
-"""For an answer: the longest wait for a command, and what else it takes on a busy machine."""
+"""Timeout of a request: the longest wait for a command, and delays of a busy machine."""
 
-# No connection is used twice: a server that was held up closes one that was idle before it reads what has come by it.
+# No connection is reused: a server that was suspended closes an idle one before it reads the next request on it.
 LIMITS = httpx.Limits(max_keepalive_connections=0)
 
-_NOT_BY_WORKERS, _BEFORE_ALL = Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS
-FLOW = (_BEFORE_ALL, *(topic for topic in CONSUMED if topic not in (_BEFORE_ALL, _NOT_BY_WORKERS)))
-"""The topics that a worker reads, in the order in which one follows from the other."""
+_BY_MAILER, _FIRST = Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS
+FLOW = (_FIRST, *(topic for topic in CONSUMED if topic not in (_FIRST, _BY_MAILER)))
+"""Topics that a worker reads, in the order in which records lead to others."""
 
 FLOW_OF_RETURNS = ("order-events", "return-commands")
 PARTITIONS = 4
 QUIET_MS = 600
+"""Milliseconds without records that mean the end of a topic on Tansu."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The real servers that a test run uses."""
+    """The real servers of a test run."""
 
     kafka: str
     mongo: str
@@ -61,7 +65,7 @@ class Servers:
 
 @dataclass
 class Service:
-    """An API and workers on topics and a database of their own."""
+    """An API and workers with their own topics and database."""
 
     servers: Servers
     folder: Path
@@ -69,13 +73,13 @@ class Service:
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}.")
     environment: dict[str, str] = field(default_factory=dict)
     count: int = PARTITIONS
-    """The partitions of each topic."""
+    """Partitions of each topic."""
     grown: int | None = None
-    """Those of topics that Plaudit reads, once they have grown."""
+    """Partitions of the topics that Plaudit reads, once they have grown."""
     processes: dict[str, ForkedCommand] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, list[Any]] = field(default_factory=dict)
-    """The records that were read so far: they are asked for again and again, and there are more with each test."""
+    """Records read so far, kept because they are requested repeatedly and grow with each test."""
 
     @property
     def database(self) -> str:
@@ -100,12 +104,12 @@ class Service:
         }
 
     async def mark(self) -> None:
-        """Mark the database as `plaudit init` does, without whatever else that makes."""
+        """Mark the database as `plaudit init` does, without its other work."""
         async with self.mongo() as database:
             await SchemaMarks(database).mark_fresh()
 
     def start(self, command: str, name: str | None = None) -> None:
-        """Start `plaudit <command>` as a process of that name."""
+        """Start `plaudit <command>` as a process with this name."""
         name = name or command
         log = self.folder / f"{name}.log"
         self.log_starts[name] = log.stat().st_size if log.exists() else 0
@@ -113,7 +117,7 @@ class Service:
         self.processes[name] = ForkedCommand(command, environment=environment, folder=self.folder, log=log)
 
     async def run(self, *command: str, code: int | None = 0, limit_s: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; the exit code must be this one, or any where it is None."""
+        """Run a command to its end. The exit code must be `code`; None: any."""
         environment = self.command_environment()
         run = partial(run_forked, *command, environment=environment, folder=self.folder, limit_s=limit_s)
         ended = await asyncio.to_thread(run)
@@ -129,13 +133,13 @@ class Service:
         return code
 
     async def end(self, name: str) -> None:
-        """Stop a process for a test that is about what comes afterwards. On a busy machine it may end by force: what it
-        has in hand comes again."""
+        """Stop a process in a test of something later. On a busy machine it may end by force: its unfinished records
+        are redelivered."""
         code = await self.stop(name)
         assert code == 0 or BY_FORCE in self.log(name), f"exit code {code}:\n{self.log(name)[-3_000:]}"
 
     async def restart(self, name: str) -> None:
-        """Stop a process, and wait until the one that takes its place is ready."""
+        """Stop a process and wait until its successor is ready."""
         await self.end(name)
         self.start(name)
         await self.until_ready()
@@ -152,7 +156,7 @@ class Service:
             yield client
 
     async def until_ready(self) -> None:
-        """Wait until the API serves and every worker that was started consumes."""
+        """Wait until the API is ready and every started worker consumes."""
         async with self.client() as client:
 
             async def ready() -> bool:
@@ -163,8 +167,8 @@ class Service:
                 try:
                     if "api" not in self.processes:
                         return True
-                    told = (await client.get("/health/ready")).json()
-                    return bool(told.get("reads") == told.get("commands") == "pass")
+                    health = (await client.get("/health/ready")).json()
+                    return bool(health.get("reads") == health.get("commands") == "pass")
                 except httpx.TransportError:
                     return False
 
@@ -172,7 +176,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self, workers: Sequence[str] = ("worker",), *, api: bool = True) -> "AsyncIterator[Service]":
-        """Start the API and workers of these names, ready within the block; all processes end with it."""
+        """Start the API and these workers, ready within the block; all processes are stopped after it."""
         try:
             if api and "api" not in self.processes:
                 self.start("api")
@@ -209,7 +213,7 @@ class Service:
             await asyncio.gather(*sent)
 
     async def records(self, *topics: str) -> list[Any]:
-        """Everything that stands in topics now, oldest first within each partition."""
+        """All records in these topics now, oldest first within each partition."""
         partitions = [partition for topic in topics for partition in self.partitions_of(topic)]
         async with self.consumer() as consumer:
             consumer.assign(partitions)
@@ -219,7 +223,7 @@ class Service:
                 consumer.seek(partition, before[-1].offset + 1 if before else 0)
             while [p for p in partitions if ends[p] > await consumer.position(p)]:
                 self._keep(await consumer.getmany(timeout_ms=300))
-            # Tansu tells ends that are one batch behind.
+            # Tansu reports end offsets that are one batch behind.
             while self.servers.is_tansu and (batches := await consumer.getmany(timeout_ms=QUIET_MS)):
                 self._keep(batches)
         return [record for partition in partitions for record in self.read[partition]]
@@ -227,11 +231,11 @@ class Service:
     def _keep(self, batches: Mapping[TopicPartition, Sequence[Any]]) -> None:
         for partition, batch in batches.items():
             known = self.read[partition]
-            # Two tasks of a test may read at once.
+            # Two tasks of a test may read concurrently.
             known += [record for record in batch if not known or record.offset > known[-1].offset]
 
     async def values(self, topic: str) -> list[Json]:
-        """The values in a topic now, oldest first within each partition."""
+        """The JSON values in a topic now, oldest first within each partition."""
         return [json.loads(record.value) for record in await self.records(topic)]
 
     async def keyed(self, topic: str, key: str) -> list[Any]:
@@ -239,27 +243,27 @@ class Service:
         return [record for record in await self.records(topic) if record.key == key.encode()]
 
     async def letters(self, topic: str, key: str, count: int) -> list[Any]:
-        """Wait until so many dead letters of a topic have this key, and no more."""
+        """Wait until this many dead letters of a topic have this key, and assert that no more do."""
         letters = await eventually(partial(self.keyed, f"{topic}.dlq", key), lambda found: len(found) >= count)
         assert len(letters) == count
         return letters
 
     async def until_dead(self, topic: str, *messages: Message) -> None:
-        """Wait until each of these messages of a topic is a dead letter."""
+        """Wait until each of these messages to a topic is a dead letter."""
         wanted = {message.value for message in messages}
         letters = partial(self.records, f"{topic}.dlq")
         await eventually(letters, lambda found: {letter.value for letter in found} >= wanted)
 
     async def events(self, key: str) -> list[tuple[str, Json]]:
-        """The events with this key, oldest first: type and data."""
+        """Type and data of the events with this key, oldest first."""
         return [(kind_of(record), json.loads(record.value)) for record in await self.keyed("events", key)]
 
     async def dead_letters(self) -> list[Any]:
-        """Everything in every dead-letter topic."""
+        """All dead letters of all topics."""
         return await self.records(*(f"{topic}.dlq" for topic in CONSUMED))
 
     async def lag(self, topic: str) -> int:
-        """The number of records that the consumer group has yet to commit; of use on Apache Kafka alone."""
+        """Number of records that the consumer group hasn't committed; meaningful only on Apache Kafka."""
         partitions = self.partitions_of(topic)
         async with self.group_member(topic) as member:
             member.assign(partitions)
@@ -267,12 +271,12 @@ class Service:
             return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
 
     async def idle(self, deadline_s: float = 90, topics: Sequence[str] = FLOW) -> None:
-        """Wait until everything that was published has been consumed, in the order of the flow."""
+        """Wait until all published records are consumed, topic by topic in the order of `topics`."""
         for topic in topics:
             await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=deadline_s)
 
     async def rewind(self, topics: Sequence[str] = FLOW) -> None:
-        """Put consumer groups back to the beginning of their topics; no worker may run."""
+        """Reset consumer groups to the beginning of their topics; no worker may run."""
         for topic in topics:
             partitions = self.partitions_of(topic)
             async with self.group_member(topic) as member:
@@ -280,7 +284,7 @@ class Service:
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
     async def replay(self, *submissions: Message, topics: Sequence[str] = FLOW) -> None:
-        """Have a worker consume topics again from their beginnings, and these submissions after all others."""
+        """Make a worker consume topics again from their beginning, with these submissions after all others."""
         await self.idle(topics=topics)
         await self.end("worker")
         await self.rewind(topics)
@@ -301,43 +305,43 @@ class Service:
         return [TopicPartition(self.topic(topic), number) for number in range(count)]
 
     def group_member(self, topic: str) -> AIOKafkaConsumer:
-        """A consumer that speaks for the worker's group of a topic without joining it."""
+        """A consumer that reads and commits offsets of a topic's worker group without joining it."""
         return self.consumer(group_id=self.topic(topic))
 
     def consumer(self, **options: str) -> AIOKafkaConsumer:
-        """A consumer that commits nothing by itself; to be used in a block."""
+        """A consumer without automatic commits; to be used in a block."""
         return AIOKafkaConsumer(bootstrap_servers=self.servers.kafka, enable_auto_commit=False, **options)
 
     async def find(self, collection: str, id: str) -> Json:
-        """One document, empty where there is none."""
+        """One document; empty if there is none."""
         async with self.mongo() as database:
             return await database[collection].find_one({"_id": id}) or {}
 
     @asynccontextmanager
     async def mongo(self) -> AsyncIterator[AsyncDatabase[Json]]:
-        """The database behind the service."""
+        """The database of the service."""
         async with AsyncMongoClient[Json](self.servers.mongo, tz_aware=True) as client:
             yield client[self.database]
 
 
 def kind_of(record: Any) -> str:
-    """The type of an event, as the documents have it."""
+    """The type of an event without its prefix."""
     return (dict(record.headers)["ce_type"] or b"").decode().removeprefix("plaudit.")
 
 
 @asynccontextmanager
 async def own_database(servers: Servers, **options: float) -> AsyncIterator[Database]:
-    """A database, connected as a process does it, that is gone after the block."""
+    """A database of its own, connected as a process does it; dropped after the block."""
     client, database = connect(servers.mongo, f"test_{uuid.uuid4().hex[:8]}", **options)
     async with client:
         yield database
-        with pymongo.timeout(60):  # whatever the client's own
+        with pymongo.timeout(60):  # overrides the client's own timeout
             try:
                 await client.drop_database(database.name)
-            except AutoReconnect:  # the server was late with a heartbeat, as on a busy machine
+            except AutoReconnect:  # a late heartbeat on a busy machine
                 await client.drop_database(database.name)
 
 
 def running_service(servers: Servers, folder: Path, **environment: str) -> AbstractAsyncContextManager[Service]:
-    """A service with one API and one worker, ready."""
+    """A ready service with one API and one worker."""
     return Service(servers, folder, environment=environment).running()

@@ -1,4 +1,4 @@
-"""One set of embedded servers for all the processes of a test run."""
+"""One set of embedded servers for all processes of a test run."""
 
 import asyncio
 import fcntl
@@ -19,9 +19,9 @@ from .service import Servers
 
 @asynccontextmanager
 async def shared_servers(folder: Path, broker: Broker) -> AsyncIterator[Servers]:
-    """The servers of all who name this folder: the first starts them, and stops them when nobody uses them any more.
+    """The servers shared by all processes that use this folder.
 
-    They live as long as the process that has started them, which waits for the others at the end of the block.
+    The first process starts them. At the end of its block it waits for the others, then stops them.
     """
     folder.mkdir(exist_ok=True)
     addresses = folder / "addresses.json"

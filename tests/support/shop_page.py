@@ -1,4 +1,4 @@
-"""A shop's page: on an origin of its own, under the strictest policy that lets the widget work."""
+"""A shop's page on its own origin, with the strictest Content Security Policy that lets the widget work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,14 +22,14 @@ body { margin: 0 auto; max-width: 60rem; padding: 1rem }
 
 @dataclass
 class ShopSite:
-    """A site that shows these bodies by their paths; its own copies of the widget are below `/copies`."""
+    """A site with these bodies by path. Its own copies of the widget are below `/copies`."""
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)
     policies: dict[str, str] = field(default_factory=dict)
 
     def show(self, path: str, service: str, body: str, *, head: str = "", html: str = 'lang="en"') -> str:
-        """Show a page about reviews of this service. Returns its address."""
+        """Publish a page about reviews of this service. Returns its address."""
         scripts = "".join(
             f'<script type="module" src="{service}/storefront/v1/plaudit-{name}.js"></script>'
             for name in ("reviews", "stars")
@@ -49,7 +49,7 @@ class ShopSite:
 
 @asynccontextmanager
 async def shop_site() -> AsyncIterator[ShopSite]:
-    """A site on a port of its own."""
+    """A site on its own port."""
     site = ShopSite()
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ async def shop_site() -> AsyncIterator[ShopSite]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Pages that are opened are no news."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer((HOST, 0), Handler)
     site.origin = f"http://{HOST}:{server.server_port}"

@@ -1,4 +1,4 @@
-"""Commands to MongoDB that a sharded cluster would send to every shard, or refuse, found by a listener."""
+"""MongoDB commands that a sharded cluster would send to every shard, or refuse, found by a command listener."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from storage.shards import SHARD_KEYS
 from tests.support.scattering import SCATTERING
 
 VARIABLE: Final = "UNTARGETED_COMMANDS"
-"""The variable with the file to which processes write what they find."""
+"""Environment variable with the file to which processes write their findings."""
 
-_ROOM: Final = Path(storage.__path__[0])
+_STORAGE: Final = Path(storage.__path__[0])
 _HELPERS: Final = ("database", "id_ranges", "ratings_slices")
-"""Modules of `storage/` that ask for others."""
+"""Modules of `storage/` that send queries on behalf of others."""
 
 _QUERIES: Final = ("find", "count", "distinct", "aggregate", "findAndModify", "update", "delete", "insert")
 _BOUNDS: Final = ("$gt", "$gte", "$lt", "$lte")
@@ -27,7 +27,7 @@ Json = Mapping[str, Any]
 
 
 class Question(NamedTuple):
-    """A filter that is sent to a collection; `is_single` where it is to change one document."""
+    """A filter sent to a collection; `is_single` if the command changes one document."""
 
     filter: Json
     is_single: bool = False
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
 
 class Untargeted(NamedTuple):
-    """A command that names no place: the function of `storage/` that sends it, and what a cluster would do."""
+    """A command without a shard key: the function of `storage/` that sends it, and a cluster's reaction."""
 
     function: str
     collection: str
@@ -44,27 +44,27 @@ class Untargeted(NamedTuple):
 
     @property
     def is_allowed(self) -> bool:
-        """True for a query that may scatter."""
+        """True for a query that may be sent to every shard."""
         return not self.is_refused and self.function in SCATTERING
 
     def __str__(self) -> str:
-        done = "would be refused" if self.is_refused else "asks every shard"
-        return f"{self.function} {done}: {self.collection} by {', '.join(self.fields) or 'nothing'}"
+        effect = "would be refused" if self.is_refused else "goes to every shard"
+        return f"{self.function} {effect}: {self.collection} by {', '.join(self.fields) or 'nothing'}"
 
 
 def untargeted(name: str, command: Json) -> Iterator[Untargeted]:
-    """What a cluster would send to every shard of a command, or refuse."""
+    """The parts of a command that a cluster would send to every shard, or refuse."""
     key = SHARD_KEYS.get(str(command.get(name))) if name in _QUERIES else None
     if key is None:
         return
     for question in questions(name, command):
         named = all(names_place(question.filter, field, is_range=kind != HASHED) for field, kind in key.items())
         exact = all(names_place(question.filter, field, is_one=True) for field in key)
-        # A cluster finds the one document by its id where it doesn't know the place; a new one needs it.
+        # Without a shard key a cluster finds a single document by its id, but an upsert needs the key.
         is_refused = question.is_single and not exact and (question.is_upsert or not _has_one_id(question.filter))
         if is_refused or not named:
             fields = tuple(sorted(field for field, _ in conditions(question.filter)))
-            yield Untargeted(_asking(), str(command[name]), fields, is_refused)
+            yield Untargeted(_calling_function(), str(command[name]), fields, is_refused)
 
 
 def questions(name: str, command: Json) -> Iterator[Question]:
@@ -86,11 +86,11 @@ def questions(name: str, command: Json) -> Iterator[Question]:
             for each in command["deletes"]:
                 yield Question(each["q"], is_single=each["limit"] == 1)
         case _:
-            return  # what is inserted has its key, as it always has an id
+            return  # inserted documents always have an id and their shard key
 
 
 def conditions(filter: Json) -> Iterator[tuple[str, Any]]:
-    """The conditions on fields that all have to be met."""
+    """The conditions on fields that must all hold."""
     for name, condition in filter.items():
         if name == "$and":
             for each in condition:
@@ -100,8 +100,10 @@ def conditions(filter: Json) -> Iterator[tuple[str, Any]]:
 
 
 def names_place(filter: Json, field: str, *, is_range: bool = False, is_one: bool = False) -> bool:
-    """True if a filter names values of a field, or a range of them where it is spread by ranges; `is_one`: a single
-    one."""
+    """True if a filter restricts a shard key field to values, or to a range if it is sharded by ranges.
+
+    `is_one`: only to a single value.
+    """
     wanted = [condition for name, condition in conditions(filter) if name == field]
     return any(_is_named(condition, is_range=is_range, is_one=is_one) for condition in wanted)
 
@@ -119,43 +121,43 @@ def _has_one_id(filter: Json) -> bool:
     return names_place(filter, "_id", is_one=True)
 
 
-def _asking() -> str:
-    """The function of `storage/` that sends what is being sent, or the outermost one where there is none."""
+def _calling_function() -> str:
+    """The function of `storage/` that sends the current command, or the outermost function without one."""
     frame = sys._getframe()
     while frame.f_back is not None:
         file = Path(frame.f_code.co_filename)
-        if file.parent == _ROOM and file.stem not in _HELPERS:
+        if file.parent == _STORAGE and file.stem not in _HELPERS:
             return f"{file.stem}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"
 
 
 class Listener(monitoring.CommandListener):
-    """Writes down what names no place and isn't among what may."""
+    """Writes down commands without a shard key that aren't allowed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         for found in untargeted(event.command_name, event.command):
-            if not found.is_allowed and ":" not in found.function:  # what tests ask by themselves
+            if not found.is_allowed and ":" not in found.function:  # not the tests' own queries
                 with self._file.open("a") as file:
                     file.write(json.dumps(found) + "\n")
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        """It was looked at when it was sent."""
+        """The command was checked when it started."""
 
     def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        """The same."""
+        """The command was checked when it started."""
 
 
 def listen() -> None:
-    """Have every client that this process makes from now on be listened to, if its environment asks for it."""
+    """Register the listener for all later clients of this process, if its environment has `VARIABLE`."""
     if file := os.environ.get(VARIABLE):
         monitoring.register(Listener(Path(file)))
 
 
 def found_in(file: Path) -> list[Untargeted]:
-    """What was written down, each kind once."""
+    """The recorded findings without repeats."""
     lines = file.read_text().splitlines() if file.exists() else []
     return sorted({Untargeted(f, c, tuple(names), refused) for f, c, names, refused in map(json.loads, lines)})

@@ -1,4 +1,4 @@
-"""Kafka and MongoDB that ask who is there, over TLS, with certificates made for the test."""
+"""Kafka and MongoDB with authentication over TLS, and certificates made for the test."""
 
 import asyncio
 import base64
@@ -44,7 +44,7 @@ PASSWORDS = {ADMIN: "pass-of-admin", SERVICE: "pass-of-service"}
 
 @dataclass
 class Certificates:
-    """An authority, a server's certificate, and one that the service shows."""
+    """A certificate authority, a server certificate, and the service's client certificate."""
 
     folder: Path
     authority: trustme.CA = field(default_factory=trustme.CA)
@@ -68,18 +68,18 @@ class Certificates:
 
 
 def _key_and_chain(certificate: trustme.LeafCert) -> bytes:
-    # Kafka reads no other form of keys.
+    # Kafka reads keys only in this format.
     key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return pem + b"".join(part.bytes() for part in certificate.cert_chain_pems)
 
 
 Right = tuple[ResourceType, str, AclOperation]
-"""A kind of thing, the beginning of its name, and what may be done with it."""
+"""Resource type, name prefix and allowed operation."""
 
 
 class SecureKafka(KafkaProcess):
-    """A broker that takes SASL over TLS alone, and lets nobody do what they have no right to."""
+    """A broker that accepts only SASL over TLS and enforces ACLs."""
 
     def __init__(self, folder: Path, runtime: KafkaRuntime, certificates: Certificates) -> None:
         super().__init__(folder / "kafka", folder / "kafka.log", runtime)
@@ -108,12 +108,12 @@ class SecureKafka(KafkaProcess):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self._certificates.ca),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            # The controller of this one node talks to itself.
+            # The controller of this single node connects to itself.
             "super.users": f"User:{ADMIN};User:ANONYMOUS",
         }
 
     def admin(self) -> AdminClient:
-        """A client that may do everything."""
+        """A client with all rights."""
         return AdminClient(
             {
                 "bootstrap.servers": self.address,
@@ -126,7 +126,7 @@ class SecureKafka(KafkaProcess):
         )
 
     async def add_scram_user(self) -> None:
-        """Have the service known by SCRAM, too."""
+        """Add SCRAM credentials of the service."""
         admin = self.admin()  # held until it is done
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             credential = ScramCredentialInfo(mechanism, 4_096)
@@ -135,14 +135,14 @@ class SecureKafka(KafkaProcess):
                 await asyncio.to_thread(future.result, 30)
 
     async def grant(self, *rights: Right) -> None:
-        """Let the service do these things with what begins with a name."""
-        await self._have(AclPermissionType.ALLOW, *rights)
+        """Allow the service these operations."""
+        await self._add_rules(AclPermissionType.ALLOW, *rights)
 
     async def deny(self, *rights: Right) -> None:
-        """Take them from it, whatever it was granted."""
-        await self._have(AclPermissionType.DENY, *rights)
+        """Deny the service these operations; that overrides grants."""
+        await self._add_rules(AclPermissionType.DENY, *rights)
 
-    async def _have(self, permission: AclPermissionType, *rights: Right) -> None:
+    async def _add_rules(self, permission: AclPermissionType, *rights: Right) -> None:
         bindings = [
             AclBinding(
                 kind,
@@ -161,7 +161,7 @@ class SecureKafka(KafkaProcess):
 
 
 def rights_in_kafka(prefix: str) -> list[Right]:
-    """The least that the service needs, where somebody else has created the topics (`plaudit init`)."""
+    """The minimum rights of the service if an administrator has created the topics (`plaudit init`)."""
     return [
         (ResourceType.TOPIC, prefix, AclOperation.READ),
         (ResourceType.TOPIC, prefix, AclOperation.WRITE),
@@ -174,7 +174,7 @@ def rights_in_kafka(prefix: str) -> list[Right]:
 
 
 class SecureMongo(MongoProcess):
-    """A mongod that takes TLS alone, and asks who is there."""
+    """A mongod that accepts only TLS and requires authentication."""
 
     def __init__(self, folder: Path, certificates: Certificates) -> None:
         super().__init__(folder / "mongo", folder / "mongod.log", cache_gb=0.25)
@@ -195,17 +195,18 @@ class SecureMongo(MongoProcess):
         return await accepts_connections(self.port)
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
-        """A client for this member."""
+        """A client of this member."""
         return AsyncMongoClient(
             HOST, self.port, directConnection=True, tls=True, tlsCAFile=str(self._certificates.ca), **options
         )
 
     def administrator(self) -> AsyncMongoClient[dict[str, Any]]:
-        """A client that may do everything."""
+        """A client with all rights."""
         return self.client(username=ADMIN, password=PASSWORDS[ADMIN])
 
     async def set_up(self) -> None:
-        """Make it a replica set with an administrator; before there is one, this machine may do that."""
+        """Initiate the replica set and create its administrator. Without users, MongoDB allows that from this
+        machine."""
         async with self.client() as client:
             members = [{"_id": 0, "host": self.address}]
             await client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
@@ -220,7 +221,7 @@ class SecureMongo(MongoProcess):
             await client.admin.command("createUser", ADMIN, pwd=PASSWORDS[ADMIN], roles=["root"])
 
     def url(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
-        """The address for the service, or another user."""
+        """The URI for the service, or for another user."""
         ca = ca or self._certificates.ca
         common = f"replicaSet={REPLICA_SET}&tls=true&tlsCAFile={ca}"
         if by_certificate:
@@ -231,7 +232,7 @@ class SecureMongo(MongoProcess):
 
 @dataclass(frozen=True)
 class SecureServers:
-    """Both, with their certificates."""
+    """Both servers and their certificates."""
 
     kafka: SecureKafka
     mongo: SecureMongo
@@ -250,7 +251,8 @@ async def secure_servers(folder: Path) -> AsyncIterator[SecureServers]:
 
 @asynccontextmanager
 async def token_endpoint() -> AsyncIterator[str]:
-    """Gives the service tokens, unsigned, as the broker of the test takes them; yields its address."""
+    """An OAuth endpoint that issues unsigned tokens to the service, as the test's broker accepts them. Yields its
+    address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

@@ -1,4 +1,4 @@
-"""`plaudit up` as a process, for tests of what it starts."""
+"""`plaudit up` as a process, for tests of everything it starts."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually, free_port
 
 
 class Up:
-    """`plaudit up` on a folder, as somebody without any server runs it."""
+    """`plaudit up` in a folder, without any configured server."""
 
     def __init__(self, folder: Path, marked: Marked, broker: str, **environment: str) -> None:
         self.folder, self.marked = folder, marked
@@ -42,7 +42,7 @@ class Up:
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[subprocess.Popen[bytes]]:
-        """Start it; if it still runs when the block ends, it is killed."""
+        """Start it; kill it after the block if it still runs."""
         process = await asyncio.to_thread(self.start)
         try:
             yield process
@@ -51,17 +51,17 @@ class Up:
             await asyncio.to_thread(process.wait)
 
     async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
-        """Wait until it says that."""
+        """Wait until its output contains this text."""
 
-        def said() -> bool:
+        def has_text() -> bool:
             log = self.log.read_text()
             assert process.poll() is None, log
             return text in log
 
-        await eventually(said)
+        await eventually(has_text)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside it."""
+        """Run another command with the same environment."""
         return subprocess.run(
             [sys.executable, "-m", "plaudit", *command],
             env=self.environment,
@@ -73,5 +73,5 @@ class Up:
         )
 
     async def nothing_is_left(self) -> None:
-        """Wait until no process of it lives."""
+        """Wait until none of its processes lives."""
         await self.marked.gone()

@@ -7,7 +7,7 @@ from pydantic import BaseModel, SecretStr
 
 
 def variables(model: type[BaseModel], prefix: str = "PLAUDIT_") -> Iterator[tuple[str, bool]]:
-    """The names of the variables that a model is read from, and whether each is a secret."""
+    """The variables of a settings model, and whether each is a secret."""
     for name, field in model.model_fields.items():
         variable = prefix + name.upper()
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):

@@ -1,4 +1,4 @@
-"""Waiting until something holds, and ports for what tests start."""
+"""Waiting for a condition, and free ports for servers that tests start."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from devservers.ports import ReservedPort
 T = TypeVar("T")
 
 DEADLINE_S: Final = 90.0
-"""As long as a server may take to start on a busy machine."""
+"""Seconds until a server has started on a busy machine."""
 
 _SHORTEST_PAUSE_S: Final = 0.03
 
@@ -38,9 +38,10 @@ async def eventually(
     deadline_s: float = DEADLINE_S,
     pause_s: float | None = None,
 ) -> Any:
-    """Ask until the answer is as expected, and return it; fail with the last answer after the deadline.
+    """Poll until the result is as expected, and return it. Raises AssertionError with the last result after the
+    deadline.
 
-    Without a pause of the caller's it is asked more and more rarely: questions take the time of what they wait for.
+    Without `pause_s` the pauses grow, because polling takes processor time from the work that is waited for.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -52,7 +53,7 @@ async def eventually(
             return answer
         waited_s = loop.time() - began
         if waited_s > deadline_s:
-            raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
+            raise AssertionError(f"condition not met within {deadline_s} s; last result: {answer!r}"[:2_000])
         await asyncio.sleep(max(_SHORTEST_PAUSE_S, waited_s / 8) if pause_s is None else pause_s)
 
 
@@ -60,8 +61,10 @@ _RESERVED: Final[list[ReservedPort]] = []
 
 
 def free_port() -> int:
-    """A port that nobody else on this machine gets while this process lives; what sets SO_REUSEADDR can listen on it,
-    as servers do. Until then, and whenever nobody does, connections to it are refused."""
+    """A port that no other process on this machine gets while this process lives.
+
+    A server with SO_REUSEADDR, as usual, can listen on it. Without one, connections are refused.
+    """
     port = ReservedPort(0)
     _RESERVED.append(port)
     return port.number

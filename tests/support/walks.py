@@ -1,4 +1,4 @@
-"""A walk through a page of the documents: each block is run as it stands, or compared with what the last one did."""
+"""A walk through a documentation page: each block is run as it is, or compared with the result of the previous one."""
 
 import asyncio
 import json
@@ -18,14 +18,15 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 QUERIES: Final = ("reviewList", "changes", "entityRating", "search")
-"""Queries by POST, which change nothing."""
+"""Endpoints of queries by POST, which change nothing."""
 
 
 ONLY_EMBEDDED: Final = {"Starting MongoDB", "Starting Kafka"}
-"""Lines that `make up` doesn't print here: it gets the servers of the test run."""
+"""Lines that `make up` doesn't print here, because it uses the servers of the test run."""
 
 
 OUT: Final = {Topic.EVENTS, Topic.MAIL_COMMANDS}
+"""Topics that the service publishes to."""
 
 
 PATIENCE_S: Final = 300
@@ -33,7 +34,7 @@ PATIENCE_S: Final = 300
 
 @dataclass
 class Documented:
-    """The service as a reader of the README starts it, on topics and a database of its own."""
+    """The service as a reader of the README starts it, with its own topics and database."""
 
     service: Service
     up: Path
@@ -43,7 +44,7 @@ class Documented:
         text = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{self.service.port}", text)
         text = text.replace("localhost:9092", self.service.servers.kafka)
         text = re.sub(rf"\bplaudit\.(?=({'|'.join(Topic)})\b)", self.service.prefix, text)
-        # The machine may be busy with other tests.
+        # A longer wait, for a busy machine.
         return re.sub(r"wait=\d+", "wait=30", text)
 
     def environment(self) -> dict[str, str]:
@@ -60,7 +61,7 @@ class Documented:
 
 @dataclass
 class Shell:
-    """One bash for all commands of a page, so that its variables stay."""
+    """One bash for all commands of a page, so that variables persist."""
 
     process: asyncio.subprocess.Process
     folder: Path
@@ -78,27 +79,27 @@ class Shell:
                 limit=2**22,
             )
         shell = cls(process, folder)
-        # A refused request ends the script, as a failed command does; `make` runs where its Makefile is.
+        # An HTTP error ends the script like any failed command; `make` runs in the folder of the Makefile.
         make = f'make() {{ command make --no-print-directory -C "{ROOT}" "$@"; }}'
         await shell.run(f'set -euo pipefail\ncurl() {{ command curl --fail-with-body "$@"; }}\n{make}\n')
         return shell
 
     async def run(self, text: str) -> str:
-        """Run commands; returns what they print. Fails when one of them does."""
+        """Run commands. Returns their output; raises AssertionError if one fails."""
         assert self.process.stdin
         assert self.process.stdout
         end = "-- the end of the block --"
         (self.folder / "block.sh").write_text(text)
         self.process.stdin.write(f"source ./block.sh < /dev/null; printf '\\n%s\\n' '{end}'\n".encode())
         await self.process.stdin.drain()
-        said: list[str] = []
+        lines: list[str] = []
         async with asyncio.timeout(PATIENCE_S):
             while (line := (await self.process.stdout.readline()).decode()) != f"{end}\n":
-                said.append(line)
+                lines.append(line)
                 if not line:
                     errors = (self.folder / "stderr").read_text()
-                    raise AssertionError(f"a command failed:\n{text}\n{''.join(said)}\n{errors}")
-        return "".join(said)
+                    raise AssertionError(f"a command failed:\n{text}\n{''.join(lines)}\n{errors}")
+        return "".join(lines)
 
     async def stop(self) -> None:
         assert self.process.stdin
@@ -108,7 +109,7 @@ class Shell:
 
 @dataclass
 class Walk:
-    """A walk through a page: what was shown so far, and what came of it."""
+    """A walk through a page, with the pending request and the last output."""
 
     documented: Documented
     http: httpx.AsyncClient
@@ -118,8 +119,8 @@ class Walk:
     printed: str = ""
 
     async def take(self, block: Block) -> None:
-        """Run a block, or compare it with what the one before it did."""
-        # In answers the ids stay as they are shown: they are compared by name.
+        """Run a block, or compare it with the result of the previous one."""
+        # Ids in responses stay as shown: they are compared by name.
         shown = self.documented.here(block.text)
         text = self.names.in_place(shown)
         if block.language != "http":
@@ -142,10 +143,10 @@ class Walk:
             case "http", _:
                 await self._http(HttpMessage.of(shown))
             case _:
-                raise AssertionError(f"nobody knows how to run {block.language} {block.words}")
+                raise AssertionError(f"no way to run a block of {block.language} {block.words}")
 
     async def end(self) -> None:
-        """Send the request whose answer isn't shown, if there is one."""
+        """Send the pending request, whose response isn't shown, if there is one."""
         request, self.request = self.request, None
         if request:
             response = await self._send(request)
@@ -157,7 +158,7 @@ class Walk:
             self.request = message
             return
         request, self.request = self.request, None
-        assert request, "an answer without a request"
+        assert request, "a response without a request"
         method, path, _ = request.start
         is_query = method == "GET" or path.endswith(QUERIES)
 

@@ -1,4 +1,4 @@
-"""The widget as shoppers meet it: a service with a filled product, the site of a shop, and what one does there."""
+"""The widget as shoppers use it: a service with reviews of a product, a shop's site, and actions on its pages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.c
 
 @dataclass(frozen=True)
 class Filled:
-    """A service that asks for a proof of work, a shop's site in front of it, and a product with reviews."""
+    """A service that requires proof of work, a shop's site that embeds it, and a product with reviews."""
 
     service: Service
     site: ShopSite
@@ -31,14 +31,14 @@ class Filled:
     product: str
 
     def show(self, path: str, product: str | None = None, *, attributes: str = "", **options: Any) -> str:
-        """Show a page with the widget; returns its address."""
+        """Publish a page with the widget. Returns its address."""
         element = f'<plaudit-reviews store="{self.store}" type="Product" entity="{product or self.product}"'
         return self.site.show(path, self.service.address, f"{element} {attributes}></plaudit-reviews>", **options)
 
 
 @asynccontextmanager
 async def filled_service(servers: Servers, folder: Path) -> AsyncIterator[Filled]:
-    """A service with a product of 15 reviews, of which the first has photos and the third a reply."""
+    """A service with a product of 15 reviews: the first one has photos, the third one a reply."""
     async with (
         running_service(servers, folder, PLAUDIT_STOREFRONT__CHECK="true") as service,
         facade_of(service) as facade,

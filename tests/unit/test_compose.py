@@ -11,7 +11,7 @@ import yaml
 
 from devservers.mongo import mongod_binary
 from plaudit.config import Settings
-from tests.stack.test_backup import TAKEN_AGAIN
+from tests.stack.test_backup import REPLAYED
 from tests.support.documents import PAGES
 from tests.support.variables import variables
 
@@ -92,4 +92,4 @@ def test_documents_name_the_images_and_run_commands_where_the_service_runs() -> 
 
 def test_restoring_takes_every_command_again() -> None:
     (topics,) = re.findall(r"for topic in (.+); do", DOCS)
-    assert set(topics.split()) == TAKEN_AGAIN
+    assert set(topics.split()) == REPLAYED

@@ -26,7 +26,7 @@ def checker(model: Model, before: Version | None = None) -> Checker:
 
 def refusals(model: Model, told: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
     events = [{"reviewId": id, "code": code} for id, code in told]
-    return {(each.kind, each.id) for each in checker(model).of_refusals(events, set(winners))}
+    return {(each.kind, each.id) for each in checker(model).compare_refusal_events(events, set(winners))}
 
 
 def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
@@ -43,7 +43,7 @@ def test_refusals_have_their_reasons() -> None:
     model = Model()
     model.submit("closed", {**BODY, "storeId": CLOSED_STORE})
     model.submit("mine", BODY)
-    model.submit_as_another("mine")
+    model.submit_by_rival("mine")
     assert refusals(model, [("closed", CLOSED), ("mine", TAKEN)]) == set()
     assert refusals(model, []) == {("lost", "closed"), ("lost", "mine")}
     told = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
@@ -63,7 +63,7 @@ def test_what_became_of_reviews_and_returns_is_told() -> None:
 
     def found(told: dict[str, list[Json]]) -> list[tuple[str, str]]:
         full = {name: told.get(name, []) for name in kinds}
-        return [(each.kind, each.id) for each in checker(model).of_told_things(full, {"winner"})]
+        return [(each.kind, each.id) for each in checker(model).compare_lifecycle_events(full, {"winner"})]
 
     kinds = list(told)
     assert found(told) == []
@@ -90,7 +90,7 @@ def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them()
         (None, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
         (before, [{**event, "reviewCount": 0}], 1),
     ):
-        assert len(checker(model, version).of_told_ratings(told)) == expected, told
+        assert len(checker(model, version).compare_rating_events(told)) == expected, told
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_dead_letters_have_the_code_of_their_kind(value: str, place: tuple[str, 
     model = Model(unreadable={("t", 0, 7): "gzip-bomb", ("t", 0, 8): "unknown-codec"}, unacknowledged={("t", 1)})
     model.poison["poison"] += 1
     model.submit("r", BODY)
-    assert list(checker(model).codes(value, "r", place)) == codes
+    assert list(checker(model).allowed_codes(value, "r", place)) == codes
 
 
 def test_a_run_says_what_it_did_not_do() -> None:
@@ -118,9 +118,9 @@ def test_a_run_says_what_it_did_not_do() -> None:
     run = Run(plan, print, Result(1), nobody, nobody, world)
     idle, busy = Shopper(world, "idle", 1), Shopper(world, "busy", 1)
     busy.turns = 1
-    assert [what.split()[0] for what in run.undone([idle, busy])] == ["0", "s1-idle", "no"]
+    assert [what.split()[0] for what in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
     run.turns, world.ledger.acknowledged = 2, 1
-    assert list(run.undone([busy])) == []
+    assert list(run.missing_work([busy])) == []
 
 
 @pytest.mark.parametrize("what", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])

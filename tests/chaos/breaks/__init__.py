@@ -1,1 +1,1 @@
-"""Deliberate breaks: one small patch for each promise, and the run of the suite that has to notice it."""
+"""Deliberate breaks: one small patch for each promise, and the run of the fault suite that must detect it."""

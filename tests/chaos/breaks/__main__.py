@@ -1,4 +1,5 @@
-"""`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and see that the suite fails."""
+"""`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and check that the suite fails
+on it."""
 
 import argparse
 import json
@@ -13,16 +14,17 @@ from tests.chaos.output import say
 
 BREAKS = Path(__file__).parent
 TREE = BREAKS.parents[2]
-LONGEST_S = 1_200
+TIMEOUT_S = 1_200
+"""Timeout of a run."""
 
-_WITH_FEW = ["--faults=0", "--commands=1000000", "--reviewers=1", "--importers=1", "--buyers=1", "--audiences=1"]
-"""Without a crowd, beside which each of the other clients has few turns."""
+_FEW_CLIENTS = ["--faults=0", "--commands=1000000", "--reviewers=1", "--importers=1", "--buyers=1", "--audiences=1"]
+"""Few clients of the numerous kinds, so that each of the other kinds has many turns."""
 
 RUNS = {
     "commit-before-write": ["--faults=6", "--commands=2000", "--kinds=worker-killed"],
     "tally-outside-the-transaction": ["--faults=8", "--commands=2000", "--kinds=worker-killed,mongodb-primary-killed"],
     "no-parking": ["--faults=0", "--commands=1000"],
-    "no-parking-of-feedback": [*_WITH_FEW, "--audiences=8", "--seconds=60"],
+    "no-parking-of-feedback": [*_FEW_CLIENTS, "--audiences=8", "--seconds=60"],
     "no-expectation-when-parked": ["--faults=0", "--commands=1000"],
     "text-of-a-decision-ignored": ["--faults=0", "--commands=2000"],
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
@@ -31,33 +33,33 @@ RUNS = {
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
-    "orders-that-verify-nothing": [*_WITH_FEW, "--seconds=150"],
-    "restored-over-a-decision": [*_WITH_FEW, "--seconds=60"],
-    "approvals-that-nobody-plans": [*_WITH_FEW, "--seconds=60"],
-    "published-over-a-decision": [*_WITH_FEW, "--seconds=60"],
-    # With the tree without the break as the version before.
+    "orders-that-verify-nothing": [*_FEW_CLIENTS, "--seconds=150"],
+    "restored-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
+    "approvals-that-nobody-plans": [*_FEW_CLIENTS, "--seconds=60"],
+    "published-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
+    # The version before is the tree without the break.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
-"""The arguments of `python -m tests.chaos` that make it notice each break."""
+"""Arguments of `python -m tests.chaos` with which it detects each break."""
 
 
 def main() -> None:
-    """Run those that are named, or all; exit code 1 if one went unnoticed."""
+    """Run the named breaks, or all; exit code 1 if the suite missed one."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(RUNS)}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"break to test (default: all): {', '.join(RUNS)}")
     names = parser.parse_args().names or list(RUNS)
     if unknown := [name for name in names if name not in RUNS]:
-        parser.error(f"there is no break {', '.join(unknown)}")
-    unnoticed = [name for name in names if not is_noticed(name)]
-    for name in unnoticed:
-        say(f"NOT NOTICED: {name}")
-    sys.exit(1 if unnoticed else 0)
+        parser.error(f"unknown break: {', '.join(unknown)}")
+    missed = [name for name in names if not is_detected(name)]
+    for name in missed:
+        say(f"NOT DETECTED: {name}")
+    sys.exit(1 if missed else 0)
 
 
-def is_noticed(name: str) -> bool:
-    """True if the suite fails on a tree with this break by finding differences, and not by stumbling."""
+def is_detected(name: str) -> bool:
+    """True if the suite finds differences on a tree with this break; a crash doesn't count."""
     with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
         tree = Path(folder)
         listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -66,9 +68,9 @@ def is_noticed(name: str) -> bool:
             shutil.copy2(TREE / file, tree / file)
         shutil.rmtree(tree / "tests/chaos/results", ignore_errors=True)
         subprocess.run(["patch", "--strip=1", f"--input={BREAKS / name}.patch"], cwd=tree, check=True)
-        # One that doesn't end is killed, and has noticed nothing: the others have their turn.
+        # A run that hangs is killed and counts as missed, so that the others can follow.
         finished = subprocess.run(
-            ["timeout", "--signal=KILL", str(LONGEST_S), sys.executable, "-m", "tests.chaos", "--seed=7", *RUNS[name]],
+            ["timeout", "--signal=KILL", str(TIMEOUT_S), sys.executable, "-m", "tests.chaos", "--seed=7", *RUNS[name]],
             cwd=tree,
             env=os.environ | {"PYTHONPATH": str(tree)},
             capture_output=True,
