@@ -145,5 +145,12 @@ def _applied(commands: Iterable[Feedback], taken: AppliedFeedback) -> Iterator[t
 
 
 def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
-    action, about = AuditAction(command.action.value), (command.review_id, review.entity, review.store_id)
-    return AuditEntry(command.at, command.moderator, action, *about, command_id=command.command_id)
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=AuditAction(command.action.value),
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        command_id=command.command_id,
+    )

@@ -204,6 +204,14 @@ async def _set_visibility(
 
 def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
     command = received.command
-    action = AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE
-    about, details = (review.id, review.entity, review.store_id), (command.reason, command.command_id)
-    return AuditEntry(received.at, command.moderator, action, *about, *details, fields=(command.image_id,))
+    return AuditEntry(
+        at=received.at,
+        subject=command.moderator,
+        action=AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
+        review_id=review.id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+        fields=(command.image_id,),
+    )

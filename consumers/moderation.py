@@ -148,6 +148,14 @@ def _answer(command_id: str, command: Moderation, result: ModerationResult) -> A
 
 
 def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
-    action, about = AuditAction(command.action.value), (command.review_id, *review.key)
-    details = (command.reason, command.command_id)
-    return AuditEntry(command.at, command.moderator, action, *about, *details, reason_code=command.reason_code)
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=AuditAction(command.action.value),
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+        reason_code=command.reason_code,
+    )

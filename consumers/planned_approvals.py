@@ -141,4 +141,11 @@ async def _approve(services: Services, due: Collection[PlannedApproval], now: da
 
 
 def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
-    return AuditEntry(now, review.moderator, AuditAction.APPROVE, review_id, *review.key)
+    return AuditEntry(
+        at=now,
+        subject=review.moderator,
+        action=AuditAction.APPROVE,
+        review_id=review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+    )

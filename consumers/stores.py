@@ -56,6 +56,12 @@ async def _merge(
     work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)
     is_registered = merged.is_new and store_id is not None
     if is_registered or merged.changed:
-        action = AuditAction.REGISTER if is_registered else AuditAction.CHANGE
-        fields, id = tuple(merged.changed), update.command_id
-        work.audit([AuditEntry(at, update.user, action, store_id=store_id, command_id=id, fields=fields)])
+        entry = AuditEntry(
+            at=at,
+            subject=update.user,
+            action=AuditAction.REGISTER if is_registered else AuditAction.CHANGE,
+            store_id=store_id,
+            command_id=update.command_id,
+            fields=tuple(merged.changed),
+        )
+        work.audit([entry])

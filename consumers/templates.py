@@ -35,7 +35,9 @@ async def apply_template(
         await templates.mark(id, seen, work.session)
         return
     entry = AuditEntry(
-        *(at, update.user, AuditAction.CHANGE),
+        at=at,
+        subject=update.user,
+        action=AuditAction.CHANGE,
         command_id=update.command_id,
         store_id=named.store_id,
         template=named.name,

@@ -107,5 +107,12 @@ def _effective(verdicts: Iterable[Verdict], result: AppliedVerdicts) -> Iterator
 def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:
     labels = ", ".join(verdict.labels)
     score = "" if verdict.score is None else f" ({verdict.score:g})"
-    action, reason = AuditAction(verdict.outcome.value), f"{labels}{score}".strip() or None
-    return AuditEntry(verdict.at, verdict.subject, action, verdict.review_id, *review.key, reason)
+    return AuditEntry(
+        at=verdict.at,
+        subject=verdict.subject,
+        action=AuditAction(verdict.outcome.value),
+        review_id=verdict.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=f"{labels}{score}".strip() or None,
+    )

@@ -196,4 +196,4 @@ def _in_parts(letters: Sequence[Judged]) -> list[list[Judged]]:
 def _audit_entry(
     each: Judged, action: AuditAction, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
 ) -> AuditEntry:
-    return AuditEntry(at, OPERATOR, action, reason=reason, fields=fields, letter=str(each.place))
+    return AuditEntry(at=at, subject=OPERATOR, action=action, reason=reason, fields=fields, letter=str(each.place))
