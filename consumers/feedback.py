@@ -68,7 +68,8 @@ class FeedbackConsumer:
         parking, damaged = self.services.parked_feedback, set[str]()
         # Skip everything that waits for a damaged review, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
-            ids, arrived = {each.review_id for each in waiting}, set[str]()
+            ids = {each.review_id for each in waiting}
+            arrived = set[str]()
             for id in ids:
                 try:
                     if (await self.services.reviews.entities({id})).get(id) is not None:
@@ -117,7 +118,8 @@ class FeedbackConsumer:
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))
         for command, result in zip(commands, taken.results, strict=True):
             if result:
-                reason, mark = result.reason and result.reason.value, command.origin.mark
+                reason = result.reason and result.reason.value
+                mark = command.origin.mark
                 work.answer(command.command_id, command.review_id, result.outcome, reason, mark=mark)
         return taken
 
@@ -130,7 +132,9 @@ class FeedbackConsumer:
 
 
 def _overdue(command: Feedback) -> Overdue:
-    id, value, mark = command.review_id, feedback_value(command), command.origin.mark
+    id = command.review_id
+    value = feedback_value(command)
+    mark = command.origin.mark
     return Overdue(Topic.REVIEW_FEEDBACK, command.position, id, value, command.command_id, mark)
 
 

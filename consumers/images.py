@@ -133,7 +133,9 @@ class ImageCommandConsumer:
         Commands whose image has arrived are applied: a worker of an earlier version doesn't release them. Commands
         about a damaged review or image wait for its repair.
         """
-        parking, damaged, count = self.services.parked_image_commands, set[str](), 0
+        parking = self.services.parked_image_commands
+        damaged = set[str]()
+        count = 0
         # Skip what waits for a repair, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
             for id in {each.review_id for each in waiting}:

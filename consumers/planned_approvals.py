@@ -103,7 +103,8 @@ async def approve_due(services: Services, now: datetime, objections: Objections)
     if not await services.planned_approvals.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    approved, is_more = 0, applied is not None
+    approved = 0
+    is_more = applied is not None
     while applied and is_more:
         due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE)
         count = await _approve_undamaged(services, due, now)

@@ -54,7 +54,8 @@ class Recounter:
         await self.services.transactions.run(partial(self._recount, entity))
 
     async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
-        services, has_any = self.services, False
+        services = self.services
+        has_any = False
         async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
             has_any = True
             await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])

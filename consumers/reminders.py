@@ -33,7 +33,8 @@ async def _apply(batch: Sequence[Received[ReminderCommand]], work: UnitOfWork) -
     orders = {order.id: order for order in await reminders.of_ids(ids, work.session)}
     changed = set()
     for record, command in batch:
-        id, mark = command.customer_order_id, mark_in(record.headers)
+        id = command.customer_order_id
+        mark = mark_in(record.headers)
         if await work.is_answered(command.command_id, id):
             continue
         order = orders.get(id)

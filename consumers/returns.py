@@ -198,7 +198,8 @@ def _apply_parked(
 
 def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
     """Apply new commands; returns those that have to be parked for their order, after the ones already parked."""
-    to_park, room = [], WaitingRoom(parked)
+    to_park = []
+    room = WaitingRoom(parked)
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue

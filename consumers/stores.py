@@ -45,7 +45,8 @@ async def _merge(
     mark: CommandMark | None,
     work: UnitOfWork,
 ) -> None:
-    stores, store_id = work.repositories.stores, update.id if isinstance(update, StoreUpdate) else None
+    stores = work.repositories.stores
+    store_id = update.id if isinstance(update, StoreUpdate) else None
     seen = await stores.seen(store_id, work.session)
     if seen.covers(position):
         return

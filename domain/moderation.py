@@ -235,7 +235,8 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
     """Commands that came before their review, in the order in which they take effect: first those that the router
     parked, by their order in its topic; then those that the owner of the review's place received, by either way, in the
     order of arrival, also from partitions that had the place before the topic of changes grew."""
-    kept, arrived = list[tuple[RecordPosition, Moderation]](), list[tuple[RecordPosition, Moderation]]()
+    kept = list[tuple[RecordPosition, Moderation]]()
+    arrived = list[tuple[RecordPosition, Moderation]]()
     for command in commands:
         if command.arrived is None:
             kept.append((command.position, command))
