@@ -41,11 +41,10 @@ its votes, can handle."""
 class FeedbackConsumer:
     """Applies feedback to reviews of any status.
 
-    Delivered at least once, in order per review, effective once: each vote, and each review for its reply, stores the
-    position of its last record, and a report is recognised by its id. Reviews, votes, reports, audit entries, answers
-    and events of a batch are written in one transaction, whose cost grows with the number of commands. A large number
-    of parked commands is split into several transactions, in order. Feedback on an unknown review is parked; on a
-    deleted or refused review it is answered "not-found".
+    Each vote, and each review for its reply, stores the position of its last record, which come in order per review;
+    a report is recognised by its id. A batch is one transaction, whose cost grows with the number of commands. A large
+    number of parked commands is split into several transactions, in order. Feedback on an unknown review is parked; on
+    a deleted or refused review it is answered "not-found".
     """
 
     services: Services

@@ -107,9 +107,8 @@ async def save_settled(
 class ImageCommandConsumer:
     """Hides images of reviews, and shows them again.
 
-    Delivered at least once, in order per image, effective once: an image stores the positions of the records applied
-    to it. Review, audit entry and answer are written in one transaction. A command is parked if its review is unknown
-    or may still get the image; it is answered "not-found" if the review or the image is gone.
+    An image stores the positions of the records applied to it, which come in order per image. A command is parked if
+    its review is unknown or may still get the image; it is answered "not-found" if the review or the image is gone.
     """
 
     services: Services

@@ -27,10 +27,9 @@ from storage.unit_of_work import UnitOfWork
 class ReviewChangeConsumer:
     """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
 
-    Delivered at least once, in order per object, effective once: each review stores the positions of the records
-    applied to it. Statuses, tallies, audit entries, answers and events of a batch are written in one transaction, so
-    the list and the rating never disagree, and a consumer that was presumed dead can't undo its successor's work. The
-    cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
+    Each review stores the positions of the records applied to it, which come in order per object. A batch is one
+    transaction, so the list and the rating never disagree, and a consumer that was presumed dead can't undo its
+    successor's work. The cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
     """
 
     services: Services

@@ -54,9 +54,8 @@ class _Work:
 class ReturnConsumer:
     """Creates, changes and deletes returns, never of more than was ordered.
 
-    Delivered at least once, effective once. Returns, the returned quantities of their orders, answers and events of a
-    batch are written in one transaction. Every return writes its order, so that of two returns that compete for the
-    same quantity only one gets it.
+    Every return writes its order, in one transaction with the return, so that of two returns that compete for the same
+    quantity only one gets it.
 
     A command to create a return whose order is unknown is parked for an hour, and so are changes of that return, as
     long as there is room for them: `consumers.returns_batch` has an example. Parked commands take effect before all

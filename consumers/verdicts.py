@@ -27,9 +27,8 @@ from storage.unit_of_work import UnitOfWork
 class VerdictConsumer:
     """Applies verdicts to reviews that still have the text: approves new ones to which nothing objects, or flags them.
 
-    Delivered at least once, effective once: each review stores the positions of the verdicts applied to it. Statuses,
-    flags, tallies, audit entries and events of a batch are written in one transaction. A verdict about an unknown
-    review is parked until the review is stored.
+    Each review stores the positions of the verdicts applied to it. A batch is one transaction. A verdict about an
+    unknown review is parked until the review is stored.
     """
 
     services: Services
