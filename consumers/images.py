@@ -27,7 +27,6 @@ from domain.images import (
 from domain.permissions import is_within
 from messaging.dead_letters import image_never_came
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload, ReceivedImageCommand, image_command_in, image_command_value
 from messaging.metrics import IMAGE_SECONDS, IMAGES
 from messaging.topics import Topic
@@ -80,7 +79,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
     upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
     after = settle_upload(before, upload, result, review.user_id if review else None)
-    mark = mark_in(received.record.headers)
+    mark = received.mark
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
     work.answer(message.command_id, message.id, outcome, after.refusal and after.refusal.value, mark=mark)
     if after is before:

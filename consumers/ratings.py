@@ -12,8 +12,8 @@ from domain.delivery import OutgoingMessage
 from domain.objects import ObjectKey, object_name
 from domain.places import entity_key
 from domain.ratings import ChangedTally, Entity, TallyKey
-from messaging.decoding import Received
-from messaging.envelope import Envelope, mark_in
+from messaging.decoding import Received, mark_in
+from messaging.envelope import Envelope
 from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames

@@ -19,7 +19,7 @@ from domain.returns_refusals import crowded_order, unknown_order
 from domain.stores import GeneralSettings, return_number_template
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
-from messaging.envelope import cloud_event_identity, mark_in
+from messaging.envelope import cloud_event_identity
 from messaging.returns import RETURN_COMMAND, ReturnCommand, return_request
 from storage.returns_documents import StoredReturn
 from storage.returns_numbers import is_number_taken
@@ -222,7 +222,7 @@ def _is_taken(stored: StoredReturn | None) -> bool:
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     id = received.message.return_.id or _derived_id(received.record)
     request = return_request(received.message, id, received.position, received.at)
-    return replace(request, mark=mark_in(received.record.headers))
+    return replace(request, mark=received.mark)
 
 
 def _parked_request(parked: ParkedReturn) -> ReturnRequest:
