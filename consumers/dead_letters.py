@@ -15,7 +15,6 @@ from messaging.dead_letters_replays import (
     replayed_message,
 )
 from messaging.decoding import RawRecord, Received
-from messaging.envelope import mark_in
 from messaging.kafka.dead_letters import DeadLetterTopics
 from storage.audit import AuditAction, AuditEntry
 from storage.dead_letters_replays import hindrance_of
@@ -44,7 +43,7 @@ class ReplayConsumer:
 
 async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, work: UnitOfWork) -> None:
     command, stored = received.message, work.repositories
-    answer = partial(work.answer, command.command_id, command.place, mark=mark_in(received.record.headers))
+    answer = partial(work.answer, command.command_id, command.place, mark=received.mark)
     if await work.is_answered(command.command_id, command.place):
         return
     if letter is None:

@@ -41,11 +41,10 @@ its votes, can handle."""
 class FeedbackConsumer:
     """Applies feedback to reviews of any status.
 
-    Delivered at least once, in order per review, effective once: each vote, and each review for its reply, stores the
-    position of its last record, and a report is recognised by its id. Reviews, votes, reports, audit entries, answers
-    and events of a batch are written in one transaction, whose cost grows with the number of commands. A large number
-    of parked commands is split into several transactions, in order. Feedback on an unknown review is parked; on a
-    deleted or refused review it is answered "not-found".
+    Each vote, and each review for its reply, stores the position of its last record, which come in order per review;
+    a report is recognised by its id. A batch is one transaction, whose cost grows with the number of commands. A large
+    number of parked commands is split into several transactions, in order. Feedback on an unknown review is parked; on
+    a deleted or refused review it is answered "not-found".
     """
 
     services: Services
@@ -68,7 +67,8 @@ class FeedbackConsumer:
         parking, damaged = self.services.parked_feedback, set[str]()
         # Skip everything that waits for a damaged review, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
-            ids, arrived = {each.review_id for each in waiting}, set[str]()
+            ids = {each.review_id for each in waiting}
+            arrived = set[str]()
             for id in ids:
                 try:
                     if (await self.services.reviews.entities({id})).get(id) is not None:
@@ -117,7 +117,8 @@ class FeedbackConsumer:
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))
         for command, result in zip(commands, taken.results, strict=True):
             if result:
-                reason, mark = result.reason and result.reason.value, command.origin.mark
+                reason = result.reason and result.reason.value
+                mark = command.origin.mark
                 work.answer(command.command_id, command.review_id, result.outcome, reason, mark=mark)
         return taken
 
@@ -130,7 +131,9 @@ class FeedbackConsumer:
 
 
 def _overdue(command: Feedback) -> Overdue:
-    id, value, mark = command.review_id, feedback_value(command), command.origin.mark
+    id = command.review_id
+    value = feedback_value(command)
+    mark = command.origin.mark
     return Overdue(Topic.REVIEW_FEEDBACK, command.position, id, value, command.command_id, mark)
 
 
@@ -145,5 +148,12 @@ def _applied(commands: Iterable[Feedback], taken: AppliedFeedback) -> Iterator[t
 
 
 def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
-    action, about = AuditAction(command.action.value), (command.review_id, review.entity, review.store_id)
-    return AuditEntry(command.at, command.moderator, action, *about, command_id=command.command_id)
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=AuditAction(command.action.value),
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        command_id=command.command_id,
+    )

@@ -27,7 +27,6 @@ from domain.images import (
 from domain.permissions import is_within
 from messaging.dead_letters import image_never_came
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload, ReceivedImageCommand, image_command_in, image_command_value
 from messaging.metrics import IMAGE_SECONDS, IMAGES
 from messaging.topics import Topic
@@ -80,7 +79,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
     upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
     after = settle_upload(before, upload, result, review.user_id if review else None)
-    mark = mark_in(received.record.headers)
+    mark = received.mark
     outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
     work.answer(message.command_id, message.id, outcome, after.refusal and after.refusal.value, mark=mark)
     if after is before:
@@ -107,9 +106,8 @@ async def save_settled(
 class ImageCommandConsumer:
     """Hides images of reviews, and shows them again.
 
-    Delivered at least once, in order per image, effective once: an image stores the positions of the records applied
-    to it. Review, audit entry and answer are written in one transaction. A command is parked if its review is unknown
-    or may still get the image; it is answered "not-found" if the review or the image is gone.
+    An image stores the positions of the records applied to it, which come in order per image. A command is parked if
+    its review is unknown or may still get the image; it is answered "not-found" if the review or the image is gone.
     """
 
     services: Services
@@ -133,7 +131,9 @@ class ImageCommandConsumer:
         Commands whose image has arrived are applied: a worker of an earlier version doesn't release them. Commands
         about a damaged review or image wait for its repair.
         """
-        parking, damaged, count = self.services.parked_image_commands, set[str](), 0
+        parking = self.services.parked_image_commands
+        damaged = set[str]()
+        count = 0
         # Skip what waits for a repair, so that the rest gets its turn.
         while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
             for id in {each.review_id for each in waiting}:
@@ -204,6 +204,14 @@ async def _set_visibility(
 
 def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
     command = received.command
-    action = AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE
-    about, details = (review.id, review.entity, review.store_id), (command.reason, command.command_id)
-    return AuditEntry(received.at, command.moderator, action, *about, *details, fields=(command.image_id,))
+    return AuditEntry(
+        at=received.at,
+        subject=command.moderator,
+        action=AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
+        review_id=review.id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+        fields=(command.image_id,),
+    )

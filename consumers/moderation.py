@@ -1,6 +1,6 @@
 """Consume changes of reviews: apply moderation and update the ratings in one transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,8 +11,7 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
-from domain.ratings import RatingTally
-from domain.reviews import ModerationAction, ReviewStatus
+from domain.reviews import ModerationAction
 from messaging.decoding import Received
 from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
@@ -28,10 +27,9 @@ from storage.unit_of_work import UnitOfWork
 class ReviewChangeConsumer:
     """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
 
-    Delivered at least once, in order per object, effective once: each review stores the positions of the records
-    applied to it. Statuses, tallies, audit entries, answers and events of a batch are written in one transaction, so
-    the list and the rating never disagree, and a consumer that was presumed dead can't undo its successor's work. The
-    cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
+    Each review stores the positions of the records applied to it, which come in order per object. A batch is one
+    transaction, so the list and the rating never disagree, and a consumer that was presumed dead can't undo its
+    successor's work. The cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
     """
 
     services: Services
@@ -58,7 +56,7 @@ class ReviewChangeConsumer:
             if command.review_id not in early:
                 MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
         for id, decision in moderated.settled.items():
-            if moderated.reported[id] > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
+            if moderated.before[id].reports > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
                 await self._settle(id, decision)
         await self._remove_feedback({c.review_id for c in ordered if c.action is ModerationAction.DELETE})
         if early:
@@ -93,53 +91,42 @@ class ReviewChangeConsumer:
         self, commands: Sequence[Moderation], parked: Sequence[Moderation], work: UnitOfWork
     ) -> tuple[Moderated, set[str]]:
         """Apply commands in a transaction. Also returns the ids of reviews that are neither stored yet nor deleted."""
-        reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
-        ids = {command.review_id for command in commands}
-        present = await reviews.moderated(ids, work.session)
-        # Read outside of the transaction, whose snapshot lacks a review that arrives now: its commands are early, too.
-        entities = await reviews.entities(ids - present.keys())
-        early = {id for id in ids - present.keys() if id not in entities or entities[id] is not None}
-        keys = [command.answer_key for command in commands if command.answer_key]
-        moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
-        results = [(c, result) for c, result in zip(commands, moderated.results, strict=True) if result]
-        applied = [(c, result) for c, result in results if result.outcome is Outcome.APPLIED]
-        # A command that leaves the status is a decision, too; a repeated import isn't.
-        kept = [(c, result) for c, result in results if result.outcome is Outcome.UNCHANGED and not c.restored]
-        await reviews.save_moderated(moderated.reviews, work.session)
-        few = {id: each for id, each in moderated.settled.items() if moderated.reported[id] <= MOST_AT_ONCE}
-        await work.repositories.feedback.settle(few, work.session)
-        planned = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].may_be_planned}
-        decided = planned.keys() & {command.review_id for command, _ in (*applied, *kept)}
-        former = await work.repositories.planned_approvals.plan(dict.fromkeys(decided), work.session)
-        undecided = {id: moved for id, moved in planned.items() if id not in decided}
-        await work.repositories.planned_approvals.keep(undecided, work.session)
-        changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
-        uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
-        tallies = await ratings.add(changes, work.session, uncertain)
-        # The names of their objects may come from the deleted reviews.
+        stored, session = work.repositories, work.session
+        present, early = await _reviews_of(commands, work)
+        answered = await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session)
+        moderated = moderate(commands, present, answered)
+        few = {id: each for id, each in moderated.settled.items() if moderated.before[id].reports <= MOST_AT_ONCE}
+        uncertain = {review.entity for review in moderated.before.values() if review.is_uncertain}
         deleted = {review.entity for review in moderated.reviews.values() if review.status is None}
-        await work.repositories.rated_objects.forget_names(deleted, work.session)
+        await stored.reviews.save_moderated(moderated.reviews, session)
+        await stored.feedback.settle(few, session)
+        unplanned = await stored.planned_approvals.plan(dict.fromkeys(moderated.ended_plans), session)
+        await stored.planned_approvals.keep(moderated.kept_plans, session)
+        tallies = await stored.ratings.add(moderated.tallies, session, uncertain)
+        # The names of their objects may come from the deleted reviews.
+        await stored.rated_objects.forget_names(deleted, session)
+        await stored.parked_moderation.release([c for c in parked if c.review_id not in early], session)
+        applied = [(command, result) for command, result in moderated.decided if result.outcome is Outcome.APPLIED]
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))
-        # Include commands that left the status but settled reports or ended a planned approval.
-        ended = {id for id in former if present[id].status is ReviewStatus.NEW}
-        audited = [
-            command
-            for command, each in results
-            if each.outcome is Outcome.APPLIED
-            or moderated.settled.get(command.review_id) is command
-            or (each.outcome is Outcome.UNCHANGED and command.review_id in ended)
-        ]
-        work.audit(_audit_entry(command, moderated.reviews[command.review_id]) for command in audited)
-        for command, result in results:
+        work.audit(_audit_entry(each, moderated.reviews[each.review_id]) for each in moderated.audited(unplanned))
+        for command, result in moderated.decided:
             if command.command_id and command.review_id not in early:
                 work.answers.append(_answer(command.command_id, command, result))
-        await work.repositories.parked_moderation.release([c for c in parked if c.review_id not in early], work.session)
         return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
         kind, event = moderation_event(result.after), review_moderated(command, review, result)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
+
+
+async def _reviews_of(commands: Iterable[Moderation], work: UnitOfWork) -> tuple[dict[str, ModeratedReview], set[str]]:
+    """The stored reviews of commands, and the ids of those that are neither stored yet nor deleted."""
+    ids = {command.review_id for command in commands}
+    present = await work.repositories.reviews.moderated(ids, work.session)
+    # Read outside of the transaction, whose snapshot lacks a review that arrives now: its commands are early, too.
+    entities = await work.repositories.reviews.entities(ids - present.keys())
+    return present, {id for id in ids - present.keys() if id not in entities or entities[id] is not None}
 
 
 def _after_parked(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
@@ -160,6 +147,14 @@ def _answer(command_id: str, command: Moderation, result: ModerationResult) -> A
 
 
 def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
-    action, about = AuditAction(command.action.value), (command.review_id, *review.key)
-    details = (command.reason, command.command_id)
-    return AuditEntry(command.at, command.moderator, action, *about, *details, reason_code=command.reason_code)
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=AuditAction(command.action.value),
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+        reason_code=command.reason_code,
+    )

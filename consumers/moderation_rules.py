@@ -161,8 +161,15 @@ def ruling_audit_entries(
     """The audit entries of the rules that decided: the approving rule, or all that object."""
     approval = ruling.approval
     for rule in [approval] if approval else ruling.objections:
-        action = AuditAction(rule.outcome.value)
-        yield AuditEntry(at, rule.subject, action, review_id, *key, command_id=command_id)
+        yield AuditEntry(
+            at=at,
+            subject=rule.subject,
+            action=AuditAction(rule.outcome.value),
+            review_id=review_id,
+            entity=key.entity,
+            store_id=key.store_id,
+            command_id=command_id,
+        )
 
 
 def count_rulings(rulings: Iterable[Ruling]) -> None:

@@ -103,7 +103,8 @@ async def approve_due(services: Services, now: datetime, objections: Objections)
     if not await services.planned_approvals.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    approved, is_more = 0, applied is not None
+    approved = 0
+    is_more = applied is not None
     while applied and is_more:
         due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE)
         count = await _approve_undamaged(services, due, now)
@@ -141,4 +142,11 @@ async def _approve(services: Services, due: Collection[PlannedApproval], now: da
 
 
 def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
-    return AuditEntry(now, review.moderator, AuditAction.APPROVE, review_id, *review.key)
+    return AuditEntry(
+        at=now,
+        subject=review.moderator,
+        action=AuditAction.APPROVE,
+        review_id=review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+    )

@@ -12,8 +12,8 @@ from domain.delivery import OutgoingMessage
 from domain.objects import ObjectKey, object_name
 from domain.places import entity_key
 from domain.ratings import ChangedTally, Entity, TallyKey
-from messaging.decoding import Received
-from messaging.envelope import Envelope, mark_in
+from messaging.decoding import Received, mark_in
+from messaging.envelope import Envelope
 from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
@@ -54,7 +54,8 @@ class Recounter:
         await self.services.transactions.run(partial(self._recount, entity))
 
     async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
-        services, has_any = self.services, False
+        services = self.services
+        has_any = False
         async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
             has_any = True
             await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])

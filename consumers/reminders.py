@@ -7,7 +7,6 @@ from functools import partial
 from consumers.services import Services
 from domain.commands import Outcome
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.reminders import ReminderCommand
 from storage.unit_of_work import UnitOfWork
 
@@ -32,8 +31,10 @@ async def _apply(batch: Sequence[Received[ReminderCommand]], work: UnitOfWork) -
     ids = {received.message.customer_order_id for received in batch}
     orders = {order.id: order for order in await reminders.of_ids(ids, work.session)}
     changed = set()
-    for record, command in batch:
-        id, mark = command.customer_order_id, mark_in(record.headers)
+    for received in batch:
+        command = received.message
+        id = command.customer_order_id
+        mark = received.mark
         if await work.is_answered(command.command_id, id):
             continue
         order = orders.get(id)

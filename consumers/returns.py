@@ -19,7 +19,7 @@ from domain.returns_refusals import crowded_order, unknown_order
 from domain.stores import GeneralSettings, return_number_template
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
-from messaging.envelope import cloud_event_identity, mark_in
+from messaging.envelope import cloud_event_identity
 from messaging.returns import RETURN_COMMAND, ReturnCommand, return_request
 from storage.returns_documents import StoredReturn
 from storage.returns_numbers import is_number_taken
@@ -54,9 +54,8 @@ class _Work:
 class ReturnConsumer:
     """Creates, changes and deletes returns, never of more than was ordered.
 
-    Delivered at least once, effective once. Returns, the returned quantities of their orders, answers and events of a
-    batch are written in one transaction. Every return writes its order, so that of two returns that compete for the
-    same quantity only one gets it.
+    Every return writes its order, in one transaction with the return, so that of two returns that compete for the same
+    quantity only one gets it.
 
     A command to create a return whose order is unknown is parked for an hour, and so are changes of that return, as
     long as there is room for them: `consumers.returns_batch` has an example. Parked commands take effect before all
@@ -198,7 +197,8 @@ def _apply_parked(
 
 def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
     """Apply new commands; returns those that have to be parked for their order, after the ones already parked."""
-    to_park, room = [], WaitingRoom(parked)
+    to_park = []
+    room = WaitingRoom(parked)
     for unplaced, command in fresh:
         if batch.is_repeat(unplaced):
             continue
@@ -222,7 +222,7 @@ def _is_taken(stored: StoredReturn | None) -> bool:
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     id = received.message.return_.id or _derived_id(received.record)
     request = return_request(received.message, id, received.position, received.at)
-    return replace(request, mark=mark_in(received.record.headers))
+    return replace(request, mark=received.mark)
 
 
 def _parked_request(parked: ParkedReturn) -> ReturnRequest:

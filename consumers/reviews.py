@@ -219,7 +219,7 @@ class SubmissionConsumer:
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
         """Refuse submissions that lost a claim to another review: published first, then stored like any refusal."""
         await self._publish_refusals(lost)
-        decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
+        decisions.lost.update((submission.key, reason) for submission, reason in lost)
 
     async def _publish_stored(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions, of: Collection[str] | None = None

@@ -39,10 +39,12 @@ class SubmissionDecisions:
     """New reviews for which no moderation rule fired."""
     announced: set[Key] = field(default_factory=set)
     """Submissions whose event `ReviewSubmitted` is published, or stored in the outbox with their review."""
+    lost: dict[Key, Refusal] = field(default_factory=dict)
+    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review."""
 
     def reason(self, submission: Submission) -> Refusal | None:
-        """The reason for which the rules refuse a submission, if any."""
-        return self.rules.reasons.get(submission.key)
+        """The reason for which a submission is refused, if any: by the rules, or because it has lost a claim."""
+        return self.rules.reasons.get(submission.key) or self.lost.get(submission.key)
 
     def first(self, of_one_id: Sequence[Submission]) -> Submission:
         """The submission of an id to store. If all are refused, it has the records of all, so that no redelivery is

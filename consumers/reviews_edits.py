@@ -226,5 +226,13 @@ def _refusals(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Ed
 
 def _audit_entry(edit: Edit, review: Review, edited: Edited) -> AuditEntry:
     author = review.identity.user_id if edit.right is EditRight.AUTHOR else None
-    by, about = edit.editor or author, (edit.review_id, *review.identity.key)
-    return AuditEntry(edit.at, by, AuditAction.EDIT, *about, command_id=edit.command_id, fields=edited.fields)
+    return AuditEntry(
+        at=edit.at,
+        subject=edit.editor or author,
+        action=AuditAction.EDIT,
+        review_id=edit.review_id,
+        entity=review.identity.entity,
+        store_id=review.identity.store_id,
+        command_id=edit.command_id,
+        fields=edited.fields,
+    )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,23 +26,24 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 """The purchase that the token of each submission proves, or the reason why it proves none."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BatchRules:
-    """The refusals of the rules for a batch, and the data with which its reviews are stored."""
+    """The refusals of the rules for a batch, and the data with which its reviews are stored. Each step of `rules_about`
+    returns them with its own findings; after that they stay as they are."""
 
-    reasons: dict[Key, Refusal] = field(default_factory=dict)
-    """Refusals. More are added if a claim turns out to belong to another review."""
-    claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
+    reasons: Mapping[Key, Refusal] = field(default_factory=dict)
+    """Refusals."""
+    claims: Mapping[Key, Sequence[Claim]] = field(default_factory=dict)
     """Claims that the reviews need; a review with images has an entry, perhaps an empty one."""
-    names: dict[Key, str] = field(default_factory=dict)
+    names: Mapping[Key, str] = field(default_factory=dict)
     """Names of the objects."""
-    used: dict[Key, UsedToken] = field(default_factory=dict)
+    used: Mapping[Key, UsedToken] = field(default_factory=dict)
     """Tokens that have just been used up."""
-    used_before: dict[Key, UsedToken] = field(default_factory=dict)
+    used_before: Mapping[Key, UsedToken] = field(default_factory=dict)
     """Tokens that may have been used up by an interrupted attempt."""
-    bought: set[Key] = field(default_factory=set)
+    bought: Collection[Key] = frozenset()
     """Submissions for which an order was looked up and found."""
-    proven: set[Key] = field(default_factory=set)
+    proven: Collection[Key] = frozenset()
     """Submissions with a valid token that is used for them alone."""
     stores: Mapping[str, Store] = field(default_factory=dict)
     """Registered stores, by id."""
@@ -69,27 +70,28 @@ async def rules_about(
     facts, rules = await asyncio.gather(
         services.objects.of_keys(set(objects.values())), _rules_of_stores(services, submissions, proofs)
     )
-    if facts:
-        closed = {s.key for s in submissions if is_closed(facts, objects[s.key]) and not s.is_import}
-        rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
-        rules.names = {key: name for key, each in objects.items() if (name := object_name(facts, each))}
-    rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
-    await _check_images(services, [s for s in submissions if s.review.images], rules)
-    await _use_tokens(services, proofs, rules)
-    return rules
+    closed = {s.key for s in submissions if facts and is_closed(facts, objects[s.key]) and not s.is_import}
+    invalid = {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
+    rules = replace(
+        rules,
+        reasons={**rules.reasons, **dict.fromkeys(closed, Refusal.REVIEWS_DISABLED), **invalid},
+        names={key: name for key, each in objects.items() if facts and (name := object_name(facts, each))},
+    )
+    rules = await _with_images(services, [s for s in submissions if s.review.images], rules)
+    return await _with_tokens(services, proofs, rules)
 
 
-async def _check_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> None:
-    """Note the refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
+async def _with_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> BatchRules:
+    """The rules with refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
     if not submissions:
-        return
+        return rules
     wanted = [WantedImages(s.id, s.review.user_id, s.review.facts().source, s.review.images or ()) for s in submissions]
-    rules.uploaded = await uploaded_among(services, wanted)
-    reasons = await image_refusals(services, wanted, rules.uploaded)
-    for submission, reason in zip(submissions, reasons, strict=True):
-        rules.claims.setdefault(submission.key, ())
-        if reason:
-            rules.reasons.setdefault(submission.key, reason)
+    uploaded = await uploaded_among(services, wanted)
+    reasons = await image_refusals(services, wanted, uploaded)
+    refused = {s.key: reason for s, reason in zip(submissions, reasons, strict=True) if reason}
+    # The findings of the steps before stay.
+    claims = dict.fromkeys((s.key for s in submissions), ()) | dict(rules.claims)
+    return replace(rules, reasons={**rules.reasons, **refused, **rules.reasons}, claims=claims, uploaded=uploaded)
 
 
 async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:
@@ -108,18 +110,20 @@ def _has_no_review(key: Key, holder: IdHolder | None) -> bool:
     return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
 
 
-async def _use_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> None:
-    proven = {key: UsedToken(proof, key.id) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
-    wanted = {key: used for key, used in proven.items() if key not in rules.reasons}
+async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> BatchRules:
+    """The rules with the tokens of submissions that aren't refused, which are used up, and the refusals of others."""
+    valid = {key: UsedToken(proof, key.id) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
+    wanted = {key: used for key, used in valid.items() if key not in rules.reasons}
     fresh, holders = await services.review_tokens.use(wanted.values())
-    for key, used in wanted.items():
-        if holders[used.token.line] != used.review_id:
-            rules.reasons[key] = Refusal.USED_PROOF
-            continue
-        rules.proven.add(key)
-        if used.token.line in fresh:
-            rules.used[key] = used
-    rules.used_before = {key: used for key, used in proven.items() if key not in rules.used}
+    proven = {key for key, used in wanted.items() if holders[used.token.line] == used.review_id}
+    used = {key: each for key, each in wanted.items() if key in proven and each.token.line in fresh}
+    return replace(
+        rules,
+        reasons={**rules.reasons, **{key: Refusal.USED_PROOF for key in wanted if key not in proven}},
+        proven=proven,
+        used=used,
+        used_before={key: token for key, token in valid.items() if key not in used},
+    )
 
 
 async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> BatchRules:
@@ -136,8 +140,8 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     made = await services.purchases.existing(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
-    rules = BatchRules(claims=dict(claims), bought=bought, stores=stores)
     has_purchased = (proofs.keys() | bought).__contains__
+    reasons = {}
     open_to_customers = {id for id, store in stores.items() if is_open_to_customers(store)}
     for submission, store_id in with_store:
         key, user_id = submission.key, submission.key.identity.user_id
@@ -151,8 +155,8 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
             is_import=submission.is_import,
         )
         if reason:
-            rules.reasons[key] = reason
-    return rules
+            reasons[key] = reason
+    return BatchRules(reasons, claims, bought=bought, stores=stores)
 
 
 def _asks_for_purchase(store: Store) -> bool:

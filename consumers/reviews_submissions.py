@@ -21,8 +21,8 @@ from domain.reviews_edits import Edit, EditRight, is_same_review, message_digest
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, Received, aged_position, position_of
-from messaging.envelope import cloud_event_identity, mark_in
+from messaging.decoding import RawRecord, Received, aged_position, mark_in, position_of
+from messaging.envelope import cloud_event_identity
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.reviews import ReviewRepository

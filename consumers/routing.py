@@ -13,7 +13,7 @@ from domain.moderation import Moderation
 from domain.places import bucket_in, entity_key
 from domain.ratings import Entity
 from messaging.decoding import Received
-from messaging.envelope import mark_in, of_command
+from messaging.envelope import of_command
 from messaging.metrics import MODERATIONS
 from messaging.moderation import (
     ModerationCommand,
@@ -48,9 +48,7 @@ class CommandRouter:
         commands = [
             command
             for each in batch
-            for command in each.message.moderations(
-                each.position, cause_of(each.position), mark_in(each.record.headers)
-            )
+            for command in each.message.moderations(each.position, cause_of(each.position), each.mark)
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from consumers.services import Services
 from consumers.templates import apply_template
-from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition
+from domain.commands import Outcome
 from domain.stores import GENERAL
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
 from storage.audit import AuditAction, AuditEntry
@@ -31,31 +28,34 @@ class StoreConsumer:
     async def __call__(self, batch: Sequence[Received[AnyStoreUpdate]]) -> None:
         """Merge a batch, with one transaction for each update: updates are few."""
         for received in batch:
-            sent = received.position, received.at, mark_in(received.record.headers)
             if isinstance(update := received.message, NotificationTemplateUpdate):
-                await self.services.transactions.run(partial(apply_template, update, *sent))
+                apply = partial(apply_template, Received(received.record, update))
             else:
-                await self.services.transactions.run(partial(_merge, update, *sent))
+                apply = partial(_merge, Received(received.record, update))
+            await self.services.transactions.run(apply)
 
 
-async def _merge(
-    update: StoreUpdate | GeneralSettingsUpdate,
-    position: RecordPosition,
-    at: datetime,
-    mark: CommandMark | None,
-    work: UnitOfWork,
-) -> None:
-    stores, store_id = work.repositories.stores, update.id if isinstance(update, StoreUpdate) else None
+async def _merge(received: Received[StoreUpdate | GeneralSettingsUpdate], work: UnitOfWork) -> None:
+    update = received.message
+    stores = work.repositories.stores
+    store_id = update.id if isinstance(update, StoreUpdate) else None
     seen = await stores.seen(store_id, work.session)
-    if seen.covers(position):
+    if seen.covers(received.position):
         return
     repeated = await work.is_answered(update.command_id, store_id or GENERAL)
-    merged = await stores.merge(store_id, {} if repeated else update.changes(), seen.after(position), work.session)
+    seen = seen.after(received.position)
+    merged = await stores.merge(store_id, {} if repeated else update.changes(), seen, work.session)
     if repeated:
         return
-    work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)
+    work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=received.mark)
     is_registered = merged.is_new and store_id is not None
     if is_registered or merged.changed:
-        action = AuditAction.REGISTER if is_registered else AuditAction.CHANGE
-        fields, id = tuple(merged.changed), update.command_id
-        work.audit([AuditEntry(at, update.user, action, store_id=store_id, command_id=id, fields=fields)])
+        entry = AuditEntry(
+            at=received.at,
+            subject=update.user,
+            action=AuditAction.REGISTER if is_registered else AuditAction.CHANGE,
+            store_id=store_id,
+            command_id=update.command_id,
+            fields=tuple(merged.changed),
+        )
+        work.audit([entry])

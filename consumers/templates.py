@@ -3,9 +3,9 @@
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition
+from domain.commands import Outcome
 from domain.templates import by_preference, template_id
+from messaging.decoding import Received
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
 from storage.audit import AuditAction, AuditEntry
@@ -13,29 +13,28 @@ from storage.templates import SavedTemplate
 from storage.unit_of_work import UnitOfWork
 
 
-async def apply_template(
-    update: NotificationTemplateUpdate,
-    position: RecordPosition,
-    at: datetime,
-    mark: CommandMark | None,
-    work: UnitOfWork,
-) -> None:
+async def apply_template(received: Received[NotificationTemplateUpdate], work: UnitOfWork) -> None:
     """Save or delete a template, and enter the change into the audit log.
 
     A message that has been applied to the template, or that repeats a command, changes nothing; a replay of the topic
     doesn't restore a deleted template.
     """
-    templates, named = work.repositories.templates, update.notification_template
+    update = received.message
+    templates = work.repositories.templates
+    named = update.notification_template
     id = template_id(named.name, named.store_id, named.language_code)
     seen = await templates.seen(id, work.session)
-    if seen.covers(position):
+    if seen.covers(received.position):
         return
-    seen, outcome = seen.after(position), Outcome.APPLIED
+    seen = seen.after(received.position)
+    outcome = Outcome.APPLIED
     if await work.is_answered(update.command_id, id):
         await templates.mark(id, seen, work.session)
         return
     entry = AuditEntry(
-        *(at, update.user, AuditAction.CHANGE),
+        at=received.at,
+        subject=update.user,
+        action=AuditAction.CHANGE,
         command_id=update.command_id,
         store_id=named.store_id,
         template=named.name,
@@ -51,7 +50,7 @@ async def apply_template(
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)
-    work.answer(update.command_id, id, outcome, mark=mark)
+    work.answer(update.command_id, id, outcome, mark=received.mark)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:

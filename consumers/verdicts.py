@@ -27,9 +27,8 @@ from storage.unit_of_work import UnitOfWork
 class VerdictConsumer:
     """Applies verdicts to reviews that still have the text: approves new ones to which nothing objects, or flags them.
 
-    Delivered at least once, effective once: each review stores the positions of the verdicts applied to it. Statuses,
-    flags, tallies, audit entries and events of a batch are written in one transaction. A verdict about an unknown
-    review is parked until the review is stored.
+    Each review stores the positions of the verdicts applied to it. A batch is one transaction. A verdict about an
+    unknown review is parked until the review is stored.
     """
 
     services: Services
@@ -107,5 +106,12 @@ def _effective(verdicts: Iterable[Verdict], result: AppliedVerdicts) -> Iterator
 def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:
     labels = ", ".join(verdict.labels)
     score = "" if verdict.score is None else f" ({verdict.score:g})"
-    action, reason = AuditAction(verdict.outcome.value), f"{labels}{score}".strip() or None
-    return AuditEntry(verdict.at, verdict.subject, action, verdict.review_id, *review.key, reason)
+    return AuditEntry(
+        at=verdict.at,
+        subject=verdict.subject,
+        action=AuditAction(verdict.outcome.value),
+        review_id=verdict.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=f"{labels}{score}".strip() or None,
+    )

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
@@ -83,37 +84,17 @@ async def running_worker(
     erased people.
     """
     without_patience = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
-    services, names = without_patience.with_patience(partial(retry, "outbox")), KnownNames(entity_types)
-    handover, lag, publish = Handover(connection, topics), ConsumerLag(connection, topics), publisher.publish
-    parked, returns = _parked_commands(services, handover), ReturnConsumer(services)
-    commands, submissions = parked.moderation, SubmissionConsumer(services, parked, names)
-    changes = ReviewChangeConsumer(services, Recounter(services))
-    orders, replays = OrderConsumer(services, returns), ReplayConsumer(services, DeadLetterTopics(connection, topics))
-    broker = subscribed_broker(
-        connection,
-        topics,
-        [
-            Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, commands, publish, 1_000, listener=handover),
-            Inbox(Topic.REVIEW_FEEDBACK, parked.feedback, publish, max_records=1_000),
-            Inbox(Topic.MODERATION_VERDICTS, parked.verdicts, publish),
-            Inbox(Topic.REVIEW_CHANGES, changes, publish, max_records=1_000, shares=2),
-            Inbox(Topic.IMAGE_UPLOADS, UploadConsumer(services), publish, max_records=5),
-            Inbox(Topic.IMAGE_COMMANDS, parked.images, publish),
-            Inbox(Topic.ORDER_EVENTS, orders, publish),
-            Inbox(Topic.REMINDER_COMMANDS, ReminderConsumer(services), publish),
-            Inbox(Topic.RETURN_COMMANDS, returns, publish),
-            Inbox(Topic.OBJECT_UPDATES, ObjectConsumer(services), publish),
-            Inbox(Topic.ENDED_SESSIONS, SessionConsumer(services), publish),
-            Inbox(Topic.DEAD_LETTER_COMMANDS, replays, publish, max_records=100),
-            Inbox(Topic.STORE_UPDATES, StoreConsumer(services), publish, is_slow=True),
-        ],
-        group_prefix=topics.prefix,
-        only=only,
-    )
-    # Without patience: while Kafka is unavailable, the other tasks go on.
-    parked_work = _parked_commands(without_patience, handover), ReturnConsumer(without_patience)
-    house = asyncio.create_task(run_housekeeping(database, without_patience, lag, *parked_work, remember=remember))
+    services = without_patience.with_patience(partial(retry, "outbox"))
+    names = KnownNames(entity_types)
+    handover = Handover(connection, topics)
+    inboxes = _inboxes(services, names, handover, DeadLetterTopics(connection, topics))
+    broker = subscribed_broker(connection, topics, inboxes, group_prefix=topics.prefix, only=only)
+    # Housekeeping without patience: while Kafka is unavailable, its other tasks go on.
+    lag = ConsumerLag(connection, topics)
+    parked = _parked_commands(without_patience, handover)
+    returns = ReturnConsumer(without_patience)
+    housekeeping = run_housekeeping(database, without_patience, lag, parked, returns, remember=remember)
+    house = asyncio.create_task(housekeeping)
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
@@ -124,6 +105,33 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
+
+
+def _inboxes(
+    services: Services, names: KnownNames, handover: Handover, letters: DeadLetterTopics
+) -> Sequence[Inbox[Any]]:
+    """The inbox of each topic, with the consumer of its messages."""
+    publish = services.publisher.publish
+    parked = _parked_commands(services, handover)
+    submissions = SubmissionConsumer(services, parked, names)
+    changes = ReviewChangeConsumer(services, Recounter(services))
+    returns = ReturnConsumer(services)
+    return [
+        Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=2),
+        Inbox(Topic.MODERATION_COMMANDS, parked.moderation, publish, max_records=1_000, listener=handover),
+        Inbox(Topic.REVIEW_FEEDBACK, parked.feedback, publish, max_records=1_000),
+        Inbox(Topic.MODERATION_VERDICTS, parked.verdicts, publish),
+        Inbox(Topic.REVIEW_CHANGES, changes, publish, max_records=1_000, shares=2),
+        Inbox(Topic.IMAGE_UPLOADS, UploadConsumer(services), publish, max_records=5),
+        Inbox(Topic.IMAGE_COMMANDS, parked.images, publish),
+        Inbox(Topic.ORDER_EVENTS, OrderConsumer(services, returns), publish),
+        Inbox(Topic.REMINDER_COMMANDS, ReminderConsumer(services), publish),
+        Inbox(Topic.RETURN_COMMANDS, returns, publish),
+        Inbox(Topic.OBJECT_UPDATES, ObjectConsumer(services), publish),
+        Inbox(Topic.ENDED_SESSIONS, SessionConsumer(services), publish),
+        Inbox(Topic.DEAD_LETTER_COMMANDS, ReplayConsumer(services, letters), publish, max_records=100),
+        Inbox(Topic.STORE_UPDATES, StoreConsumer(services), publish, is_slow=True),
+    ]
 
 
 def _parked_commands(services: Services, handover: Handover) -> ParkedCommands:

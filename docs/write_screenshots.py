@@ -16,8 +16,8 @@ import httpx
 from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright
 
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.terminal import Terminal
 from plaudit.tools.demo_shop.fill import run_fill
 
 FOLDER: Final = Path(__file__).parent / "console"

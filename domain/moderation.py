@@ -4,7 +4,7 @@ Types with an instance per command are named tuples: a frozen dataclass takes ni
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
@@ -133,27 +133,63 @@ class ModerationResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """The result of a batch of moderation commands."""
+    """The decision about a batch of moderation commands."""
 
-    reviews: Mapping[str, ModeratedReview]
-    """The reviews that applied a command, as they are afterwards; also those whose marks alone moved."""
+    commands: Sequence[Moderation]
     results: Sequence[ModerationResult | None]
     """One result for each command, in order; None for a repeat."""
+    before: Mapping[str, ModeratedReview]
+    """The reviews that applied a command, as they were; also those whose marks alone moved."""
+    reviews: Mapping[str, ModeratedReview]
+    """The same reviews as they are afterwards."""
     tallies: Mapping[TallyKey, RatingTally]
-    """The changes of ratings by reviews that changed their status; may be zero."""
-    settled: Mapping[str, Moderation] = field(default_factory=dict)
+    """The changes of ratings by reviews that changed their status, except for changes by nothing."""
+    settled: Mapping[str, Moderation]
     """The reviews whose reports were settled, each by its command, which may have left the status as it was."""
-    reported: Mapping[str, int] = field(default_factory=dict)
-    """Number of their open reports before."""
 
     @property
     def outcomes(self) -> list[Outcome | None]:
         """The outcome of each command, in order, None for a repeat."""
         return [result.outcome if result else None for result in self.results]
 
+    @property
+    def decided(self) -> list[tuple[Moderation, ModerationResult]]:
+        """The commands with their results, in order, without repeats."""
+        return [(command, result) for command, result in zip(self.commands, self.results, strict=True) if result]
+
+    @property
+    def ended_plans(self) -> set[str]:
+        """The reviews with a decision, whose planned approvals end: those whose approval may be planned."""
+        # A command that leaves the status is a decision, too; a repeated import isn't.
+        deciders = [
+            command
+            for command, result in self.decided
+            if result.outcome is Outcome.APPLIED or (result.outcome is Outcome.UNCHANGED and not command.restored)
+        ]
+        return {each.review_id for each in deciders if self.before[each.review_id].may_be_planned}
+
+    @property
+    def kept_plans(self) -> dict[str, tuple[Seen, Seen]]:
+        """The marks, before and afterwards, of the other reviews whose approval may be planned, by id."""
+        ended = self.ended_plans
+        kept = {id: review for id, review in self.before.items() if review.may_be_planned and id not in ended}
+        return {id: (before.seen, self.reviews[id].seen) for id, before in kept.items()}
+
+    def audited(self, unplanned: Collection[str]) -> list[Moderation]:
+        """The commands to audit: those that changed a status, settled reports, or left the status of a new review, of
+        those in `unplanned`, whose planned approval has ended."""
+        ended = {id for id in unplanned if self.before[id].status is ReviewStatus.NEW}
+        return [
+            command
+            for command, result in self.decided
+            if result.outcome is Outcome.APPLIED
+            or self.settled.get(command.review_id) is command
+            or (result.outcome is Outcome.UNCHANGED and command.review_id in ended)
+        ]
+
 
 def moderate(
-    commands: Iterable[Moderation],
+    commands: Sequence[Moderation],
     reviews: Mapping[str, ModeratedReview],
     answered: Collection[tuple[str, str]] = (),
 ) -> Moderated:
@@ -190,14 +226,17 @@ def moderate(
             if after.status is not review.status:
                 add_change(tallies, review.key, _change_of_rating(review, after))
             present[command.review_id] = touched[command.review_id] = after
-    return Moderated(touched, results, tallies, settled, {id: reviews[id].reports for id in settled})
+    before = {id: reviews[id] for id in touched}
+    changes = {key: change for key, change in tallies.items() if change != RatingTally()}
+    return Moderated(commands, results, before, touched, changes, settled)
 
 
 def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
     """Commands that came before their review, in the order in which they take effect: first those that the router
     parked, by their order in its topic; then those that the owner of the review's place received, by either way, in the
     order of arrival, also from partitions that had the place before the topic of changes grew."""
-    kept, arrived = list[tuple[RecordPosition, Moderation]](), list[tuple[RecordPosition, Moderation]]()
+    kept = list[tuple[RecordPosition, Moderation]]()
+    arrived = list[tuple[RecordPosition, Moderation]]()
     for command in commands:
         if command.arrived is None:
             kept.append((command.position, command))

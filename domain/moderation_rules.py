@@ -208,7 +208,8 @@ def _check(rule: ModerationRule) -> _Check:
         case RuleKind.VERIFIED:
             return lambda review, found, lists: review.is_verified is is_approval
         case RuleKind.STARS:
-            below, above = rule.below or 0, math.inf if rule.above is None else rule.above
+            below = rule.below or 0
+            above = math.inf if rule.above is None else rule.above
             return lambda review, found, lists: not below <= review.rating <= above
         case RuleKind.ALWAYS:
             return lambda review, found, lists: True

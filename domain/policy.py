@@ -156,7 +156,8 @@ def policy_of(settings: StoreSettings) -> Policy:
 
 def decision_sentences(decisions: Decisions) -> Iterator[str]:
     """The decisions so far: one sentence for each number of stars with any, most stars first."""
-    approved, rejected = decisions.by_stars[ReviewStatus.APPROVED], decisions.by_stars[ReviewStatus.REJECTED]
+    approved = decisions.by_stars[ReviewStatus.APPROVED]
+    rejected = decisions.by_stars[ReviewStatus.REJECTED]
     for stars in reversed(STARS):
         if approved[stars] or rejected[stars]:
             unit = "star" if stars == 1 else "stars"

@@ -257,7 +257,8 @@ def decide_in_turn(
     """
     none = SentReminders()
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
-        customer_id, store = order.customer.id or "", stores.get(order.store_id or "")
+        customer_id = order.customer.id or ""
+        store = stores.get(order.store_id or "")
         decision = decide(order, settings, store, reviewed, sent.get(customer_id, none), now, closed)
         if isinstance(decision, Reminder):
             sent[customer_id] = sent.get(customer_id, none).after(now)

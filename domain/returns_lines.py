@@ -71,7 +71,8 @@ def lines_of(
     for line in reversed(left.values()):
         others.setdefault(line.order_line_id, []).append(line)
     taken = {line.id for line in known}
-    lines, new_ids = [], {line.order_line_id: _new_ids(writer.return_id, line.order_line_id, taken) for line in asked}
+    lines = []
+    new_ids = {line.order_line_id: _new_ids(writer.return_id, line.order_line_id, taken) for line in asked}
     for wanted, own in zip(asked, named, strict=True):
         in_turn = others.get(wanted.order_line_id)
         if before := own or (in_turn.pop() if in_turn else None):

@@ -7,11 +7,15 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
+from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.kafka.record_batches import UnreadableValue
 from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, InvalidContentError, invalid_content
+
+MARK_HEADER: Final = "ce_commandmark"
+"""An extension attribute: the mark of the whole command, which is stored with the outcome."""
 
 T = TypeVar("T")
 
@@ -88,6 +92,19 @@ class Received(NamedTuple, Generic[T]):
     def at(self) -> datetime:
         """The time of the record."""
         return from_milliseconds(self.record.timestamp)
+
+    @property
+    def mark(self) -> CommandMark | None:
+        """The mark of its command, if it has one."""
+        return mark_in(self.record.headers)
+
+
+def mark_in(headers: Iterable[tuple[str, bytes | None]]) -> CommandMark | None:
+    """The mark of the command that a message belongs to; None without a valid one."""
+    for name, value in headers:
+        if name == MARK_HEADER and value:
+            return mark_from(value.decode(errors="replace"))
+    return None
 
 
 def position_of(record: RawRecord) -> RecordPosition:

@@ -14,18 +14,16 @@ from typing import Final
 import orjson
 from uuid_utils import uuid7
 
-from domain.commands import CommandMark, mark_from
+from domain.commands import CommandMark
 from domain.delivery import OutgoingMessage
 from domain.timestamps import from_milliseconds, moment_in, timestamp
+from messaging.decoding import MARK_HEADER
 from messaging.tracing import trace_headers
 
 Header = tuple[str, bytes | None]
 
 COMMAND_HEADER: Final = "ce_commandid"
 """An extension attribute: the id of the HTTP command that a message belongs to. It is only for logs."""
-
-MARK_HEADER: Final = "ce_commandmark"
-"""An extension attribute: the mark of the whole command, which is stored with the outcome."""
 
 _TIME_HEADER: Final = "ce_time"
 _LONGEST_COMMAND_ID: Final = 128
@@ -69,14 +67,6 @@ def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | No
     if mark is not None:
         headers.append((MARK_HEADER, str(mark).encode()))
     return OutgoingMessage(message.topic, message.key, message.value, headers)
-
-
-def mark_in(headers: Iterable[Header]) -> CommandMark | None:
-    """The mark of the command that a message belongs to; None without a valid one."""
-    for name, value in headers:
-        if name == MARK_HEADER and value:
-            return mark_from(value.decode(errors="replace"))
-    return None
 
 
 def wrapped_at(headers: Iterable[Header]) -> datetime | None:

@@ -16,8 +16,8 @@ from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReas
 from domain.reviews import ModerationAction, is_blank
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.decoding import Received
-from messaging.envelope import cloud_event_identity, mark_in
+from messaging.decoding import Received, mark_in
+from messaging.envelope import cloud_event_identity
 from messaging.schemas import (
     NO_NULL,
     ClosedMessage,

@@ -10,7 +10,6 @@ from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.schemas import ClosedMessage, Id, ImageId, Name, Note, OptionalId, Stores
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32,64}$")]
@@ -76,7 +75,7 @@ _FIELDS: Final = frozenset(field.alias or name for name, field in ImageCommand.m
 
 def image_command_in(received: Received[ImageCommand]) -> ReceivedImageCommand:
     """The command in a record."""
-    return ReceivedImageCommand(received.message, received.position, mark_in(received.record.headers))
+    return ReceivedImageCommand(received.message, received.position, received.mark)
 
 
 def image_command_value(command: ImageCommand) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
-from messaging.envelope import mark_in
 from messaging.schemas import (
     MAX_ITEMS,
     ClosedMessage,
@@ -227,7 +226,7 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     """The command in a record of the topic of changes."""
     record = received.position
     position = record._replace(partition=record.partition + _STRAIGHT)
-    command = received.message.moderation(position, received.at, cause_of(record), mark_in(received.record.headers))
+    command = received.message.moderation(position, received.at, cause_of(record), received.mark)
     return command._replace(arrived=record)
 
 

@@ -104,7 +104,8 @@ def of_one_type(details: Iterable[Any], shape: Shape, value: Any) -> Iterator[Ma
         yield from details
         return
     meant, tags = shape.object_for(value), shape.tags()
-    types, words = {each.name for each in shape.objects}, [value.get(name) for name in tags]
+    types = {each.name for each in shape.objects}
+    words = [value.get(name) for name in tags]
     for detail in details:
         first, *others = detail["loc"] or ("",)
         if detail["type"] in _TAG_ERRORS and not detail["loc"]:

@@ -141,7 +141,8 @@ class SubmittedReview(Message):
     def facts(self, detected_language: str | None = None, *, is_bought: bool = False, is_proven: bool = False) -> Facts:
         """The facts about the review. `via` is set only by our own processes; others can merely declare an import."""
         source = Source.IMPORT if self.source is Source.IMPORT else Source.KAFKA
-        is_verified, is_language_given = is_bought or is_proven, self.language is not None
+        is_verified = is_bought or is_proven
+        is_language_given = self.language is not None
         language = self.language or detected_language
         return Facts(is_verified, self.incentivized, self.via or source, language, is_proven, is_language_given)
 

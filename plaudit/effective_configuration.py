@@ -1,4 +1,5 @@
-"""The effective configuration: addresses of a running `plaudit up` included, secrets masked. Checks of `.env`."""
+"""Loading the configuration, its errors in words, and the effective one: with the addresses of a running `plaudit up`,
+secrets masked."""
 
 import os
 from collections.abc import Iterator
@@ -6,12 +7,17 @@ from pathlib import Path
 from typing import Any, Final, get_origin
 from urllib.parse import urlsplit
 
+from dotenv import dotenv_values
 from dotenv.parser import parse_stream
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_settings import DotEnvSettingsSource, SettingsError
 
+from messaging.reading import error_message
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import shown_configuration
+
+UNREADABLE: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError)
+"""Errors of loading the configuration; `wrong_settings` describes them."""
 
 _PREFIX: Final = "PLAUDIT_"
 
@@ -72,6 +78,38 @@ def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
             yield variable + "__"
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _variables(field.annotation, variable + "__")
+
+
+def loaded_settings() -> Settings:
+    """The configuration. Raises an error of UNREADABLE."""
+    check_dotenv(Path(".env"))
+    return Settings()
+
+
+def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
+    """A description of the errors: by variable, or of `.env` as a whole."""
+    match error:
+        case DotEnvError():
+            return str(error)
+        case SettingsError():
+            return _describe_json_error(error)
+        case UnicodeDecodeError():
+            return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
+        case OSError():
+            return f".env, in this folder, can't be read: {error.strerror}."
+    return "; ".join(f"{_variable_name(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
+
+
+def _describe_json_error(error: SettingsError) -> str:
+    """A description that names the variable whose value must be JSON and isn't."""
+    value = getattr(error.__cause__, "doc", None)
+    variables = {**dotenv_values(".env"), **os.environ}
+    named = sorted(name for name, text in variables.items() if name.upper().startswith(_PREFIX) and text == value)
+    return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
+
+
+def _variable_name(location: tuple[int | str, ...]) -> str:
+    return _PREFIX + "__".join(str(part).upper() for part in location)
 
 
 class DotEnvError(SettingsError):

@@ -44,7 +44,8 @@ class VoteRepository:
     async def remove_of(self, review_ids: Collection[str]) -> None:
         """Remove the votes on deleted reviews."""
         for id in review_ids:
-            first, last = {"reviewId": id, "userId": MinKey()}, {"reviewId": id, "userId": MaxKey()}
+            first = {"reviewId": id, "userId": MinKey()}
+            last = {"reviewId": id, "userId": MaxKey()}
             await self._votes.delete_many({"_id": {"$gte": first, "$lte": last}})
 
     async def of_voter(

@@ -77,7 +77,8 @@ class Outbox:
 
     async def settle_overdue(self) -> int:
         """Publish the messages that dead processes still owe, oldest first. Returns the number of batches published."""
-        count, kept = 0, list[ObjectId]()
+        count = 0
+        kept = list[ObjectId]()
         while owed := await self._owed_before(datetime.now(UTC) - OVERDUE, kept):
             too_large = await self.settle(owed)
             count += len(owed) - len(too_large)

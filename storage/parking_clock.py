@@ -63,7 +63,8 @@ class ParkingClock:
         if not noted.get("moves"):
             return
         move, *others = noted["moves"]
-        parked, times = self._database[move["in"]], {"$lt": move["before"]}
+        parked = self._database[move["in"]]
+        times = {"$lt": move["before"]}
         latest = parked.find({"parkedAt": times}, {"parkedAt": 1}, session=session).sort("parkedAt", DESCENDING)
         if last := await latest.skip(_AT_ONCE - 1).limit(1).to_list():
             # With all others of exactly that time.

@@ -92,7 +92,8 @@ class RatingRepository:
         kept = {stored[key].id: _changed_fields(changed) for key, changed in after.items() if key in stored}
         if kept:
             # The objects determine the shards. Of two transactions that change the same tally, one is repeated.
-            types, ids = {key.entity.type for key in stored}, {key.entity.id for key in stored}
+            types = {key.entity.type for key in stored}
+            ids = {key.entity.id for key in stored}
             condition = {"entityType": one_of(types), "entityId": one_of(ids), "_id": {"$in": list(kept)}}
             await self._ratings.update_many(condition, own_values(kept), hint="_id_", session=session)
         inserts = [

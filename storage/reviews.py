@@ -163,7 +163,8 @@ class ReviewRepository:
     async def forget_gone(self, before: datetime) -> int:
         """Free the ids of reviews deleted, and of submissions refused, before this moment; returns the number. Forgets
         their texts again, because submissions that were not stored may have noted them since."""
-        gone, count = {"createdDate": None, "goneAt": {"$lt": before}}, 0
+        gone = {"createdDate": None, "goneAt": {"$lt": before}}
+        count = 0
         while ids := [each["_id"] async for each in self._reviews.find(gone, {"_id": 1}).limit(_FORGOTTEN_AT_ONCE)]:
             await self._texts.forget(ids)
             count += (await self._reviews.delete_many({"_id": {"$in": ids}, **gone})).deleted_count

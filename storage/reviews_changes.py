@@ -224,7 +224,9 @@ class ReviewChanges:
         """The current states of these reviews."""
         if not ids:
             return States([], [], [])
-        present, gone, leaving = [], set(ids), []
+        present = []
+        gone = set(ids)
+        leaving = []
         wanted = {"_id": {"$in": list(ids)}}
         found = self._reviews.find(wanted, _WITHOUT_MARKS, batch_size=ONE_ANSWER, session=self._session)
         async for document in found:

@@ -126,7 +126,8 @@ class KafkaAccess(BaseModel):
             ClientCredentials,  # here, so that a process that needs no tokens starts faster
         )
 
-        name, url = "PLAUDIT_KAFKA__SASL_TOKEN_URL", self.sasl_token_url or ""
+        name = "PLAUDIT_KAFKA__SASL_TOKEN_URL"
+        url = self.sasl_token_url or ""
         scheme, host = _scheme_and_host(url)
         if scheme not in ("http", "https") or not host:
             raise UnusableConnectionError(

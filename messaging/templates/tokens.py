@@ -38,7 +38,10 @@ class SourceError(ValueError):
 
 def tokens(source: str) -> Iterator[Token]:
     """The tokens that python-liquid's parser expects, without comments. Raises SourceError."""
-    at, statements, length, is_trimmed = 0, 0, 0, False
+    at = 0
+    statements = 0
+    length = 0
+    is_trimmed = False
     while opener := _OPENER.search(source, at):
         start, kind = opener.start(), opener.group()
         yield from _content(source, at, start, is_trimmed=is_trimmed, trim=source.startswith("-", start + 2))

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, Moment, errors, run_tool
+from plaudit.cli.command_line import AsJson, Moment, run_tool
+from plaudit.terminal import errors
 
 app = typer.Typer(help="Look after the audit log.", no_args_is_help=True)
 

@@ -7,35 +7,26 @@ import sys
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 import structlog
 import typer
 import uvloop
-from dotenv import dotenv_values
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
 from messaging.kafka.connection import UnusableConnectionError
-from messaging.reading import error_message
-from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.effective_configuration import DotEnvError, check_dotenv
+from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
+from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.logs import configure_logs, is_json_wanted
+from plaudit.terminal import Terminal, errors, output
 
 log = structlog.get_logger()
 
 PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
 """Commands that are processes of the service: their output is its log."""
-
-UNREADABLE: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError)
-"""Errors of loading the configuration; `wrong_settings` describes them."""
-
-_LONGEST_ERROR: Final = 200
 
 CANCEL_AGAIN_S: Final = 5.0
 """Seconds after which a cancelled command that still runs is cancelled again."""
@@ -44,7 +35,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 out = Terminal()
-errors = Terminal(stderr=True)
 
 
 def show_version(is_wanted: bool) -> None:
@@ -52,18 +42,6 @@ def show_version(is_wanted: bool) -> None:
     if is_wanted:
         out.print(f"plaudit {version('plaudit')}")
         raise typer.Exit
-
-
-class CommandError(Exception):
-    """A command failed; the message says why."""
-
-    exit_code = 1
-
-
-class UsageError(CommandError):
-    """A command was used wrongly; the message says what to do instead."""
-
-    exit_code = 2
 
 
 def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
@@ -157,34 +135,6 @@ def read_settings() -> Settings:
         fail_of_configuration(wrong_settings(error))
 
 
-def loaded_settings() -> Settings:
-    """The configuration. Raises an error of UNREADABLE."""
-    check_dotenv(Path(".env"))
-    return Settings()
-
-
-def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
-    """A description of the errors: by variable, or of `.env` as a whole."""
-    match error:
-        case DotEnvError():
-            return str(error)
-        case SettingsError():
-            return _describe_json_error(error)
-        case UnicodeDecodeError():
-            return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
-        case OSError():
-            return f".env, in this folder, can't be read: {error.strerror}."
-    return "; ".join(f"{_variable_name(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
-
-
-def _describe_json_error(error: SettingsError) -> str:
-    """A description that names the variable whose value must be JSON and isn't."""
-    value = getattr(error.__cause__, "doc", None)
-    variables = {**dotenv_values(".env"), **os.environ}
-    named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
-    return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
-
-
 def open_closed_streams() -> None:
     """Open /dev/null for standard input, output and error where they are closed, so that commands run without them.
     Otherwise a socket could get one of these descriptors, and libuv aborts the process when it is closed."""
@@ -197,21 +147,10 @@ def open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
-def discard_output() -> None:
-    """Discard output that can't be written: Python would try again at exit, and exit with code 120."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def in_words(error: OSError) -> str:
     """The reason for the error, after the name of its file if there is one."""
     reason = f"{error.strerror or error}."
     return reason if error.filename is None else f"{error.filename}: {reason}"
-
-
-def short(error: BaseException) -> str:
-    """The error as one short line, without credentials and without PyMongo's details of timeouts and servers."""
-    text = str(error).partition(" (configured timeouts")[0]
-    return without_credentials(text)[:_LONGEST_ERROR].rstrip(".") or type(error).__name__
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -253,10 +192,6 @@ def run_logged(command: typer.Typer) -> NoReturn:
         log.critical("ended by an error", exc_info=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _variable_name(location: tuple[int | str, ...]) -> str:
-    return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
 
 
 def read_moment(text: str) -> datetime:

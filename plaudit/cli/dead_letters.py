@@ -7,9 +7,10 @@ import typer
 
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, UsageError, errors, fail, run_tool
-from plaudit.cli.terminal import Terminal
+from plaudit.cli.command_line import AsJson, Moment, fail, run_tool
 from plaudit.config import Settings
+from plaudit.errors import UsageError
+from plaudit.terminal import Terminal, errors
 
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
 

@@ -15,8 +15,6 @@ from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
     Now,
-    discard_output,
-    errors,
     fail,
     fail_of_configuration,
     in_words,
@@ -30,10 +28,10 @@ from plaudit.cli.command_line import (
     say,
     show_version,
 )
-from plaudit.cli.terminal import output, print_json
 from plaudit.config import ConfigurationError, LogSettings
 from plaudit.effective_configuration import effective_configuration
 from plaudit.processes.logs import configure_logs
+from plaudit.terminal import discard_output, errors, output, print_json
 
 app = typer.Typer(
     name="plaudit",

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, errors, run_tool
-from plaudit.cli.terminal import Terminal
+from plaudit.cli.command_line import AsJson, run_tool
 from plaudit.config import Settings
+from plaudit.terminal import Terminal, errors
 from plaudit.tools.file_format import FileFormat
 
 app = typer.Typer(help="Try moderation rules.", no_args_is_help=True)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AlwaysJson, AsJson, errors, run, run_tool
-from plaudit.cli.terminal import shown
+from plaudit.cli.command_line import AlwaysJson, AsJson, run, run_tool
+from plaudit.terminal import errors, shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 

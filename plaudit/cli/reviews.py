@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import AsJson, UsageError, errors, fail, read_moment, run, run_tool
-from plaudit.cli.terminal import Terminal, output
+from plaudit.cli.command_line import AsJson, fail, read_moment, run, run_tool
 from plaudit.config import Settings
+from plaudit.errors import UsageError
+from plaudit.terminal import Terminal, errors, output
 from plaudit.tools.file_format import FileFormat
 
 

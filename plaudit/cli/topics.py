@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, errors, run_tool
+from plaudit.cli.command_line import AsJson, run_tool
+from plaudit.terminal import errors
 
 app = typer.Typer(help="Look after the topics.", no_args_is_help=True)
 

@@ -3,7 +3,7 @@
 import errno
 import socket
 
-from plaudit.cli.command_line import CommandError
+from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
 
 

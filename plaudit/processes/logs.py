@@ -10,9 +10,9 @@ import structlog
 from opentelemetry import trace
 from pydantic_settings import BaseSettings
 
-from plaudit.cli.terminal import shown_lines
 from plaudit.config import LogSettings, Settings
 from plaudit.credentials import without_credentials
+from plaudit.terminal import shown_lines
 
 _REMEMBERED_LINES: Final = 1_000
 

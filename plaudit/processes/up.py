@@ -25,10 +25,10 @@ from devservers.tansu import TansuProcess
 from devservers.waiting import until
 from messaging.envelope import Envelope
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
+from plaudit.errors import CommandError
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.listening import port_to_listen_at

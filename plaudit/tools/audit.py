@@ -12,9 +12,9 @@ from typing import BinaryIO, Final
 import orjson
 
 from api.audit import AuditRow
-from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError
+from plaudit.terminal import Terminal
 from plaudit.tools.servers import reached
 from plaudit.tools.whole_files import draft_of, locked_draft, put_on_disk
 from storage.audit import AuditEntry

@@ -13,10 +13,10 @@ from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic, TopicNames
-from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError
 from plaudit.processes.waiting import existing_topics
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import missing_topic
 
 

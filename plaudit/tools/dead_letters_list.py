@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import LetterState, header, text_of
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.dead_letters import Filter
 from plaudit.tools.dead_letters_state import Judged, judged_letters
 from plaudit.tools.servers import reached

@@ -18,9 +18,9 @@ from messaging.dead_letters_replays import (
 from messaging.decoding import refusal_of
 from messaging.readers import READERS
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError
+from plaudit.terminal import Terminal
 from plaudit.tools.dead_letters import Filter, topics_of
 from plaudit.tools.dead_letters_state import Judged, judged_letters
 from plaudit.tools.servers import reached
@@ -198,4 +198,4 @@ def _in_parts(letters: Sequence[Judged]) -> list[list[Judged]]:
 def _audit_entry(
     each: Judged, action: AuditAction, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
 ) -> AuditEntry:
-    return AuditEntry(at, OPERATOR, action, reason=reason, fields=fields, letter=str(each.place))
+    return AuditEntry(at=at, subject=OPERATOR, action=action, reason=reason, fields=fields, letter=str(each.place))

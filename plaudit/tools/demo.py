@@ -15,9 +15,9 @@ from domain.timestamps import timestamp
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal
 
 _WAIT: Final = {"Prefer": "wait=10"}
 _PATIENCE_S: Final = 60

@@ -16,11 +16,10 @@ from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
 from domain.reviews import Review
 from domain.stores import Store
-from plaudit.cli.command_line import discard_output
-from plaudit.cli.terminal import Terminal, shown, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import Terminal, discard_output, shown, shown_json
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from messaging.schemas import IMAGE_ID_PATTERN
-from plaudit.cli.command_line import UsageError
+from plaudit.errors import UsageError
 
 _SUFFIX: Final = ".jpg"
 _NAME: Final = re.compile(IMAGE_ID_PATTERN.rstrip("$") + re.escape(_SUFFIX))

@@ -8,9 +8,9 @@ from api.auth.api_keys import REMEMBERED_SECONDS, secret_digest
 from api.callers import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
-from plaudit.cli.command_line import CommandError, errors
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal, errors, shown
 from plaudit.tools.servers import reached
 from storage.keys import ApiKey, ApiKeyRepository
 from storage.stores import StoreRepository

@@ -27,10 +27,10 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_of_state
 from messaging.topics import Topic
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.migration_lease import Turn, turn
 from plaudit.tools.servers import check_database, check_topics
 from storage.database import Database

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.console import Console
 
-from plaudit.cli.command_line import CommandError
+from plaudit.errors import CommandError
 from plaudit.processes.waiting import patiently
 from storage.database import Database
 from storage.leases import LeaseRepository, new_holder

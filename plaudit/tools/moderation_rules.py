@@ -15,9 +15,9 @@ from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.moderation_rules_trial import TrialCounts, TriedRow, tried_row
 from messaging.reading import InvalidContentError, Reader
-from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping

@@ -18,8 +18,8 @@ from domain.policy import HIGH_STARS, LOW_STARS, Decisions, rejects_low_more
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.terminal import Terminal
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.policy import DecisionCounts, DecisionReport

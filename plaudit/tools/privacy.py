@@ -28,10 +28,10 @@ from messaging.images import image_command_value
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import Terminal, shown_json
 from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.servers import reached
 from plaudit.tools.whole_files import whole_file

@@ -11,9 +11,9 @@ from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import Topic
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.database import in_batches

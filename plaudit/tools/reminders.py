@@ -7,9 +7,9 @@ from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from scheduler.reminders import ReminderJob
 from storage.leases import REMINDERS, LeaseRepository

@@ -14,9 +14,9 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_id_of, review_state
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from storage.pymongo_internals import cancel_and_wait
 from storage.repositories import Repositories

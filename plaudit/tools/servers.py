@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import existing_topics, patiently
 from storage.database import Database, is_refused

@@ -4,11 +4,11 @@ from collections.abc import Sequence, Set
 from functools import partial
 from typing import Final
 
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import shown
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from plaudit.processes.connections import connected_database
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import shown
 from plaudit.tools.servers import check_database
 from storage.database import Database
 from storage.reviews import ReviewRepository

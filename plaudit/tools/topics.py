@@ -31,10 +31,10 @@ from messaging.kafka.connection import is_broker_away, is_not_let_in
 from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
 from messaging.topics import CONSUMED, Topic
-from plaudit.cli.command_line import CommandError, UsageError, short
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.waiting import patiently
+from plaudit.terminal import Terminal
 from plaudit.tools.migration_lease import HELD_UP, Turn, turn
 from plaudit.tools.servers import reached
 from storage.database import Database

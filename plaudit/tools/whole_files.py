@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from devservers.private import private
-from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.errors import CommandError, UsageError
 
 
 def draft_of(file: Path) -> Path:

@@ -7,8 +7,8 @@ import pytest
 
 from messaging.kafka.lag import ConsumerLag, Lag, Unread
 from messaging.topics import Topic
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.terminal import Terminal
 from plaudit.tools import ratings
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually

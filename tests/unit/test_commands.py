@@ -22,7 +22,8 @@ from api.web.problems import ProblemError, ProblemKind
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome, mark_from
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
-from messaging.envelope import mark_in, of_command
+from messaging.decoding import mark_in
+from messaging.envelope import of_command
 from storage.outcomes import Answer
 from storefront.app import ROUTERS as STOREFRONT
 

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal
 from plaudit.tools import demo
 
 ACCEPTED = {"commandId": "c", "ids": ["r"], "outcome": "accepted"}

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from plaudit.cli.command_line import UsageError
+from plaudit.errors import UsageError
 from plaudit.tools.image_folder import folder_before, image_file, image_folder, remove_folder_before
 from plaudit.tools.imports.images import ImageFolder
 

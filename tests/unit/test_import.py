@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from domain.csv_cells import text_of
 from messaging.topics import TopicNames
-from plaudit.cli.command_line import UsageError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import UsageError
+from plaudit.terminal import Terminal
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports import reviews
 from plaudit.tools.imports import rows as rows_module

@@ -16,7 +16,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.reviews import submissions_in
 from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
 from messaging.topics import TopicNames
-from plaudit.cli.command_line import UsageError
+from plaudit.errors import UsageError
 from plaudit.tools.export import review_writer
 from plaudit.tools.export_feedback import REPORTS_IN_LINE, VOTES_IN_LINE
 from plaudit.tools.file_format import FileFormat

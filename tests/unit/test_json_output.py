@@ -8,7 +8,7 @@ import pytest
 import typer.main
 
 from plaudit.cli.main import app
-from plaudit.cli.terminal import Terminal, output
+from plaudit.terminal import Terminal, output
 
 PROCESSES = {"up", "api", "worker", "scheduler", "mailer"}
 """They run until they are stopped, and print a log at most, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from plaudit.cli.command_line import CommandError
+from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.listening import port_to_listen_at
 from tests.support.waiting import free_port

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from plaudit.cli.terminal import Terminal
 from plaudit.config import ConfigurationError, Settings, SmtpSettings
 from plaudit.processes import scheduler, up
+from plaudit.terminal import Terminal
 from plaudit.tools import reminders
 
 

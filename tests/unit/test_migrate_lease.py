@@ -7,10 +7,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from plaudit.server_settings import KafkaSettings
+from plaudit.terminal import Terminal
 from plaudit.tools import migrate
 from plaudit.tools.migration_lease import Turn
 

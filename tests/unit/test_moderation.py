@@ -19,6 +19,7 @@ from domain.moderation import (
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
+from domain.reviews_restored import Restored
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")
@@ -195,7 +196,7 @@ def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationActi
     first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
     moderated = moderate([first, second], {"a": reported, "b": a_review()})
     assert (moderated.reviews["a"].reports, moderated.settled) == (0, {"a": first})
-    assert moderated.reported == {"a": 2}
+    assert moderated.before == {"a": reported}
     assert moderate([a_command("b", action, 1)], {"b": a_review()}).settled == {}
 
 
@@ -337,3 +338,45 @@ def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
     held: bool, flags: tuple[str, ...], may_be_planned: bool
 ) -> None:
     assert a_review()._replace(is_held=held, flags=flags).may_be_planned is may_be_planned
+
+
+def test_a_decision_ends_the_plan_of_a_review_and_anything_else_keeps_it() -> None:
+    held, settled = a_review()._replace(is_held=True), Restored(ReviewStatus.NEW, AT)
+    reset, approve = ModerationAction.RESET, ModerationAction.APPROVE
+    commands = [
+        a_command("approved", approve, 1),
+        a_command("kept", reset, 2),
+        a_command("repeated", approve, 3)._replace(restored=settled),
+        a_command("expected", approve, 4)._replace(expected=ReviewStatus.REJECTED),
+        a_command("plain", approve, 5),
+        a_command("gone", approve, 6),
+        a_command("reported", reset, 7),
+    ]
+    before = {each.review_id: held for each in commands[:4]} | {"plain": a_review()}
+    before["kept"] = held._replace(is_held=False, flags=("few-stars",))
+    before["reported"] = a_review()._replace(reports=1)
+    moderated = moderate(commands, before)
+    assert moderated.ended_plans == {"approved", "kept"}
+    assert moderated.kept_plans == {
+        id: (before[id].seen, before[id].seen.after(command.position))
+        for id, command in (("repeated", commands[2]), ("expected", commands[3]))
+    }
+    assert [each.review_id for each in moderated.audited({"approved"})] == ["approved", "plain", "reported"]
+    assert [each.review_id for each in moderated.audited({"kept"})] == ["approved", "kept", "plain", "reported"]
+
+
+def test_an_end_of_the_plan_of_a_review_that_is_no_longer_new_is_not_audited() -> None:
+    flagged = a_review(ReviewStatus.APPROVED)._replace(flags=("few-stars",))
+    moderated = moderate([a_command("a", ModerationAction.APPROVE, 1)], {"a": flagged})
+    assert (moderated.ended_plans, moderated.audited({"a"})) == ({"a"}, [])
+
+
+def test_a_repeat_is_no_decision() -> None:
+    history = [a_command("a", ModerationAction.APPROVE, 1), a_command("a", ModerationAction.APPROVE, 1)]
+    moderated = moderate(history, {"a": a_review()})
+    assert [(each, result.outcome) for each, result in moderated.decided] == [(history[0], Outcome.APPLIED)]
+
+
+def test_changes_that_cancel_out_change_no_tally() -> None:
+    history = [a_command("a", ModerationAction.APPROVE, 1), a_command("a", ModerationAction.RESET, 2)]
+    assert moderate(history, {"a": a_review()}).tallies == {}

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from domain.moderation_rules import NO_RULING, RuleInput, RuleSet, Ruling
 from plaudit.cli.main import app
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.terminal import Terminal
 from plaudit.tools import moderation_rules
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.mapping import ColumnMapping

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from plaudit.cli.terminal import Terminal, print_json, shown, shown_json, shown_lines
 from plaudit.config import LogSettings
 from plaudit.processes.logs import configure_logs
+from plaudit.terminal import Terminal, print_json, shown, shown_json, shown_lines
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 

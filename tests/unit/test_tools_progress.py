@@ -10,9 +10,9 @@ from unittest.mock import MagicMock
 import pytest
 
 import plaudit.tools
-from plaudit.cli.terminal import JsonTerminal, Terminal
 from plaudit.config import Settings
 from plaudit.server_settings import KafkaSettings
+from plaudit.terminal import JsonTerminal, Terminal
 from plaudit.tools import privacy
 
 

@@ -9,9 +9,9 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal
 from plaudit.tools import topics
 from plaudit.tools.migration_lease import Turn, turn
 from plaudit.tools.topics import Grower

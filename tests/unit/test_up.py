@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.up import run_up
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.errors import CommandError, UsageError
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.whole_files import draft_of, locked_draft, whole_file

@@ -17,9 +17,9 @@ from domain.reviews import ReviewStatus
 from domain.timestamps import moment_in
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
+from plaudit.errors import CommandError
+from plaudit.terminal import Terminal
 from plaudit.tools.demo import service_at
 from plaudit.tools.demo_shop.messages import DemoMessages
 from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews

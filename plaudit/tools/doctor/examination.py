@@ -17,11 +17,12 @@ from messaging.kafka.checks import MOST_SETTLED, check_consumption, check_dead_l
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
-from plaudit.cli.command_line import UNREADABLE, loaded_settings, short, wrong_settings
-from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
+from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
+from plaudit.errors import short
 from plaudit.processes.connections import connected_database
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from plaudit.tools.doctor.mail import check_mail

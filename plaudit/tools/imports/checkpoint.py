@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
-from plaudit.cli.command_line import UsageError
+from plaudit.errors import UsageError
 from plaudit.tools.whole_files import draft_of, open_draft, put_on_disk
 
 SUFFIX: Final = ".plaudit-import.json"

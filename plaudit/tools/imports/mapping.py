@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from domain.timestamps import moment_in
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
-from plaudit.cli.command_line import UsageError
-from plaudit.cli.terminal import shown
+from plaudit.errors import UsageError
+from plaudit.terminal import shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError, cut, faults_of
 from plaudit.tools.imports.past import is_exported

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from plaudit.cli.command_line import UsageError
+from plaudit.errors import UsageError
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.checkpoint import checkpoint_of

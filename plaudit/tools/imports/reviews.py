@@ -16,10 +16,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import Terminal
 from plaudit.config import MissingAddressError, Settings
+from plaudit.errors import CommandError
 from plaudit.processes.waiting import existing_cluster, patiently
+from plaudit.terminal import Terminal
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.batch import Batch

@@ -11,7 +11,7 @@ import orjson
 
 from domain.csv_cells import text_of
 from messaging.schemas import REVIEW_LENGTH
-from plaudit.cli.terminal import shown
+from plaudit.terminal import shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import cut
 

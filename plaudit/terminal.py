@@ -1,6 +1,8 @@
 """Terminal output that makes control characters in foreign text harmless."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,6 +36,10 @@ class JsonTerminal(Terminal):
     def tell(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
         self.result = value
+
+
+errors = Terminal(stderr=True)
+"""Standard error."""
 
 
 @contextmanager
@@ -73,3 +79,8 @@ def shown_json(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def discard_output() -> None:
+    """Discard output that can't be written: Python would try again at exit, and exit with code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
