@@ -73,21 +73,24 @@ class KafkaAccess(BaseModel):
     """Access to Kafka: login and TLS. An empty file name counts as none: templates of an environment leave those."""
 
     security_protocol: Annotated[
-        SecurityProtocol, Field(description="`SSL`, `SASL_PLAINTEXT` or `SASL_SSL` otherwise")
+        SecurityProtocol, Field(description="`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
     ] = "PLAINTEXT"
-    sasl_mechanism: Annotated[SaslMechanism, Field(description="Of a login")] = "PLAIN"
-    sasl_username: Annotated[str | None, Field(description="Of a login; with OAUTHBEARER the id of a client")] = None
+    sasl_mechanism: Annotated[SaslMechanism, Field(description="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or "
+    "`OAUTHBEARER`")] = "PLAIN"
+    sasl_username: Annotated[str | None, Field(description="With OAUTHBEARER the client id")] = None
     sasl_password: SecretStr | None = None
     sasl_token_url: Annotated[
-        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
+        str | None, Field(description="With OAUTHBEARER: the token endpoint, called with username and password")
     ] = None
-    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the scope that is asked for")] = None
+    sasl_token_scope: Annotated[str | None, Field(description="With OAUTHBEARER: the requested scope")] = None
     tls_ca_file: Annotated[
         Path | None,
-        Field(description="PEM: whoever has signed the brokers' certificates; missing: those that the system trusts"),
+        Field(description="PEM with the authorities of the brokers' certificates. Unset: those of the system"),
     ] = None
-    tls_cert_file: Annotated[Path | None, Field(description="PEM: our certificate, where brokers ask for one")] = None
-    tls_key_file: Annotated[Path | None, Field(description="PEM: its key")] = None
+    tls_cert_file: Annotated[
+        Path | None, Field(description="PEM with the client certificate, if brokers require one")
+    ] = None
+    tls_key_file: Annotated[Path | None, Field(description="PEM with the key of the client certificate")] = None
 
     @field_validator("tls_ca_file", "tls_cert_file", "tls_key_file", mode="before")
     @classmethod

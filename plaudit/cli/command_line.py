@@ -97,9 +97,12 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)
         if is_refused(error):
-            fail(f"MongoDB refuses: {short(error)}. Check the user in PLAUDIT_MONGO__URI, and its rights.")
+            fail(f"MongoDB denies access: {short(error)}. Check the user in PLAUDIT_MONGO__URI and its privileges.")
         if is_unavailable(error):
-            fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
+            fail(
+                f"A server is unavailable: {short(error)}. `plaudit doctor` shows which one. Run this again once "
+                "it is back."
+            )
         # The log of a process needs the traceback; `main` reports errors of output and files.
         if sys.argv[1] in PROCESSES or not isinstance(error, KafkaError | PyMongoError):
             raise
@@ -171,9 +174,9 @@ def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError |
         case SettingsError():
             return _describe_json_error(error)
         case UnicodeDecodeError():
-            return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
+            return f".env in the current folder can't be read: byte {error.start + 1} is not UTF-8."
         case OSError():
-            return f".env, in this folder, can't be read: {error.strerror}."
+            return f".env in the current folder can't be read: {error.strerror}."
     return "; ".join(f"{_variable_name(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
 
 
@@ -182,7 +185,7 @@ def _describe_json_error(error: SettingsError) -> str:
     value = getattr(error.__cause__, "doc", None)
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
-    return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
+    return f"{' or '.join(named)}: must be JSON, but can't be parsed ({error.__cause__})" if named else str(error)
 
 
 def open_closed_streams() -> None:
@@ -225,7 +228,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 def fail_of_configuration(message: str) -> NoReturn:
     """Exit with code 2 and a message about the configuration."""
-    fail(f"The configuration is wrong. {message}", code=UsageError.exit_code)
+    fail(f"Invalid configuration. {message}", code=UsageError.exit_code)
 
 
 def say(message: str) -> None:
@@ -250,7 +253,7 @@ def run_logged(command: typer.Typer) -> NoReturn:
         # Usage errors have an exit code; their class is private to Typer.
         if isinstance(code := getattr(error, "exit_code", None), int):
             fail(str(error), code)
-        log.critical("ended by an error", exc_info=True)
+        log.critical("stopped by an error", exc_info=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -267,10 +270,10 @@ def read_moment(text: str) -> datetime:
         raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
 
 
-Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for machines.")]
-AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is anyway.")]
+Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601; in UTC unless it has an offset.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AlwaysJson = Annotated[bool, typer.Option("--json", help="Accepted, but without effect: the output is always JSON.")]
 Now = Annotated[
     datetime | None,
-    typer.Option(parser=read_moment, help="Another moment than now: ISO 8601, in UTC unless it says more."),
+    typer.Option(parser=read_moment, help="Use this time instead of now: ISO 8601; in UTC unless it has an offset."),
 ]

@@ -103,7 +103,7 @@ class _Handler(logging.StreamHandler[Any]):
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if not isinstance(error, KeyboardInterrupt):
-        logging.getLogger("plaudit").critical("ended by an error", exc_info=(kind, error, traceback))
+        logging.getLogger("plaudit").critical("stopped by an error", exc_info=(kind, error, traceback))
 
 
 def _log_thread(args: threading.ExceptHookArgs) -> None:

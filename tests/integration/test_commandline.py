@@ -179,7 +179,7 @@ async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     first = await service.run("init")
     assert service.topic("review-submissions") in first.stdout
     again = await service.run("init")
-    assert "All topics were there." in again.stdout
+    assert "All topics exist." in again.stdout
     assert service.prefix not in again.stdout
     for topic in ("review-submissions", "moderation-commands", "review-changes", "store-updates"):
         assert await service.partitions(topic) == PARTITIONS

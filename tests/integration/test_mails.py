@@ -443,7 +443,7 @@ async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> N
     assert missing in ended.stderr
     assert f"fail mail server Set {missing}" in " ".join((await mailer.run("doctor", code=1)).stdout.split())
     mailer.environment["PLAUDIT_SMTP__SENDER"] = "nobody"
-    assert "PLAUDIT_SMTP__SENDER: that is not one mail address." in (await mailer.run("mailer", code=None)).stderr
+    assert "PLAUDIT_SMTP__SENDER: must be exactly one mail address." in (await mailer.run("mailer", code=None)).stderr
     del mailer.environment["PLAUDIT_SMTP__SENDER"]
     async with mailer.mongo() as database:
         await database["stores"].delete_one({"_id": "audio"})

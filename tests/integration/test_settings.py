@@ -73,10 +73,10 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"# f\xfcr uns\nPLAUDIT_HTTP__PORT=8123\n")
     for command in ("config", "up", "dlq list"):
         assert (
-            ".env, in this folder, can't be read: byte 4 is not UTF-8"
+            ".env in the current folder can't be read: byte 4 is not UTF-8"
             in plaudit(tmp_path, *command.split(), code=2).stderr
         )
-    assert ".env, in this folder, can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
+    assert ".env in the current folder can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
 
 
 @pytest.mark.long

@@ -68,7 +68,7 @@ async def test_a_sender_that_is_no_address() -> None:
     # The stores are asked for nothing where there is a sender.
     settings = Settings(smtp=smtp, mongo=MongoSettings(uri=SecretStr("mongodb://127.0.0.1:1")))
     sender, server = [each async for each in check_mail(settings)]
-    assert (sender.level, sender.text) == (Level.FAIL, "PLAUDIT_SMTP__SENDER: that is not one mail address.")
+    assert (sender.level, sender.text) == (Level.FAIL, "PLAUDIT_SMTP__SENDER: must be exactly one mail address.")
     assert "127.0.0.1 doesn't let the mailer in" in server.text
 
 
