@@ -75,8 +75,9 @@ class KafkaAccess(BaseModel):
     security_protocol: Annotated[
         SecurityProtocol, Field(description="`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
     ] = "PLAINTEXT"
-    sasl_mechanism: Annotated[SaslMechanism, Field(description="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or "
-    "`OAUTHBEARER`")] = "PLAIN"
+    sasl_mechanism: Annotated[
+        SaslMechanism, Field(description="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`")
+    ] = "PLAIN"
     sasl_username: Annotated[str | None, Field(description="With OAUTHBEARER the client id")] = None
     sasl_password: SecretStr | None = None
     sasl_token_url: Annotated[

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
 SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
-GOES_ON = "not started; trying again until Ctrl-C"
+GOES_ON = "failed to start; retrying until Ctrl-C"
 RECOVERY_S = 300.0
 PAUSE_S = 0.2
 """Between two reviews of a client: a thousand fit on a page."""

@@ -88,7 +88,7 @@ async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -
         await admin.close()
         said = up.log.read_text()
         assert f"Closed {data} to other users" in said
-        assert "Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes" in said
+        assert "Every user of this machine can read and write Kafka. Set PLAUDIT_EMBEDDED__KAFKA_AUTH=true to" in said
         assert urlsplit(endpoints["mongo"]).password not in said
 
 

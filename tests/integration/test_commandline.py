@@ -90,7 +90,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS=endpoints["kafka"])
     assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == (endpoints["kafka"], "auto")
     said = plaudit(tmp_path, "config", code=2, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092").stderr
-    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is another server than the `plaudit up` of .plaudit uses" in said
+    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is not the server of the `plaudit up` in .plaudit" in said
 
 
 @pytest.mark.parametrize("data", ["file", "file/below"])
@@ -288,7 +288,7 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
     with up_in(tmp_path, here):
         for command in (["demo"], ["demo", "--fill", "1"]):
             said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
-            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` of .plaudit listens at {here}" in said
+            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` in .plaudit listens on {here}" in said
         for configured in (str(port), "0"):
             said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
             assert "Start the service first: make up" in " ".join(said.split())
@@ -304,7 +304,7 @@ def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
             ["config"],
         ):
             said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_MONGO__DATABASE="copy").stderr.split())
-            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` of .plaudit has the database plaudit" in said
+            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` in .plaudit uses the database plaudit" in said
         shown = json.loads(plaudit(tmp_path, "config", PLAUDIT_MONGO__DATABASE="plaudit").stdout)
         assert shown["mongo"]["database"] == "plaudit"
 

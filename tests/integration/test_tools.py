@@ -334,7 +334,7 @@ async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_pa
     came = datetime.now(UTC) - timedelta(hours=1)
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
-    words = f"fail progress partition 2 of order-events stands at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+    words = f"fail progress partition 2 of order-events is stuck at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
     stands = r"\s+".join(map(re.escape, words.split()))
     nobody = r"no\s+consumer\s+group\s+reads\s+order-events\s+\(1\)"
     # One advice for one trouble: who isn't there can't stand.

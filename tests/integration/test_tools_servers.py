@@ -91,5 +91,5 @@ async def test_a_user_who_is_not_let_in_is_told(service: Service, tmp_path: Path
     host = service.servers.mongo.partition("://")[2].rpartition("@")[2]
     stranger.environment["PLAUDIT_MONGO__URI"] = f"mongodb://nobody:pass-of-nobody@{host}"
     said = " ".join((await stranger.run("ratings", "verify", code=1)).stderr.split())
-    assert "MongoDB refuses: Authentication failed. Check the user in PLAUDIT_MONGO__URI" in said
+    assert "MongoDB denies access: Authentication failed. Check the user in PLAUDIT_MONGO__URI" in said
     assert "pass-of" not in said

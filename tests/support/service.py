@@ -34,7 +34,7 @@ STOP_S = 60.0
 """The 10 s in which every process has to stop, by force if need be, and what it takes on a busy machine until it runs.
 That it does so within its time is shown by tests/unit/test_stops.py."""
 
-BY_FORCE = "not stopped in time; ended by force"
+BY_FORCE = "not stopped in time; exiting by force"
 PATIENCE_S = 120.0
 """For an answer: the longest wait for a command, and what else it takes on a busy machine."""
 
