@@ -52,92 +52,96 @@ def _histogram(name: str, description: str, *labels: str, buckets: Sequence[floa
     return Histogram(PREFIX + name, description, labels, registry=REGISTRY, buckets=buckets)
 
 
-BUILD: Final = _gauge("build_info", "1, for what runs here", "version", "python", "process")
+BUILD: Final = _gauge("build_info", "Always 1; the labels describe the running process", "version", "python", "process")
 
-TASKS: Final = _gauge("tasks", "Tasks of asyncio that are not done")
+TASKS: Final = _gauge("tasks", "Asyncio tasks that are not done")
 
-HTTP_REQUESTS: Final = _counter("http_requests", "Requests that were answered", "method", "route", "status")
+HTTP_REQUESTS: Final = _counter("http_requests", "Requests with a response", "method", "route", "status")
 HTTP_SECONDS: Final = _histogram(
     "http_request_seconds",
-    "Time to answer a request, waits for outcomes of commands included",
+    "Time to respond to a request, including waits for outcomes of commands",
     "method",
     "route",
     buckets=(*_FAST_BUCKETS_S, 30),
 )
 HTTP_RESPONSE_SECONDS: Final = _histogram(
     "http_response_seconds",
-    "Time from the end of a request to the start of its answer, without waits for outcomes, 5xx and health checks",
+    "Time from the end of a request to the start of its response, without waits for outcomes, 5xx and health checks",
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 
-CONSUMED: Final = _counter("consumed_records", "Records that had their effect or became dead letters", "topic")
+CONSUMED: Final = _counter("consumed_records", "Records that took effect or became dead letters", "topic")
 BATCH_RECORDS: Final = _histogram(
     "batch_records", "Records in a batch", "topic", buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 )
 BATCH_SECONDS: Final = _histogram(
     "batch_seconds",
-    "Time to process a batch, waits for MongoDB or Kafka included",
+    "Time to process a batch, including waits for MongoDB or Kafka",
     "topic",
     buckets=(*_FAST_BUCKETS_S, 60),
 )
-PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafka, dead letters apart", "topic")
+PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafka, without dead letters", "topic")
 DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
 MISSED: Final = _counter(
-    "missed_records", "Records that were deleted from a topic before its group had read them, and are lost", "topic"
+    "missed_records", "Records deleted from a topic before its group had read them; they are lost", "topic"
 )
 RETRIES: Final = _counter(
     "retries",
-    "Waits for a server that was away: `where` is a topic, a task or `start`, `what` is mongodb, kafka, images or smtp",
+    "Waits for an unavailable server: `where` is a topic, a task or `start`, `what` is mongodb, kafka, images or smtp",
     "where",
     "what",
 )
 
 CONSUMER_LAG: Final = _gauge(
     "consumer_lag_records",
-    "Records that the group of a topic has yet to commit; told by the API, whether or not a worker runs",
+    "Records that the group of a topic has yet to commit; reported by the API, even if no worker runs",
     "topic",
     "partition",
 )
 CONSUMER_LAG_AGE: Final = _gauge(
     "consumer_lag_seconds",
-    "For how long the oldest record that a group has yet to commit has waited, 0 without a backlog; told by the API",
+    "Age of the oldest record that a group has yet to commit, 0 without a backlog; reported by the API",
     "topic",
     "partition",
 )
 CONSUMER_STANDSTILL: Final = _gauge(
     "consumer_standstill_seconds",
-    "For how long a partition with a backlog has made no progress; told by the API, of backlogs alone",
+    "Time without progress of a partition with a backlog; reported by the API, only for partitions with a backlog",
     "topic",
     "partition",
 )
-PARKED: Final = _gauge("parked_commands", "Commands that wait for what they are about; told by the API", "kind")
+PARKED: Final = _gauge("parked_commands", "Commands that wait for their subjects; reported by the API", "kind")
 PARKED_AGE: Final = _gauge(
-    "parked_age_seconds", "For how long the oldest of them has waited, 0 without one; told by the API", "kind"
+    "parked_age_seconds", "Age of the oldest of them, 0 if there is none; reported by the API", "kind"
 )
-OUTBOX: Final = _measured_gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
-OUTBOX_AGE: Final = _measured_gauge("outbox_age_seconds", "Age of the oldest of them, 0 without one; told by the API")
-MAILS_OWED: Final = _measured_gauge("mails_owed", "Mails that are to be sent, now or later; told by the API")
+OUTBOX: Final = _measured_gauge(
+    "outbox_documents", "Batches of messages that are still to be published to Kafka; reported by the API"
+)
+OUTBOX_AGE: Final = _measured_gauge(
+    "outbox_age_seconds", "Age of the oldest of them, 0 if there is none; reported by the API"
+)
+MAILS_OWED: Final = _measured_gauge("mails_owed", "Mails still to be sent, now or later; reported by the API")
 MAILS_OVERDUE: Final = _measured_gauge(
-    "mails_overdue_seconds", "For how long the first of them has been due, 0 if none is; told by the API"
+    "mails_overdue_seconds", "Time for which the first of them has been due, 0 if none is; reported by the API"
 )
 REMINDERS_RUN: Final = _measured_gauge(
-    "reminders_last_run_timestamp_seconds", "Unix time of the last run of reminders that was finished; told by the API"
+    "reminders_last_run_timestamp_seconds", "Unix time at which the last run of reminders finished; reported by the API"
 )
 REMINDERS_OVERDUE: Final = _measured_gauge(
     "reminders_overdue_seconds",
-    "For how long a run of reminders has been due by its schedule, 0 if none is; told by the API",
+    "Time for which a scheduled run of reminders has been due, 0 if none is; reported by the API",
 )
 REVIEWS_TOPIC_AGE: Final = _measured_gauge(
     "reviews_topic_age_seconds",
-    "Age of the state that the topic of reviews shows; told by the API, whether or not a worker runs",
+    "Age of the state in the topic of reviews; reported by the API, even if no worker runs",
 )
 STATE_KNOWN: Final = _gauge(
     "state_known",
-    "1 where the API could ask for lag (kafka), or for what is in the database (mongodb), else 0",
+    "1 if the API could determine lag (kafka) or the state of the database (mongodb), else 0",
     "what",
 )
 
-IMAGES: Final = _counter("images", "Uploads that a worker settled: ready, or the code of their refusal", "outcome")
+IMAGES: Final = _counter("images", "Uploads processed by a worker: ready, or the code of their refusal", "outcome")
 IMAGE_SECONDS: Final = _histogram(
     "image_seconds", "Time to rebuild an image from its pixels", buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 )
@@ -150,9 +154,7 @@ RULINGS: Final = _counter("rulings", "Reviews that moderation rules approved, he
 VERDICTS: Final = _counter("verdicts", "Verdicts of classifiers about reviews", "action", "outcome")
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
 FEEDBACK: Final = _counter("feedback", "Replies, votes and reports, and their removal", "action", "outcome")
-IGNORED: Final = _counter(
-    "ignored_fields", "Messages from Kafka with fields that nothing is done with, by kind of message", "kind"
-)
+IGNORED: Final = _counter("ignored_fields", "Messages from Kafka with ignored fields, by kind of message", "kind")
 REMINDERS: Final = _counter("reminders", "Reminders requested, and orders that got none, by reason", "outcome")
 MAILS: Final = _counter("mails", "Attempts to send a mail: sent, delayed or rejected", "outcome")
 
@@ -193,7 +195,7 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
     new = [name[:_NAME_LENGTH] for name in names if (kind, name[:_NAME_LENGTH]) not in _LOGGED_NAMES]
     if new and len(_LOGGED_NAMES) < _MAX_LOGGED_NAMES:
         _LOGGED_NAMES.update((kind, name) for name in new)
-        log.warning("fields are ignored", kind=kind, fields=new[:10])
+        log.warning("fields ignored", kind=kind, fields=new[:10])
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:

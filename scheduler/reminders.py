@@ -148,7 +148,7 @@ class ReminderJob:
             batch = await self._decide(ids, settings, writer, now)
             report.add(batch)
             for error in batch.damaged:
-                log.error("no reminder until this order is mended", order=error.id, reason=error.reason)
+                log.error("damaged order; no reminder until it is repaired", order=error.id, reason=error.reason)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:
@@ -178,7 +178,7 @@ class ReminderJob:
                         written += sum(len(message.value or b"") for message in new)
                     batch.decided.append(each)
                 except UnwritableMailError as error:
-                    log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
+                    log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
                     batch.decided.append(without_mail(each, before[each.order.id]))
                     failed.add(each.order.customer.id)
                 except Exception as error:

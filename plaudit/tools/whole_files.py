@@ -24,7 +24,7 @@ def open_draft(draft: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise UsageError(f"{draft} is a symbolic link, and isn't written to: remove it first.") from None
+        raise UsageError(f"{draft} is a symbolic link, which is not followed: remove it first.") from None
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
                 if not os.fstat(draft.fileno()).st_size:
                     draft_of(file).unlink(missing_ok=True)
                 raise CommandError(
-                    f"{file} can't be locked ({error.strerror}), as on NFS: write it to another folder."
+                    f"{file} can't be locked ({error.strerror}), as on NFS: choose another folder."
                 ) from None
             # Before this run got the lock, another one may have renamed the draft or removed it.
             if not _is_same_file(draft, draft_of(file)):
@@ -69,7 +69,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
     Raises UsageError: the path is a device, a pipe or a folder, which would be replaced. Raises as `locked_draft` does.
     """
     if file.exists() and not file.is_file():
-        raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
+        raise UsageError(f"{file} is not a regular file, and would be replaced: write to standard output instead.")
     # Not earlier: a pipe's name in /proc resolves to a path that doesn't exist.
     file = file.resolve()
     with locked_draft(file) as draft:

@@ -432,9 +432,7 @@ async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailSe
 @pytest.mark.long
 async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
     mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
-    assert (
-        "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
-    )
+    assert "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
     async with mailer.mongo() as database:
         await database["stores"].insert_many([{"_id": "photo", "email": "photo@shop.example"}, {"_id": "audio"}])
     ended = await mailer.run("mailer", code=None)

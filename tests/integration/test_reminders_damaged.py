@@ -45,7 +45,7 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     assert (report.reminders, dict(report.skipped), report.damaged) == (1, {}, len(damaged))
     assert not report.is_failure
     assert len(await shop.mails(whole)) == 1
-    told = [entry["order"] for entry in logs if entry["event"] == "no reminder until this order is mended"]
+    told = [entry["order"] for entry in logs if entry["event"] == "damaged order; no reminder until it is repaired"]
     assert sorted(told) == sorted(damaged.values())
     # Mended, they are due as before.
     await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})

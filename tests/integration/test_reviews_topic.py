@@ -199,7 +199,7 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
     assert (await state(service, stranger)) == {"id": stranger}
     assert (await state(service, min(before))) == {"id": min(before)}
     done = await service.run("reviews", "republish")
-    assert "All reviews are in the topic as they now are." in done.stdout
+    assert "The topic has the current state of all reviews." in done.stdout
     assert await latest(service) == before == await stored(service)
 
 

@@ -207,7 +207,7 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
     exports = [run(tools, "export", "-o", str(file), "--entity-type", kind) for file in files]
     none, *said = await asyncio.gather(run(tools, "export", "--entity-type", kind, "--status", "Approved"), *exports)
     assert none == "Exported 0 reviews.\n"
-    left_out = "Replies, votes, reports, flags and images are not in a table: JSON Lines has them.\n"
+    left_out = "CSV has no replies, votes, reports, flags and images. Use JSON Lines to export them.\n"
     assert said == ["Exported 30 reviews.\n", f"Exported 30 reviews.\n{left_out}"]
 
     folder = tmp_path / "elsewhere"
@@ -268,7 +268,8 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     assert await run(tools, *one) == "Replayed 1 dead letters.\n"
     await eventually(partial(stored, tools, kind), lambda count: count == 1)
     again, all_of_them = await asyncio.gather(run(tools, *one), run(tools, "dlq", "replay"))
-    assert again == all_of_them == "Replayed 0 dead letters.\n1 were replayed before; --again replays them, too.\n"
+    left_out = "1 were replayed before; use --again to replay them, too."
+    assert again == all_of_them == f"Replayed 0 dead letters.\n{left_out}\n"
     records = await tools.records("review-submissions")
     assert len(records) == before + 1
     (replayed,) = (record for record in records if "x-replayed-from" in dict(record.headers))

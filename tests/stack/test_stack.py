@@ -99,7 +99,7 @@ async def test_a_process_has_no_more_than_it_needs(stack: Stack, process: str) -
 async def test_the_samples_go_through(stack: Stack, facade: Facade) -> None:
     await facade.open_store("Electronics")
     shown = await stack.run("exec", "-T", "-e", "PLAUDIT_HTTP__HOST=localhost", "api", "plaudit", "demo")
-    assert "Done. Every answer above came from the running service." in shown
+    assert "Done. All responses above came from the running service." in shown
 
 
 async def test_a_reminder_waits_for_mailer_and_mail_server(stack: Stack, facade: Facade, tmp_path: Path) -> None:

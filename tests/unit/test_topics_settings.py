@@ -31,7 +31,7 @@ def test_nothing_is_wrong_with_topics_as_they_are_made_or_whose_settings_are_hid
         ("p.order-events.dlq", "retention_bytes", "1000000", "retention.bytes=-1"),
         ("p.order-events", "retention_ms", "-1", "can bring back a deleted review"),
         ("p.order-events", "max_message_bytes", "1048588", "Set it to 8388608"),
-        ("p.order-events.dlq", "max_message_bytes", "8388608", "of dead letters 8454144"),
+        ("p.order-events.dlq", "max_message_bytes", "8388608", "or 8454144 for dead letters"),
     ],
 )
 def test_what_is_changed_is_told(topic: str, name: str, value: str, told: str) -> None:
