@@ -1,13 +1,12 @@
-# Build: the locked packages, compiled, in a virtual environment of their own. Run: that environment and nothing to build with.
-#
-# A release is built from a pinned base: `make pin` asks the registry for the digest of the tag and writes it behind it
-# (3.11-slim-bookworm@sha256:...), and .github/workflows/release.yml publishes nothing without one. It stands here
-# without a digest because no registry of images could be asked where this was written.
+# Build: the locked packages, compiled, in a virtual environment. Run: that environment, without build tools.
+# A release is built from a pinned base: `make pin` looks up the digest of the tag and appends it to the tag
+# (3.11-slim-bookworm@sha256:...), and .github/workflows/release.yml publishes nothing without one. It is missing
+# here because no image registry was available when this was written.
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build
 WORKDIR /src
-# Compiled for good: at run time nothing can be written, and nothing is compared.
+# Unchecked bytecode: at run time the file system is read-only, and no timestamps are compared.
 ENV UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1 UV_LINK_MODE=copy PYC_INVALIDATION_MODE=UNCHECKED_HASH
 COPY requirements/ requirements/
 RUN python -m venv /opt/build \
@@ -20,7 +19,7 @@ RUN /opt/build/bin/hatchling build -t wheel -d /dist \
  && /opt/build/bin/uv pip install --python /opt/plaudit/bin/python --no-deps /dist/*.whl
 
 FROM python:${PYTHON}
-# Python's own modules compiled, too, and its installer gone.
+# Compile Python's own modules, too, and remove its installer.
 RUN python -m pip uninstall --yes --root-user-action=ignore pip setuptools wheel \
  && python -m compileall -q -x '/(test|tests|lib2to3|idlelib|ensurepip|site-packages)/' \
       "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
@@ -33,13 +32,13 @@ ENV PATH=/opt/plaudit/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit \
     PLAUDIT_IMAGES__STORE=/var/lib/plaudit/images
 USER 10001
-# 8080: the facade; 9100: metrics and health of every process.
+# 8080: the API; 9100: metrics and health of every process.
 EXPOSE 8080 9100
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]
 ENTRYPOINT ["plaudit"]
 CMD ["api"]
-# Last, for they change with each build: what this image is, of what source, on what base.
+# Last, because they change with each build: labels of version, source and base.
 ARG PYTHON
 ARG VERSION=dev
 ARG REVISION=unknown

@@ -44,8 +44,8 @@ class StoredDocumentError(Exception):
     def __init__(self, collection: str, id: object, reason: str) -> None:
         super().__init__(
             f"The document {id!r} of the collection {collection} can't be used ({reason}); the message itself is not "
-            "at fault. `plaudit doctor` finds such documents, and `plaudit migrate` repairs them or lists what is lost; "
-            "then send the message again with `plaudit dlq replay`"
+            "at fault. `plaudit doctor` finds such documents, and `plaudit migrate` repairs them or lists what is "
+            "lost; then send the message again with `plaudit dlq replay`"
         )
         self.collection = collection
         self.id = id
