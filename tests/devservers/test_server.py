@@ -92,7 +92,7 @@ async def test_second_on_the_same_folder_is_refused_until_the_first_lets_go(serv
     second = TansuProcess(data / "tansu", data / "second.log")
     async with server:
         await server.stop()  # down, but still its owner
-        with pytest.raises(EmbeddedServerError, match=rf"in use by another Plaudit \(process {os.getpid()}\)"):
+        with pytest.raises(EmbeddedServerError, match=rf"in use by another `plaudit up` \(process {os.getpid()}\)"):
             await second.start()
     async with second:
         assert second.running
@@ -100,7 +100,7 @@ async def test_second_on_the_same_folder_is_refused_until_the_first_lets_go(serv
 
 async def test_says_that_the_folder_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(EmbeddedServerError, match="can't be written"):
+    with pytest.raises(EmbeddedServerError, match="is not writable"):
         await TansuProcess(tmp_path / "file" / "tansu", tmp_path / "log").start()
 
 

@@ -140,7 +140,7 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
 
 def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
     said = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
-    assert said.startswith("JAVA_HOME is /nowhere, which has no bin/java. Install Java")
+    assert said.startswith("JAVA_HOME is /nowhere, but that has no bin/java. Install Java")
 
 
 @pytest.mark.long
@@ -161,7 +161,7 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
         assert urlsplit(json.loads(up.endpoints.read_text())["http"]).port
         assert json.loads(up.run("config").stdout)["runningUp"] == str(up.endpoints)
         second = up.run("up")
-        assert (second.returncode, "is in use by another Plaudit" in second.stderr) == (1, True)
+        assert (second.returncode, "is in use by another `plaudit up`" in second.stderr) == (1, True)
     await up.nothing_is_left()
     assert up.endpoints.exists()
     assert json.loads(up.run("config").stdout)["runningUp"] is None
@@ -270,7 +270,7 @@ def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: st
 
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
-    assert "Start the service first: make up" in " ".join(said.split())
+    assert "Start it first: make up" in " ".join(said.split())
 
 
 def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
             assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` in .plaudit listens on {here}" in said
         for configured in (str(port), "0"):
             said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
-            assert "Start the service first: make up" in " ".join(said.split())
+            assert "Start it first: make up" in " ".join(said.split())
 
 
 @pytest.mark.long
@@ -323,7 +323,7 @@ def test_a_worker_leaves_a_folder_that_up_takes(tmp_path: Path) -> None:
 def test_an_address_of_version_6(tmp_path: Path) -> None:
     port = str(free_port())
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
-    assert f"Nothing answers at http://[::1]:{port}" in said
+    assert f"No service answers at http://[::1]:{port}" in said
 
 
 @pytest.mark.long

@@ -67,5 +67,5 @@ async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tm
             await ensure_indexes(database, remember_days=7)
     for command in ("init", "worker"):
         ended = await service.run(command, code=1)
-        assert "can't be made" in " ".join((ended.stdout + ended.stderr).split())
+        assert "can't be created" in " ".join((ended.stdout + ended.stderr).split())
         assert "Traceback" not in ended.stdout + ended.stderr

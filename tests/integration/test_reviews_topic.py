@@ -121,7 +121,7 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
     # The present, and nothing, are as they are.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)
-    assert "told of no review" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
+    assert "has no reviews" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
 
 
 @pytest.mark.slow
